@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME``: the performance of bentpipe itself on this machine, from a checkout."""
+"""Command ``python -m benchmarks NAME``: the performance of bentpipe itself, from a checkout."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-class _Measured(NamedTuple):
-    """Figures, and the table that shows them."""
+class _Report(NamedTuple):
+    """Results of a benchmark, and the table that shows them."""
 
-    figures: Sequence[Any]
+    results: Sequence[Any]
     rows: Sequence[Mapping[str, object]]
     title: str
 
 
-def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.simulator import bench as measure
+def _simulator(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.simulator import bench
 
-    figures = measure(times, each)
+    results = bench(times, on_progress)
     rows = [
         {
             "case": f.case,
@@ -41,19 +41,18 @@ def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
             "at most": "–" if f.most_s is None else f.most_s,
             "times real time": f.times_real,
             "memory MB": f.memory_mb,
-            "of it the run's": f.growth_mb,
+            "added by the run": f.growth_mb,
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "Packets of both directions per CPU second")
+    return _Report(results, rows, "Packets of both directions per CPU second")
 
 
-def _sockets(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.sockets import SocketsError
-    from benchmarks.sockets import bench as measure
+def _sockets(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.sockets import SocketsError, bench
 
     try:
-        figures = measure(times, each=each)
+        results = bench(times, on_progress=on_progress)
     except SocketsError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
@@ -68,15 +67,15 @@ def _sockets(times: int, each: Callable[[str], None] | None) -> _Measured:
             "receiver": round(f.receiver_cpu, 2),
             "at most": f.most_cpu,
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "Loopback, both ends on this machine")
+    return _Report(results, rows, "Loopback, both endpoints on this machine")
 
 
-def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.emulator import bench as measure
+def _emulator(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.emulator import bench
 
-    figures = measure(times, each)
+    results = bench(times, on_progress)
     rows = [
         {
             "case": f.case,
@@ -84,15 +83,15 @@ def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
             "median": round(f.median, 3),
             "lowest": round(f.lowest, 3),
             "highest": round(f.highest, 3),
-            "asked": f.bound,
+            "required": f.bound,
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "The emulator on this machine")
+    return _Report(results, rows, "The emulator on this machine")
 
 
 @contextmanager
-def _or_exit() -> Iterator[None]:
+def _exit_on_error() -> Iterator[None]:
     """Exit with status 1 and the message of a failed command."""
     from benchmarks.cli_latency import CommandError
 
@@ -103,32 +102,32 @@ def _or_exit() -> Iterator[None]:
         raise typer.Exit(FAILED) from None
 
 
-def _cli_latency(times: int, each: Callable[[str], None] | None) -> _Measured:
+def _cli_latency(times: int, on_progress: Callable[[str], None] | None) -> _Report:
     from benchmarks.cli_latency import bench as commands
     from benchmarks.planning import bench as planning
 
-    with _or_exit():
-        figures = [*commands(times, each), *planning(times, each)]
+    with _exit_on_error():
+        results = [*commands(times, on_progress), *planning(times, on_progress)]
     rows = [
         {
             "command": f.case,
             "seconds": round(f.median_s, 3),
             "lowest": round(f.lowest_s, 3),
             "highest": round(f.highest_s, 3),
-            "of a processor": round(f.processor_s, 3),
+            "CPU seconds": round(f.processor_s, 3),
             "at most": f.most_s,
             "page MB": "" if f.page_mb is None else f"{f.page_mb:.1f} of {f.most_mb:.0f}",
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "Seconds from the start of a command to its end")
+    return _Report(results, rows, "Seconds from the start of a command to its end")
 
 
-def _orbits(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.orbits import bench as measure
+def _orbits(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.orbits import bench
 
-    with _or_exit():
-        figures = measure(times, each)
+    with _exit_on_error():
+        results = bench(times, on_progress)
     rows = [
         {
             "case": f.case,
@@ -138,16 +137,16 @@ def _orbits(times: int, each: Callable[[str], None] | None) -> _Measured:
             "highest": round(f.highest),
             "at least": round(f.least),
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "Satellite-steps per CPU second")
+    return _Report(results, rows, "Satellite-steps per CPU second")
 
 
-def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.channel import bench as measure
+def _channel(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.channel import bench
 
-    with _or_exit():
-        figures = measure(times, each)
+    with _exit_on_error():
+        results = bench(times, on_progress)
     rows = [
         {
             "case": f.case,
@@ -156,17 +155,17 @@ def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
             "lowest": f.lowest,
             "highest": f.highest,
             "MB": round(f.peak_mb),
-            "asked": f.bound,
+            "required": f.bound,
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "A mobile channel on this machine")
+    return _Report(results, rows, "A mobile channel on this machine")
 
 
-def _users(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.users import bench as measure
+def _users(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.users import bench
 
-    figures = measure(times, each)
+    results = bench(times, on_progress)
     rows = [
         {
             "case": f.case,
@@ -175,17 +174,16 @@ def _users(times: int, each: Callable[[str], None] | None) -> _Measured:
             "lowest": round(f.lowest, 2),
             "highest": round(f.highest, 2),
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, "Microseconds of a processor for a packet")
+    return _Report(results, rows, "CPU microseconds per packet")
 
 
-def _shell_latency(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from benchmarks.shell_latency import ACCESS
-    from benchmarks.shell_latency import bench as measure
+def _shell_latency(times: int, on_progress: Callable[[str], None] | None) -> _Report:
+    from benchmarks.shell_latency import ACCESS, bench
 
-    with _or_exit():
-        figures = measure(times, each)
+    with _exit_on_error():
+        results = bench(times, on_progress)
     rows = [
         {
             "seconds": f.what,
@@ -194,19 +192,19 @@ def _shell_latency(times: int, each: Callable[[str], None] | None) -> _Measured:
             "highest": round(f.highest_s, 3),
             "at most": f.most_s,
         }
-        for f in figures
+        for f in results
     ]
-    return _Measured(figures, rows, f"A shell behind {ACCESS}, checked before")
+    return _Report(results, rows, f"A shell behind {ACCESS} with a saved path check")
 
 
-BENCHMARKS: dict[str, tuple[Callable[[int, Callable[[str], None] | None], _Measured], str]] = {
+BENCHMARKS: dict[str, tuple[Callable[[int, Callable[[str], None] | None], _Report], str]] = {
     "simulator": (_simulator, "packets per CPU second"),
-    "sockets": (_sockets, "perf over loopback, beside the kernel's TCP"),
-    "emulator": (_emulator, "the emulator against its promise"),
-    "cli-latency": (_cli_latency, "seconds of commands"),
+    "sockets": (_sockets, "bentpipe perf and kernel TCP over loopback"),
+    "emulator": (_emulator, "the emulated path against the configured path"),
+    "cli-latency": (_cli_latency, "duration of commands in seconds"),
     "orbits": (_orbits, "satellite steps per CPU second"),
     "channel": (_channel, "steps of a mobile channel, and runs over it"),
-    "users": (_users, "the cost of a packet among 10 to 1,000 users, by scheduler"),
+    "users": (_users, "CPU time per packet with 10 to 1,000 users, by scheduler"),
     "shell-latency": (_shell_latency, "seconds from `bentpipe shell` to the start of its command"),
 }
 
@@ -226,11 +224,11 @@ def main(
         raise typer.BadParameter(f"found {name}, expected one of {', '.join(BENCHMARKS)}", param_hint="NAME")
     if slow := slowness():
         print(f"the engine is {slow}", file=sys.stderr)
-    measured = BENCHMARKS[name][0](times, None if as_json else lambda text: print(text, file=sys.stderr))
+    report = BENCHMARKS[name][0](times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
-        emit([asdict(figure) for figure in measured.figures])
+        emit([asdict(result) for result in report.results])
     else:
-        print_table(measured.rows, f"{measured.title}, median of {times}")
+        print_table(report.rows, f"{report.title}, median of {times}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""AIMD in Python: the engine's ``aimd``, rule for rule; the benchmark's controller of one's own.
+"""AIMD in Python, by the same rules as ``aimd`` of the engine: the user-supplied controller of the benchmark.
 
-``examples/controller.py`` shows the same class to copy from, and that the two give the same run.
+``examples/controller.py`` has the same class as a template, and shows that both give the same run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["Aimd"]
 
 
 class Aimd:
-    """One packet more per round trip, half on congestion (docs/manual/controllers.md)."""
+    """Controller that adds a packet per round trip and halves on congestion (docs/manual/controllers.md)."""
 
     def __init__(self, config: Any) -> None:
         self.mss: int = config.mss
@@ -20,7 +20,7 @@ class Aimd:
         self.ssthresh: int | None = None
 
     def on_event(self, now: int, event: Any) -> int:  # noqa: ARG002 - the engine passes the time
-        """The congestion window after ``event``, in bytes."""
+        """Return the congestion window after ``event``, in bytes."""
         if event.kind == "mss":
             self.mss = event.mss
         elif event.kind == "timeout" or event.persistent:

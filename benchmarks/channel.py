@@ -1,5 +1,6 @@
-"""``python -m benchmarks channel``: steps of a mobile channel per CPU second, CPU seconds of a run over it, and of
-one in which many users share it; each time in a fresh process.
+"""Benchmark ``channel``: steps of a mobile channel per CPU second, and CPU seconds of runs over it.
+
+One of the runs has many users that share the channel. Every measurement has a fresh process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bentpipe.runners import engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CASES", "Case", "Reached", "bench"]
+__all__ = ["CASES", "Case", "Result", "bench"]
 
 PRESET = "tauran-lms"
 STEPS = 5_000_000
@@ -27,18 +28,19 @@ STEPS = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is done, and what a release must reach on an idle machine: at least or at most."""
+    """Workload, and the limits that a release must keep on an idle machine."""
 
     name: str
     what: str
+    """Quantity and unit of the result."""
     duration: str
-    """Of the run; empty: the channel alone, with every step of it asked for."""
+    """Duration of the run. An empty text computes every step of the channel alone."""
     least: float | None = None
     most: float | None = None
     users: int = 0
-    """Of the run, under a proportional-fair scheduler; 0: a flow alone."""
+    """Number of users under a proportional-fair scheduler; 0 for a single flow."""
     most_mb: float | None = None
-    """Memory of its process, with Python's, at the most."""
+    """Maximum memory of the process in MB, including that of Python."""
 
 
 CASES = (
@@ -51,8 +53,8 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """What a case reached."""
+class Result:
+    """Result of a case."""
 
     case: str
     what: str
@@ -63,35 +65,35 @@ class Reached:
     least: float | None
     most: float | None
     peak_mb: float = 0.0
-    """Memory of its process at its most, the median."""
+    """Peak memory of the process in MB, median."""
     most_mb: float | None = None
 
     @property
     def bound(self) -> str:
-        """What is asked, in words."""
-        asked = f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
-        return asked if self.most_mb is None else f"{asked}, {self.most_mb:g} MB"
+        """Text of the limits, such as "at most 30, 150 MB"."""
+        limit = f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+        return limit if self.most_mb is None else f"{limit}, {self.most_mb:g} MB"
 
 
 _CHILD = """
 import json, sys, time
 from pathlib import Path
 from bentpipe.runners import engine
-asked = json.load(sys.stdin)
-began = time.process_time()
-if "channel" in asked:
-    engine.channel_information(asked["channel"], asked["channel"]["motion"]["step_ns"], asked["steps"])
+task = json.load(sys.stdin)
+start = time.process_time()
+if "channel" in task:
+    engine.channel_information(task["channel"], task["channel"]["motion"]["step_ns"], task["steps"])
 else:
-    engine.run(json.dumps(asked))
-seconds = time.process_time() - began
-# not ru_maxrss, which begins with what the parent had as it forked (execve(2) keeps it)
+    engine.run(json.dumps(task))
+seconds = time.process_time() - start
+# ru_maxrss starts with the memory of the parent at fork, because execve(2) keeps it
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(seconds, int(status["VmHWM"].split()[0]) * 1024 / 1e6)
 """
 
 
-def asked(case: Case) -> dict[str, Any]:
-    """What a process is given: a resolved run, or its channel and how many steps of it."""
+def process_input(case: Case) -> dict[str, Any]:
+    """Return the input of a process: a resolved run, or its channel and the number of steps."""
     flow: dict[str, Any] = {"name": "download", "transport": "tcp", "congestion": "cubic", "send": "down"}
     scenario = {"duration": case.duration or "1 s", "path": {"preset": PRESET}, "flow": [flow]}
     shared: dict[str, Any] = {}
@@ -110,20 +112,28 @@ def asked(case: Case) -> dict[str, Any]:
     return {"channel": next(stage for stage in stages if stage["kind"] == "radio")["channel"], "steps": STEPS}
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Every case ``times`` times, interleaved. Raises CommandError: a process failed."""
-    texts = [json.dumps(asked(case)) for case in CASES]
+def bench(times: int, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Measure every case ``times`` times, interleaved.
+
+    Args:
+        times: number of measurements of each case.
+        on_progress: called with a text before each measurement.
+
+    Raises:
+        CommandError: a process failed.
+    """
+    texts = [json.dumps(process_input(case)) for case in CASES]
     rows: list[list[float]] = [[] for _ in CASES]
     peaks: list[list[float]] = [[] for _ in CASES]
     for number in range(times):
         for case, text, row, peak in zip(CASES, texts, rows, peaks, strict=True):
-            if each is not None:
-                each(f"{number + 1} of {times}: {case.name}")
-            seconds, most_mb = _taken(text)
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {case.name}")
+            seconds, peak_mb = _measure(text)
             row.append(seconds if case.duration else STEPS / seconds / 1e6)
-            peak.append(most_mb)
+            peak.append(peak_mb)
     return [
-        Reached(
+        Result(
             case.name, case.what, len(row), statistics.median(row), min(row), max(row), case.least, case.most,
             statistics.median(peak), case.most_mb,
         )
@@ -131,12 +141,12 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
     ]  # fmt: skip
 
 
-def _taken(text: str) -> tuple[float, float]:
-    """CPU seconds, and MB of the process at its most. Raises CommandError: it failed."""
-    done = subprocess.run(
+def _measure(text: str) -> tuple[float, float]:
+    """Return CPU seconds and peak memory in MB of one process. Raises CommandError if it failed."""
+    process = subprocess.run(
         [sys.executable, "-c", _CHILD], input=text, capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
-        raise CommandError(done.stderr.strip())
-    seconds, most_mb = done.stdout.split()
-    return float(seconds), float(most_mb)
+    if process.returncode != 0:
+        raise CommandError(process.stderr.strip())
+    seconds, peak_mb = process.stdout.split()
+    return float(seconds), float(peak_mb)

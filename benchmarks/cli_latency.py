@@ -1,4 +1,4 @@
-"""From typing to seeing: seconds of whole processes of the command line, over finished stores and before one."""
+"""Duration of commands: seconds of whole processes, with a finished store and without one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.large_store import grow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CASES", "CommandError", "Reached", "Timed", "bench", "timed"]
+__all__ = ["CASES", "CommandError", "Result", "Timing", "bench", "run_timed"]
 
 _PATH = """
 [[path.segment]]
@@ -61,20 +61,24 @@ seeds = 50
 "path.satellite.up.loss" = ["0.1 %", "0.2 %", "0.5 %", "1 %", "2 %"]
 """,
 }
-"""``store.toml`` is that of the demo (scenarios/geo.toml); of ``short.toml``'s 1,000 runs a large store is made."""
+"""Scenarios by file name.
+
+``store.toml`` has the runs of the demo (scenarios/geo.toml). The large store consists of copies of the 1,000 runs of
+``short.toml``.
+"""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One command: its words, where ``NEW`` is a store that is not there yet, and what is aimed at."""
+    """Command with its limit; ``NEW`` among its arguments stands for a store that does not exist yet."""
 
     name: str
-    words: Sequence[str]
+    arguments: Sequence[str]
     most_s: float
     page: str = ""
-    """The file that it writes, if its size counts..."""
+    """Output file whose size is measured; empty for none."""
     most_mb: float | None = None
-    """... and what is aimed at."""
+    """Maximum size of the output file, in MB."""
 
 
 CASES = (
@@ -96,8 +100,8 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Reached:
-    """Seconds from the start of a process to its end, and of a processor (median), with all that it started."""
+class Result:
+    """Wall time and CPU time (median) of a command in seconds, including its child processes."""
 
     case: str
     runs: int
@@ -111,18 +115,19 @@ class Reached:
 
 
 class CommandError(Exception):
-    """A command that failed."""
+    """Failure of a command."""
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Every command ``times`` times, interleaved, after one time that is not counted: it fills caches.
+def bench(times: int, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Run every command ``times`` times, interleaved, after one warm-up that fills the caches.
 
-    What Python compiles is kept, as on a user's machine: if the environment forbids that, in a folder of this bench.
+    Compiled Python files are saved, as on the machine of a user. If the environment forbids that, they go to a
+    temporary directory.
 
     Raises:
         CommandError: a command failed.
     """
-    found: list[list[tuple[float, float]]] = [[] for _ in CASES]
+    timings: list[list[tuple[float, float]]] = [[] for _ in CASES]
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as name:
         folder = Path(name)
         for file, text in SCENARIOS.items():
@@ -130,68 +135,72 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
         environment = dict(os.environ)
         if environment.pop("PYTHONDONTWRITEBYTECODE", None):
             environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
-        if any("store" in case.words for case in CASES):
-            if each is not None:
-                each("the store")
-            timed(folder, environment, ["run", "store.toml", "--out", "store"])
-        if any("large" in case.words for case in CASES):
-            if each is not None:
-                each("the store of 100,000 runs")
-            timed(folder, environment, ["run", "short.toml", "--out", "short"])
-            timed(folder, environment, ["pack", "short"])
+        if any("store" in case.arguments for case in CASES):
+            if on_progress is not None:
+                on_progress("the store")
+            run_timed(folder, environment, ["run", "store.toml", "--out", "store"])
+        if any("large" in case.arguments for case in CASES):
+            if on_progress is not None:
+                on_progress("the store of 100,000 runs")
+            run_timed(folder, environment, ["run", "short.toml", "--out", "short"])
+            run_timed(folder, environment, ["pack", "short"])
             grow(folder / "short", folder / "large")
         for number in range(times + 1):
-            for case, row in zip(CASES, found, strict=True):
-                if each is not None:
-                    each(f"{number} of {times}: {case.name}" if number else f"first: {case.name}")
-                words = [f"new-{number}" if word == "NEW" else word for word in case.words]
-                spent = timed(folder, environment, words)
+            for case, row in zip(CASES, timings, strict=True):
+                if on_progress is not None:
+                    on_progress(f"{number} of {times}: {case.name}" if number else f"first: {case.name}")
+                arguments = [f"new-{number}" if text == "NEW" else text for text in case.arguments]
+                timing = run_timed(folder, environment, arguments)
                 if number:
-                    row.append((spent.seconds, spent.processor_s))
+                    row.append((timing.seconds, timing.processor_s))
         sizes = [(folder / case.page).stat().st_size if case.page else None for case in CASES]
-    each_case = zip(CASES, found, sizes, strict=True)
-    return [_figure(case, size, *zip(*row, strict=True)) for case, row, size in each_case]
+    return [
+        _result(case, size, *zip(*row, strict=True))
+        for case, row, size in zip(CASES, timings, sizes, strict=True)
+    ]
 
 
-def _figure(case: Case, size: int | None, spent: Sequence[float], processor: Sequence[float]) -> Reached:
-    middle = statistics.median
+def _result(case: Case, size: int | None, seconds: Sequence[float], processor_s: Sequence[float]) -> Result:
+    median = statistics.median
     page_mb = None if size is None else size / 1e6
-    return Reached(
-        case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s, page_mb,
-        case.most_mb,
+    return Result(
+        case.name, len(seconds), median(seconds), min(seconds), max(seconds), median(processor_s), case.most_s,
+        page_mb, case.most_mb,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Timed:
-    """A command that was run to its end: seconds it took and of a processor, and what it said."""
+class Timing:
+    """Timing and output of a finished command."""
 
     seconds: float
+    """Wall time in seconds."""
     processor_s: float
+    """CPU time in seconds, including child processes."""
     out: str
     err: str
 
 
-def timed(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> Timed:
-    """Runs a command in ``folder``.
+def run_timed(folder: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> Timing:
+    """Run a command in ``folder`` and return its timing.
 
     Raises:
-        CommandError: it failed.
+        CommandError: the command failed.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "bentpipe.cli", *words],
+    start = time.perf_counter()
+    process = subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    spent = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        own = takewhile(lambda word: word != "--", words)
-        raise CommandError(f"bentpipe {' '.join(own)}: {done.stderr.strip()}")
+    if process.returncode != 0:
+        command = takewhile(lambda text: text != "--", arguments)
+        raise CommandError(f"bentpipe {' '.join(command)}: {process.stderr.strip()}")
     processor_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Timed(spent, processor_s, done.stdout, done.stderr)
+    return Timing(seconds, processor_s, process.stdout, process.stderr)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks emulator``: how near the emulator comes to the path it promises, and what it costs."""
+"""Benchmark ``emulator``: deviation of the emulated path from the configured path, and CPU time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabSpec
     from bentpipe.plan.spec.run_spec import ProxySpec
 
-__all__ = ["Reached", "bench"]
+__all__ = ["Result", "bench"]
 
 PORT = 7
 
-ECHO = """
+ECHO_SERVER = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("{far}", 7))
@@ -28,60 +28,68 @@ while True:
     data, peer = s.recvfrom(64)
     s.sendto(data, peer)
 """
-"""What answers, at the far end."""
+"""Program that echoes datagrams on the server side."""
 
-ASK = """
+ECHO_CLIENT = """
 import json, os, signal, socket, statistics, struct, sys, time
-count, pause, promised = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
-here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-here.bind(("127.0.0.1", 7))
+count, interval_s, path_rtt_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 7))
 child = os.fork()
 if child == 0:
     while True:
-        data, peer = here.recvfrom(64)
-        came = time.perf_counter_ns()
-        if promised:
-            time.sleep(promised)
-        left = time.perf_counter_ns()
-        here.sendto(struct.pack("=q", left - came), peer)
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(5)
-found = {"{far}": [], "127.0.0.1": []}
+        data, peer = server.recvfrom(64)
+        arrival = time.perf_counter_ns()
+        if path_rtt_s:
+            time.sleep(path_rtt_s)
+        departure = time.perf_counter_ns()
+        server.sendto(struct.pack("=q", departure - arrival), peer)
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(5)
+rtts_ms = {"{far}": [], "127.0.0.1": []}
 for _ in range(count):
-    for address, times in found.items():
+    for address, samples in rtts_ms.items():
         start = time.perf_counter_ns()
-        s.sendto(b"?", (address, 7))
-        answer = s.recv(64)
-        held = struct.unpack("=q", answer)[0] if len(answer) == 8 else 0
-        times.append((time.perf_counter_ns() - start - held) / 1e6)
-        time.sleep(pause)
+        client.sendto(b"?", (address, 7))
+        answer = client.recv(64)
+        pause_ns = struct.unpack("=q", answer)[0] if len(answer) == 8 else 0
+        samples.append((time.perf_counter_ns() - start - pause_ns) / 1e6)
+        time.sleep(interval_s)
 os.kill(child, signal.SIGKILL)
-print(json.dumps([statistics.mean(times) for times in found.values()]))
+print(json.dumps([statistics.mean(samples) for samples in rtts_ms.values()]))
 """
-"""What asks, at the near end: mean round-trip times over the path, and over loopback without the time for which
-the answer is held there, ms."""
+"""Program that measures mean round-trip times in ms over the path and over loopback, on the client side.
 
-BURN = "while True: pass"
+The loopback server delays its answer by the RTT of the path. This pause is not part of the measured time.
+"""
+
+BUSY_LOOP = "while True: pass"
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """One figure: medians over runs, with the lowest and the highest."""
+class Result:
+    """Median, minimum and maximum of one quantity over the runs of a case."""
 
     case: str
     what: str
+    """Quantity and unit."""
     median: float
     lowest: float
     highest: float
     bound: str
+    """Limit that a release must keep, such as "< 0.2"; empty for none."""
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Measures every case ``times`` times, interleaved.
+def bench(times: int, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Measure every case ``times`` times, interleaved.
+
+    Args:
+        times: number of measurements of each case.
+        on_progress: called with a text before each measurement.
 
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
-        SessionError: a session could not be.
+        LabError: the lab could not be set up.
     """
     cases: tuple[tuple[str, Callable[[], list[tuple[str, float, str]]]], ...] = (
         ("no delay", lambda: _echo(0, None, 200, 0.005, busy=False)),
@@ -95,63 +103,70 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
     bounds: dict[tuple[str, str], str] = {}
     for number in range(times):
         for name, run in cases:
-            if each is not None:
-                each(f"{number + 1} of {times}: {name}")
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {name}")
             for what, value, bound in run():
                 rows.setdefault((name, what), []).append(value)
                 bounds[name, what] = bound
     return [
-        Reached(name, what, statistics.median(values), min(values), max(values), bounds[name, what])
+        Result(name, what, statistics.median(values), min(values), max(values), bounds[name, what])
         for (name, what), values in rows.items()
     ]
 
 
 def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[LabSpec, list[ProxySpec]]:
-    """A link, and behind it a proxy and a wire if there is to be one; the proxies."""
+    """Return the path of one link, with a proxy and a wire behind it if ``pep`` is given, and the proxies."""
     from bentpipe.lab.access import resolve_path
 
-    way = {"queue": "1 BDP"} | ({} if rate is None else {"rate": rate})
+    direction = {"queue": "1 BDP"} | ({} if rate is None else {"rate": rate})
     segment: dict[str, Any] = {"name": "link", "delay": f"{delay_ms} ms"}
     if rate is not None:
-        segment |= {"down": way, "up": way}
+        segment |= {"down": direction, "up": direction}
     flow = {"name": "any", "congestion": "cubic"}
     return resolve_path({"duration": "10 s", "path": {"segment": [segment]}, "flow": [flow]}, pep=pep)
 
 
 def _echo(
-    delay_ms: float, rate: str | None, count: int, pause: float, *, busy: bool
+    delay_ms: float, rate: str | None, count: int, interval_s: float, *, busy: bool
 ) -> list[tuple[str, float, str]]:
-    """How much longer than promised a small packet's round trip is. What two processes on one machine take to wake
-    each other is no part of the path: it is measured beside it over loopback, where the answer is held for as long
-    as the path promises, so that the one that asks has slept as long."""
+    """Measure the excess of the RTT of small packets over the configured RTT.
+
+    The time that two processes on one machine need to wake each other is not part of the path. It is measured over
+    loopback and subtracted. The loopback server delays its answer by the configured RTT, so that the client sleeps
+    equally long in both cases.
+    """
     from bentpipe.lab.shell import run_lab
 
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         answers = Path(folder) / "answers.json"
-        burn = [
-            {"name": f"burn{n}", "command": [sys.executable, "-c", BURN]} for n in range(2 if busy else 0)
+        load = [
+            {"name": f"load{n}", "command": [sys.executable, "-c", BUSY_LOOP]}
+            for n in range(2 if busy else 0)
         ]
-        far = {"name": "echo", "command": [sys.executable, "-c", ECHO], "listens": PORT}
-        ask = [sys.executable, "-c", ASK, str(count), str(pause), str(2 * delay_ms / 1e3)]
-        found = run_lab(
+        server = {"name": "echo", "command": [sys.executable, "-c", ECHO_SERVER], "listens": PORT}
+        client = [sys.executable, "-c", ECHO_CLIENT, str(count), str(interval_s), str(2 * delay_ms / 1e3)]
+        result = run_lab(
             {
                 "lab": _path(delay_ms, rate)[0],
                 "private": True,
-                "far": [*burn, far],
-                "near": [{"name": "ask", "command": ask, "output": str(answers)}],
+                "far": [*load, server],
+                "near": [{"name": "client", "command": client, "output": str(answers)}],
             }
         )
-        over_path, over_loopback = json.loads(answers.read_text(encoding="utf-8"))
-    promised = found["promise"]["rtt_ns"] / 1e6
-    excess = over_path - promised - over_loopback
-    bound = "< 0.2" if promised == 0 else "< 1" if busy else "< 0.3"
-    return [("round trip too long, mean, ms", excess, bound), ("of two processes, ms", over_loopback, "")]
+        path_rtt_ms, loopback_rtt_ms = json.loads(answers.read_text(encoding="utf-8"))
+    configured_ms = result["promise"]["rtt_ns"] / 1e6
+    excess_ms = path_rtt_ms - configured_ms - loopback_rtt_ms
+    bound = "< 0.2" if configured_ms == 0 else "< 1" if busy else "< 0.3"
+    return [
+        ("RTT above the configured one, mean, ms", excess_ms, bound),
+        ("loopback RTT, ms", loopback_rtt_ms, ""),
+    ]
 
 
 def _tcp(
     delay_ms: float, rate: str | None, rate_mbit_s: float | None, pep: str | None = None
 ) -> list[tuple[str, float, str]]:
-    """The rate of one download by kernel TCP, and the emulator's processor time."""
+    """Measure the goodput of one kernel TCP download and the CPU time of the emulator."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
     from bentpipe.lab.process_plans import to_json
@@ -159,15 +174,17 @@ def _tcp(
 
     program = str(executable())
     path, proxies = _path(delay_ms, rate, pep)
-    far = "10.78.0.1:4433"
+    server_address = "10.78.0.1:4433"
     options, report = Options(), Output(interval="0", json=True)
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         files = [Path(folder) / name for name in ("server.json", "client.json", "record")]
         server = server_plan(Server("0.0.0.0:4433", transport="tcp"), options, report)
-        client = client_plan(Client(far, load(time="5 s", send="down"), transport="tcp"), options, report)
+        client = client_plan(
+            Client(server_address, load(time="5 s", send="down"), transport="tcp"), options, report
+        )
         files[0].write_bytes(to_json(server))
         files[1].write_bytes(to_json(client))
-        found = run_lab(
+        result = run_lab(
             {
                 "lab": path,
                 "proxies": proxies,
@@ -197,31 +214,35 @@ def _tcp(
                 "record": {"directory": str(files[2]), "interval_ns": 500_000_000},
             }
         )
-        carried = _carried(files[2] / "links.csv")
-        counted = [json.loads(file.read_text().splitlines()[-1]) for file in files[2].glob("proxy-*.jsonl")]
-    cores = found["cpu_s"] / found["wall_s"]
-    if counted:
-        (proxy,) = counted
-        cost = proxy["cpu_s"] / (proxy["server_side"]["received_bytes"] / 1e9)
+        throughput = _throughput_mbit_s(files[2] / "links.csv")
+        proxy_counters = [
+            json.loads(file.read_text().splitlines()[-1]) for file in files[2].glob("proxy-*.jsonl")
+        ]
+    cores = result["cpu_s"] / result["wall_s"]
+    if proxy_counters:
+        (proxy,) = proxy_counters
+        cpu_s_per_gb = proxy["cpu_s"] / (proxy["server_side"]["received_bytes"] / 1e9)
         return [
-            ("carried, Mbit/s", carried, ""),
-            ("proxy, CPU s per GB", cost, ""),
+            ("throughput, Mbit/s", throughput, ""),
+            ("proxy, CPU s per GB", cpu_s_per_gb, ""),
             ("emulator, cores", cores, ""),
         ]
     if rate_mbit_s is None:
-        return [("carried, Mbit/s", carried, ">= 1500"), ("emulator, cores", cores, "")]
-    wrong = 100 * (carried / rate_mbit_s - 1)
-    return [("rate of a busy link, error, %", wrong, "< 1"), ("emulator, cores", cores, "< 1.0")]
+        return [("throughput, Mbit/s", throughput, ">= 1500"), ("emulator, cores", cores, "")]
+    error_percent = 100 * (throughput / rate_mbit_s - 1)
+    return [("rate of a busy link, error, %", error_percent, "< 1"), ("emulator, cores", cores, "< 1.0")]
 
 
-def _carried(file: Path) -> float:
-    """Mbit/s of IP packets down between the second and the fourth second."""
+def _throughput_mbit_s(file: Path) -> float:
+    """Return Mbit/s of IP packets down, measured from 2 s to 4.6 s."""
     rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()]
-    at, bytes_out, way = (rows[0].index(name) for name in ("time_s", "bytes_out", "direction"))
-    name = rows[0].index("segment")
+    names = ("time_s", "bytes_out", "segment", "direction")
+    time_s, bytes_out, segment, direction = (rows[0].index(name) for name in names)
     points = [
-        (float(row[at]), int(row[bytes_out])) for row in rows[1:] if (row[name], row[way]) == ("link", "down")
+        (float(row[time_s]), int(row[bytes_out]))
+        for row in rows[1:]
+        if (row[segment], row[direction]) == ("link", "down")
     ]
-    inside = [point for point in points if 2 <= point[0] <= 4.6]
-    (first, before), (last, after) = inside[0], inside[-1]
-    return (after - before) * 8e-6 / (last - first)
+    interval = [point for point in points if 2 <= point[0] <= 4.6]
+    (start_s, bytes_before), (end_s, bytes_after) = interval[0], interval[-1]
+    return (bytes_after - bytes_before) * 8e-6 / (end_s - start_s)

@@ -1,4 +1,4 @@
-"""A store of 100,000 runs for the bench of commands: a few hundred real ones, again and again, under other ids."""
+"""Store of 100,000 runs for the benchmark of commands: copies of real runs with new ids."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ AXES: Mapping[str, Sequence[str]] = {
     "path.satellite.up.loss": ["0 %", "0.1 %", "0.2 %", "0.5 %", "1 %"],
     "flow.bulk.congestion": ["newreno", "cubic", "hybla", "bbr"],
 }
-"""1,000 cells."""
+"""Axes with 1,000 cells."""
 
 SEEDS = 100
-"""Of each."""
+"""Seeds of each cell."""
 
 
 def grow(store: Path, large: Path, axes: Mapping[str, Sequence[str]] = AXES, seeds: int = SEEDS) -> int:
-    """Makes ``large`` of the packed ``store``: its packs with ids of their own for every cell of ``axes`` and seed.
+    """Fill ``large`` with copies of the packs of ``store``, with an id for each seed of each cell of ``axes``.
 
-    What is in a row is of the run that it was. Returns how many runs there are.
+    The copied rows keep the values of the original runs.
+
+    Returns:
+        Number of runs in ``large``.
     """
     cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     planned: list[dict[str, Any]] = [
@@ -45,16 +48,16 @@ def grow(store: Path, large: Path, axes: Mapping[str, Sequence[str]] = AXES, see
     source = [_read(store / "packs" / name) for name in packs(store)]
     (large / "packs").mkdir(parents=True)
     (large / "runs").mkdir()
-    rest = [run["id"] for run in planned]
-    for runs, texts, frames in itertools.cycle(source):
-        if not rest:
+    unused_ids = [run["id"] for run in planned]
+    for runs, specs, frames in itertools.cycle(source):
+        if not unused_ids:
             break
-        called = dict(zip(runs, rest, strict=False))
-        rest = rest[len(called) :]
+        new_ids = dict(zip(runs, unused_ids, strict=False))
+        unused_ids = unused_ids[len(new_ids) :]
         files = contents(
-            {name: _renamed(frame, called) for name, frame in frames.items()},
-            {called[run]: texts[run] for run in called},
-            {new: checksum(new.encode()) for new in called.values()},
+            {name: _replace_ids(frame, new_ids) for name, frame in frames.items()},
+            {new_ids[run]: specs[run] for run in new_ids},
+            {run_id: checksum(run_id.encode()) for run_id in new_ids.values()},
         )
         write_directory_atomic(large, f"packs/{pack_name(files[LIST])}", files)
     scenario = (store / "scenario.toml").read_bytes()
@@ -70,16 +73,16 @@ def _id(cell: Mapping[str, str], seed: int) -> str:
 
 
 def _read(pack: Path) -> tuple[list[str], dict[str, str], dict[str, pl.DataFrame]]:
-    """Runs of a pack, what each resolved to, and their tables."""
-    texts = dict(pl.read_parquet(pack / SPECS).iter_rows())
-    there = [name for name in TABLES if (pack / f"{name}.parquet").is_file()]
-    return list(texts), texts, {name: pl.read_parquet(pack / f"{name}.parquet") for name in there}
+    """Return the runs of a pack, their specs and their tables."""
+    specs = dict(pl.read_parquet(pack / SPECS).iter_rows())
+    tables = [name for name in TABLES if (pack / f"{name}.parquet").is_file()]
+    return list(specs), specs, {name: pl.read_parquet(pack / f"{name}.parquet") for name in tables}
 
 
-def _renamed(frame: pl.DataFrame, called: Mapping[str, str]) -> pl.DataFrame:
-    """Rows of the runs that are ``called``, under their new ids."""
-    if len(frame) and frame["run"].n_unique() > len(called):
-        frame = frame.filter(pl.col("run").is_in(list(called)))
+def _replace_ids(frame: pl.DataFrame, new_ids: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows of the runs in ``new_ids``, under their new ids."""
+    if len(frame) and frame["run"].n_unique() > len(new_ids):
+        frame = frame.filter(pl.col("run").is_in(list(new_ids)))
     return frame.with_columns(
-        pl.col("run").replace_strict(list(called), list(called.values()), return_dtype=pl.String)
+        pl.col("run").replace_strict(list(new_ids), list(new_ids.values()), return_dtype=pl.String)
     )

@@ -1,4 +1,4 @@
-"""What planning takes by itself: seconds of ``plan.runs.make``, each time in a fresh process that has imported it."""
+"""Duration of planning: seconds of ``build_plan``, each in a fresh process, without the time of its import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.cli_latency import CommandError, Reached
+from benchmarks.cli_latency import CommandError, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ __all__ = ["CASES", "Case", "bench"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario to be planned, and what is aimed at."""
+    """Scenario to plan, and the limit in seconds."""
 
     name: str
     flow: dict[str, Any]
@@ -27,7 +27,7 @@ class Case:
     most_s: float
 
     def scenario(self) -> dict[str, Any]:
-        """As the table a scenario file would parse to."""
+        """Return the scenario as the table that its file parses to."""
         both = {"rate": "10 Mbit/s", "loss": "0.1 %"}
         return {
             "duration": "10 s",
@@ -63,43 +63,52 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 scenario, catalogue = json.load(sys.stdin), engine.catalogue()
-began, before = time.perf_counter(), time.process_time()
+start_s, start_cpu_s = time.perf_counter(), time.process_time()
 plan = build_plan(load_scenario(scenario), engine.version(), catalogue=catalogue, orbits=engine.orbit)
-print(json.dumps([time.perf_counter() - began, time.process_time() - before]))
+print(json.dumps([time.perf_counter() - start_s, time.process_time() - start_cpu_s]))
 """
 
 
 def bench(
-    times: int, each: Callable[[str], None] | None = None, cases: Sequence[Case] = CASES
-) -> list[Reached]:
-    """Plans every case ``times`` times, interleaved. Raises CommandError."""
-    found: list[list[tuple[float, float]]] = [[] for _ in cases]
+    times: int, on_progress: Callable[[str], None] | None = None, cases: Sequence[Case] = CASES
+) -> list[Result]:
+    """Plan every case ``times`` times, interleaved.
+
+    Args:
+        times: number of measurements of each case.
+        on_progress: called with a text before each measurement.
+        cases: scenarios to plan.
+
+    Raises:
+        CommandError: a process failed.
+    """
+    timings: list[list[tuple[float, float]]] = [[] for _ in cases]
     for number in range(times):
-        for case, row in zip(cases, found, strict=True):
-            if each is not None:
-                each(f"{number + 1} of {times}: {case.name}")
-            row.append(_seconds(case))
-    return [_figure(case, row) for case, row in zip(cases, found, strict=True)]
+        for case, row in zip(cases, timings, strict=True):
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {case.name}")
+            row.append(_measure(case))
+    return [_result(case, row) for case, row in zip(cases, timings, strict=True)]
 
 
-def _figure(case: Case, rows: Sequence[tuple[float, float]]) -> Reached:
-    spent, processor = ([row[one] for row in rows] for one in (0, 1))
-    middle = statistics.median
-    return Reached(
-        case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s
+def _result(case: Case, rows: Sequence[tuple[float, float]]) -> Result:
+    seconds, processor_s = zip(*rows, strict=True)
+    median = statistics.median
+    return Result(
+        case.name, len(rows), median(seconds), min(seconds), max(seconds), median(processor_s), case.most_s
     )
 
 
-def _seconds(case: Case) -> tuple[float, float]:
-    """How long planning takes, and how much of a processor. Raises CommandError."""
-    done = subprocess.run(
+def _measure(case: Case) -> tuple[float, float]:
+    """Return the wall time and the CPU time of planning, in seconds. Raises CommandError if it failed."""
+    process = subprocess.run(
         [sys.executable, "-c", _CHILD],
         input=json.dumps(case.scenario()),
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0:
-        raise CommandError(f"{case.name}: {done.stderr.strip()}")
-    spent, processor = json.loads(done.stdout)
-    return float(spent), float(processor)
+    if process.returncode != 0:
+        raise CommandError(f"{case.name}: {process.stderr.strip()}")
+    seconds, processor_s = json.loads(process.stdout)
+    return float(seconds), float(processor_s)

@@ -1,4 +1,4 @@
-"""From typing to a command behind an access: ``bentpipe shell`` behind one that was checked before on this machine."""
+"""Delay until the command of ``bentpipe shell`` starts, behind an access with a saved path check."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.cli_latency import CommandError, timed
+from benchmarks.cli_latency import CommandError, run_timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ACCESS", "Waited", "bench"]
+__all__ = ["ACCESS", "Result", "bench"]
 
 ACCESS = "geo-konnect"
 
 CHECKS = 3
-"""Shells that may measure the access before one finds a check that was kept: a busy machine's are not."""
+"""Shells that may measure the path until one finds a saved check: checks on a busy machine are not saved."""
 
 MOST_S = 0.5
-"""Aimed at, until the command begins."""
+"""Limit in seconds until the command starts."""
 
 
 @dataclass(frozen=True)
-class Waited:
-    """Seconds of one shell, from the start of its process."""
+class Result:
+    """Duration in seconds from the start of the process of a shell."""
 
     what: str
     runs: int
@@ -38,43 +38,49 @@ class Waited:
     most_s: float | None = None
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Waited]:
-    """``times`` shells, after those that make sure that a check is kept and one more that is not counted.
+def bench(times: int, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Start ``times`` shells, after warm-up shells that make sure that a check is saved.
 
-    What Python compiles is kept, as on a user's machine.
+    Compiled Python files are saved, as on the machine of a user.
 
     Raises:
-        CommandError: a shell could not be, or no check is kept.
+        CommandError: a shell failed, or no check was saved.
     """
-    found: list[tuple[float, float, float]] = []
+    timings: list[tuple[float, float, float]] = []
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as name:
         environment = dict(os.environ)
         if environment.pop("PYTHONDONTWRITEBYTECODE", None):
             environment["PYTHONPYCACHEPREFIX"] = str(Path(name) / "compiled")
-        if each is not None:
-            each("the check")
-        if not any(_shell(environment)[1] for _ in range(CHECKS + 1)):
-            raise CommandError(f"no check of {ACCESS} is kept: this machine is too busy to measure it")
+        if on_progress is not None:
+            on_progress("the check")
+        if not any(_run_shell(environment)[1] for _ in range(CHECKS + 1)):
+            raise CommandError(f"no check of {ACCESS} was saved: the emulator missed its deadlines")
         for number in range(times):
-            if each is not None:
-                each(f"{number + 1} of {times}")
-            found.append(_shell(environment)[0])
-    begins, gone, processor = zip(*found, strict=True)
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}")
+            timings.append(_run_shell(environment)[0])
+    command_start_s, end_s, processor_s = zip(*timings, strict=True)
     return [
-        _figure("until the command begins", begins, MOST_S),
-        _figure("until all of it is gone", gone),
-        _figure("of a processor", processor),
+        _result("until the command starts", command_start_s, MOST_S),
+        _result("until the shell has ended", end_s),
+        _result("CPU time", processor_s),
     ]
 
 
-def _figure(what: str, spent: tuple[float, ...], most_s: float | None = None) -> Waited:
-    return Waited(what, len(spent), statistics.median(spent), min(spent), max(spent), most_s)
+def _result(what: str, seconds: tuple[float, ...], most_s: float | None = None) -> Result:
+    return Result(what, len(seconds), statistics.median(seconds), min(seconds), max(seconds), most_s)
 
 
-def _shell(environment: Mapping[str, str]) -> tuple[tuple[float, float, float], bool]:
-    """How long one takes, until its command begins and until its end, and how much of a processor; whether it found a
-    check. Raises CommandError."""
-    began_ns = time.time_ns()
-    found = timed(Path.cwd(), environment, ["shell", ACCESS, "--", "date", "+%s%N"])
-    begins = (int(found.out) - began_ns) / 1e9
-    return (begins, found.seconds, found.processor_s), " ago: RTT " in found.err
+def _run_shell(environment: Mapping[str, str]) -> tuple[tuple[float, float, float], bool]:
+    """Run a shell and return its timing and whether it found a saved check.
+
+    Returns:
+        Seconds until the command starts, until the shell ends, and of CPU time; whether it found a check.
+
+    Raises:
+        CommandError: the shell failed.
+    """
+    start_ns = time.time_ns()
+    timing = run_timed(Path.cwd(), environment, ["shell", ACCESS, "--", "date", "+%s%N"])
+    command_start_s = (int(timing.out) - start_ns) / 1e9
+    return (command_start_s, timing.seconds, timing.processor_s), " ago: RTT " in timing.err

@@ -1,4 +1,4 @@
-"""``python -m benchmarks simulator``: packets per CPU second of the engine, interleaved over the cases, median and spread."""
+"""Benchmark ``simulator``: packets per CPU second of the engine, interleaved over the cases."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CASES", "Case", "Reached", "bench"]
+__all__ = ["CASES", "Case", "Result", "bench"]
 
 TIMES = 7
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case: a scenario, and what is aimed at."""
+    """Scenario, and the limits that a release must keep on an idle machine."""
 
     name: str
     rate: str
@@ -27,15 +27,15 @@ class Case:
     loss: str
     duration: str
     least: int
-    """Packets of both directions per CPU second that a release must reach."""
+    """Minimum packets of both directions per CPU second."""
     transport: str = "quic"
     load: Mapping[str, Any] = field(default_factory=dict)
-    """What is sent; as much as goes where nothing is said."""
+    """Load of the flow; empty for bulk data."""
     most_s: float | None = None
-    """CPU seconds that the run may take."""
+    """Maximum CPU seconds of the run."""
 
     def scenario(self) -> dict[str, Any]:
-        """As the table a scenario file would parse to."""
+        """Return the scenario as the table that its file parses to."""
         direction = {"rate": self.rate, "queue": "1 BDP"}
         return {
             "title": self.name,
@@ -62,8 +62,8 @@ class Case:
         }
 
 
-def _window(packets: int) -> dict[str, Any]:
-    """A controller that keeps this many full packets in flight (the default MTU is 1452 bytes)."""
+def _fixed_window(packets: int) -> dict[str, Any]:
+    """Return a controller that keeps this many full packets in flight (the default MTU is 1452 bytes)."""
     return {"name": "fixed", "window_bytes": packets * 1452}
 
 
@@ -77,8 +77,8 @@ CASES = (
         "100 s",
         450_000,
     ),
-    Case("400 packets in flight (10 Mbit/s)", "10 Mbit/s", _window(400), "0 %", "300 s", 650_000),
-    Case("8,000 packets in flight (100 Mbit/s)", "100 Mbit/s", _window(8000), "0 %", "60 s", 450_000),
+    Case("400 packets in flight (10 Mbit/s)", "10 Mbit/s", _fixed_window(400), "0 %", "300 s", 650_000),
+    Case("8,000 packets in flight (100 Mbit/s)", "100 Mbit/s", _fixed_window(8000), "0 %", "60 s", 450_000),
     Case("AIMD in Python, 10 Mbit/s, loss 0.01 %", "10 Mbit/s", {"name": "mine"}, "0.01 %", "300 s", 300_000),
     Case(
         "TCP, 10 Mbit/s, 500 ms, CUBIC, loss 0.01 %",
@@ -143,8 +143,8 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Reached:
-    """What a case reached."""
+class Result:
+    """Result of a case; the speeds are packets of both directions per CPU second."""
 
     case: str
     runs: int
@@ -155,9 +155,9 @@ class Reached:
     times_real: float
     """Virtual seconds per CPU second, median."""
     memory_mb: float
-    """Largest resident memory of the worker."""
+    """Peak resident memory of the worker, in MB."""
     growth_mb: float
-    """The part of it that the run added."""
+    """Part of the peak memory that the run added, in MB."""
     least: int
     cpu_s: float
     """CPU seconds of a run, median."""
@@ -169,27 +169,31 @@ import json, sys, time
 from benchmarks.aimd import Aimd
 from bentpipe.runners import engine
 spec = sys.stdin.read()
-outside = {"mine": Aimd} if '"mine"' in spec else None
+controllers = {"mine": Aimd} if '"mine"' in spec else None
 
-def peak():  # largest resident memory since the last reset, in MB
+def peak_memory():  # peak resident memory since the last reset, in MB
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 with open("/proc/self/clear_refs", "w") as control:
     control.write("5")
-idle = peak()
-began = time.process_time()
-data = engine.run(spec, outside)
-spent = time.process_time() - began
+idle = peak_memory()
+start = time.process_time()
+data = engine.run(spec, controllers)
+cpu_s = time.process_time() - start
 length = int.from_bytes(data[:8], "little")
 packets = json.loads(data[8:8 + length])["packets"]
-memory = peak()
-print(json.dumps([packets, spent, memory, memory - idle]))
+memory = peak_memory()
+print(json.dumps([packets, cpu_s, memory, memory - idle]))
 """
 
 
-def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Runs every case ``times`` times, interleaved, each in a fresh process.
+def bench(times: int = TIMES, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Run every case ``times`` times, interleaved, each in a fresh process.
+
+    Args:
+        times: number of measurements of each case.
+        on_progress: called with a text before each measurement.
 
     Raises:
         subprocess.CalledProcessError: a run failed.
@@ -198,40 +202,40 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
 
-    specs = [build_plan(load_scenario(case.scenario()), engine.version()).runs[0] for case in CASES]
-    found: list[list[tuple[int, float, float, float]]] = [[] for _ in CASES]
+    runs = [build_plan(load_scenario(case.scenario()), engine.version()).runs[0] for case in CASES]
+    rows: list[list[tuple[int, float, float, float]]] = [[] for _ in CASES]
     for number in range(times):
-        for case, run, row in zip(CASES, specs, found, strict=True):
-            if each is not None:
-                each(f"{number + 1} of {times}: {case.name}")
-            answer = subprocess.run(
+        for case, run, row in zip(CASES, runs, rows, strict=True):
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {case.name}")
+            process = subprocess.run(
                 [sys.executable, "-c", _CHILD],
                 input=run.spec_json(),
                 capture_output=True,
                 text=True,
                 check=True,
             )
-            packets, spent, memory, growth = json.loads(answer.stdout)
-            row.append((packets, spent, memory, growth))
+            packets, cpu_s, memory, growth = json.loads(process.stdout)
+            row.append((packets, cpu_s, memory, growth))
     return [
-        _figure(case, float(run.spec["duration_ns"]) / 1e9, row)
-        for case, run, row in zip(CASES, specs, found, strict=True)
+        _result(case, float(run.spec["duration_ns"]) / 1e9, row)
+        for case, run, row in zip(CASES, runs, rows, strict=True)
     ]
 
 
-def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float, float]]) -> Reached:
-    speeds = [packets / spent for packets, spent, *_ in rows]
-    return Reached(
+def _result(case: Case, duration_s: float, rows: Sequence[tuple[int, float, float, float]]) -> Result:
+    speeds = [packets / cpu_s for packets, cpu_s, *_ in rows]
+    return Result(
         case.name,
         len(rows),
         rows[0][0],
         statistics.median(speeds),
         min(speeds),
         max(speeds),
-        statistics.median(seconds / spent for _, spent, *_ in rows),
+        statistics.median(duration_s / cpu_s for _, cpu_s, *_ in rows),
         max(memory for _, _, memory, _ in rows),
         max(growth for *_, growth in rows),
         case.least,
-        statistics.median(spent for _, spent, *_ in rows),
+        statistics.median(cpu_s for _, cpu_s, *_ in rows),
         case.most_s,
     )

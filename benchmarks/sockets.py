@@ -1,4 +1,4 @@
-"""``python -m benchmarks sockets``: `bentpipe perf` over loopback, QUIC and the kernel's TCP in turn."""
+"""Benchmark ``sockets``: ``bentpipe perf`` over loopback, QUIC and kernel TCP in turn."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.perf import Send
 
-__all__ = ["CASES", "Case", "Reached", "SocketsError", "bench"]
+__all__ = ["CASES", "Case", "Result", "SocketsError", "bench"]
 
 
 class SocketsError(RuntimeError):
-    """A run failed; the message is the program's."""
+    """Failure of a run, with the message of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: what carries the bytes, which way, in packets of which size."""
+    """Transport, direction and packet size of a transfer, and the limits of a release."""
 
     name: str
     transport: str
     send: Send
     mtu: str | None = None
     least_mbit_s: float | None = None
-    """What a release must reach on an idle machine."""
+    """Minimum goodput on an idle machine."""
     most_cpu: float | None = None
-    """CPU seconds per 10^9 bytes and side that it may take."""
+    """Maximum CPU seconds per 10^9 bytes and side."""
 
 
 CASES = (
@@ -48,8 +48,8 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """What a case reached; CPU seconds are per 10^9 bytes and side, medians."""
+class Result:
+    """Result of a case; CPU seconds are medians per 10^9 bytes and side."""
 
     case: str
     runs: int
@@ -62,8 +62,13 @@ class Reached:
     most_cpu: float | None
 
 
-def bench(times: int, length: str = "2 s", each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Runs every case ``times`` times for ``length``, interleaved, each between two fresh processes.
+def bench(times: int, length: str = "2 s", on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Run every case ``times`` times, interleaved, each between two fresh processes.
+
+    Args:
+        times: number of measurements of each case.
+        length: duration of a transfer, such as ``"2 s"``.
+        on_progress: called with a text before each measurement.
 
     Raises:
         SocketsError: a run failed.
@@ -72,15 +77,15 @@ def bench(times: int, length: str = "2 s", each: Callable[[str], None] | None = 
     rows: list[list[tuple[float, float, float]]] = [[] for _ in CASES]
     for number in range(times):
         for case, row in zip(CASES, rows, strict=True):
-            if each is not None:
-                each(f"{number + 1} of {times}: {case.name}")
-            row.append(_pair(case, length))
-    return [_figure(case, row) for case, row in zip(CASES, rows, strict=True)]
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {case.name}")
+            row.append(_measure(case, length))
+    return [_result(case, row) for case, row in zip(CASES, rows, strict=True)]
 
 
-def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Reached:
+def _result(case: Case, rows: Sequence[tuple[float, float, float]]) -> Result:
     rates, senders, receivers = zip(*rows, strict=True)
-    return Reached(
+    return Result(
         case.name,
         len(rows),
         statistics.median(rates),
@@ -93,8 +98,8 @@ def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Reached:
     )
 
 
-def _pair(case: Case, length: str) -> tuple[float, float, float]:
-    """Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
+def _measure(case: Case, length: str) -> tuple[float, float, float]:
+    """Return Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.free_port import free_port
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
@@ -111,27 +116,27 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
         files = [Path(folder) / name for name in ("server.json", "client.json")]
         files[0].write_bytes(to_json(server))
         files[1].write_bytes(to_json(client))
-        with subprocess.Popen([program, "perf", str(files[0])], stdout=subprocess.PIPE, text=True) as answers:
+        with subprocess.Popen([program, "perf", str(files[0])], stdout=subprocess.PIPE, text=True) as process:
             try:
-                ours = _asked([program, "perf", str(files[1])])
-                told, _ = answers.communicate(timeout=10)
+                client_summary = _run_client([program, "perf", str(files[1])])
+                output, _ = process.communicate(timeout=10)
             finally:
-                answers.kill()
-    theirs: dict[str, Any] = json.loads(told.splitlines()[0])
+                process.kill()
+    server_summary: dict[str, Any] = json.loads(output.splitlines()[0])
     up = case.send == "up"
-    sender, receiver = (ours, theirs) if up else (theirs, ours)
-    rate = ours["up_mbit_s" if up else "down_mbit_s"]
+    sender, receiver = (client_summary, server_summary) if up else (server_summary, client_summary)
+    rate = client_summary["up_mbit_s" if up else "down_mbit_s"]
     return float(rate), float(sender["cpu_s_per_gb"]), float(receiver["cpu_s_per_gb"])
 
 
-def _asked(words: list[str]) -> dict[str, Any]:
-    """The client's summary; the server may take a moment to listen."""
-    end = time.monotonic() + 5
+def _run_client(command: list[str]) -> dict[str, Any]:
+    """Return the summary of the client. Retry for 5 s until the server listens."""
+    deadline = time.monotonic() + 5
     while True:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            summary: dict[str, Any] = json.loads(done.stdout)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode == 0:
+            summary: dict[str, Any] = json.loads(process.stdout)
             return summary
-        if "nothing listens there" not in done.stderr or time.monotonic() > end:
-            raise SocketsError(done.stderr.strip())
+        if "nothing listens there" not in process.stderr or time.monotonic() > deadline:
+            raise SocketsError(process.stderr.strip())
         time.sleep(0.05)

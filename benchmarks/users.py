@@ -1,6 +1,6 @@
-"""``python -m benchmarks users``: what a packet costs, by scheduler and number of users, at one load for all.
+"""Benchmark ``users``: CPU time per packet by scheduler and number of users, with the same total load.
 
-A short run is taken from a long one, so that what is paid once for each user is no cost of a packet.
+The cost is the difference between a long run and a short run. It excludes the fixed cost of each user.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bentpipe.store.codec import decode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CASES", "USERS", "Case", "Reached", "asked", "bench", "cost", "packets"]
+__all__ = ["CASES", "USERS", "Case", "Result", "bench", "cost", "packets", "run_spec"]
 
 USERS = (10, 50, 100, 200, 1_000)
 SHORT_S, LONG_S = 10, 20
 RATE_BIT_S = 20_000_000
 LOAD = 0.8
-"""The part of the link's time that all users have something for, whatever their number."""
+"""Utilisation of the link by all users together, for every number of users."""
 
 SERVED = {"name": "proportional-fair", "average": "served"}
 TREES = {
@@ -37,7 +37,7 @@ LAYER = {"scheme": "harq-2", "frame": "1115 B", "code_rate": "3/4"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scheduler, and the channel that it goes by."""
+    """Scheduler, and the channel that its decisions depend on."""
 
     name: str
     scheduler: str | dict[str, str]
@@ -47,14 +47,14 @@ class Case:
 CASES = (
     Case("round robin", "round-robin"),
     Case("deficit round robin", "deficit-round-robin"),
-    Case("proportional fair of what was served, channels that stay", SERVED, {"model": "white-noise", "snr": "11 dB"}),
+    Case("proportional fair by served bytes, constant channels", SERVED, {"model": "white-noise", "snr": "11 dB"}),
     Case("proportional fair, channels under trees", "proportional-fair", TREES),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """What a packet cost, in microseconds of a processor."""
+class Result:
+    """CPU time per packet of a case, in microseconds."""
 
     case: str
     users: int
@@ -64,13 +64,13 @@ class Reached:
     highest: float
 
 
-def asked(case: Case, users: int, seconds: float) -> dict[str, Any]:
-    """A resolved run: ``users`` that send datagrams of 1,000 bytes at a steady rate, in queues without a limit.
+def run_spec(case: Case, users: int, seconds: float) -> dict[str, Any]:
+    """Return a resolved run: ``users`` send datagrams of 1,000 bytes at a constant rate, in unlimited queues.
 
-    They begin within the time from one datagram to the next, and the delay is no multiple of that: however many there
-    are, their datagrams come alike, and no two things fall on one instant.
+    The start times are spread over the interval between two datagrams, and the delay is no multiple of it. For every
+    number of users, the arrivals have the same pattern and no two events coincide.
     """
-    # What goes over a radio link takes more than its bytes.
+    # Link-layer overhead and retransmissions: a radio link needs more airtime than the bytes alone.
     rate = RATE_BIT_S * LOAD / users * (0.5 if case.channel else 1)
     down: dict[str, Any] = {
         "rate": f"{RATE_BIT_S} bit/s",
@@ -100,31 +100,36 @@ def asked(case: Case, users: int, seconds: float) -> dict[str, Any]:
 
 
 def packets(tables: bytes) -> int:
-    """How many packets the scheduler has sent."""
+    """Return the number of packets that the scheduler has sent."""
     return int(decode(tables).tables["user_queues"]["sent_packets"].sum())
 
 
 def cost(case: Case, users: int) -> float:
-    """Microseconds of this thread's processor time for a packet more."""
-    seconds, sent = [], []
-    for duration in (SHORT_S, LONG_S):
-        text = json.dumps(asked(case, users, duration))
-        began = time.thread_time()
+    """Return the CPU time of this thread for each additional packet, in microseconds."""
+    cpu_s, sent_packets = [], []
+    for duration_s in (SHORT_S, LONG_S):
+        text = json.dumps(run_spec(case, users, duration_s))
+        start = time.thread_time()
         tables = engine.run(text)
-        seconds.append(time.thread_time() - began)
-        sent.append(packets(tables))
-    return 1e6 * (seconds[1] - seconds[0]) / (sent[1] - sent[0])
+        cpu_s.append(time.thread_time() - start)
+        sent_packets.append(packets(tables))
+    return 1e6 * (cpu_s[1] - cpu_s[0]) / (sent_packets[1] - sent_packets[0])
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
-    """Every case with every number of users ``times`` times, interleaved."""
-    found: list[tuple[Case, int, list[float]]] = [(case, users, []) for case in CASES for users in USERS]
+def bench(times: int, on_progress: Callable[[str], None] | None = None) -> list[Result]:
+    """Measure every case with every number of users ``times`` times, interleaved.
+
+    Args:
+        times: number of measurements of each case.
+        on_progress: called with a text before each measurement.
+    """
+    rows: list[tuple[Case, int, list[float]]] = [(case, users, []) for case in CASES for users in USERS]
     for number in range(times):
-        for case, users, row in found:
-            if each is not None:
-                each(f"{number + 1} of {times}: {case.name}, {users} users")
+        for case, users, row in rows:
+            if on_progress is not None:
+                on_progress(f"{number + 1} of {times}: {case.name}, {users} users")
             row.append(cost(case, users))
     return [
-        Reached(case.name, users, len(row), statistics.median(row), min(row), max(row))
-        for case, users, row in found
+        Result(case.name, users, len(row), statistics.median(row), min(row), max(row))
+        for case, users, row in rows
     ]

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
     __version__: str
-    """The engine's: the release, and a hash of the sources that decide on results."""
+    """Version of the engine: the release, and a hash of the sources that affect results."""
 
 __all__ = [
     "CheckResult", "Results", "RunIterator", "RunResult", "RunsFailedError", "Scenario", "ScenarioError", "Store",
     "StoreError", "__version__", "break_even_map", "check", "iter_runs", "open_results", "presets", "run",
 ]  # fmt: skip
 
-_HOME = {
+_EXPORTS = {
     "CheckResult": ("bentpipe.api.check", "CheckResult"),
     "Results": ("bentpipe.api.results", "Results"),
     "RunIterator": ("bentpipe.api.run", "RunIterator"),
@@ -50,19 +50,19 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a public name when it is asked for."""
+    """Load a public name at its first use."""
     if name == "__version__":
         from bentpipe.runners import engine
 
         return engine.version()
-    if name not in _HOME:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'bentpipe' has no attribute {name!r}")
     import importlib
 
-    module, attribute = _HOME[name]
+    module, attribute = _EXPORTS[name]
     return getattr(importlib.import_module(module), attribute)
 
 
 def __dir__() -> list[str]:
-    """What a user calls."""
+    """Return the public names."""
     return list(__all__)

@@ -1,4 +1,4 @@
-"""``python -m bentpipe``: the command line."""
+"""Command line as ``python -m bentpipe``."""
 
 from bentpipe.launch import main
 

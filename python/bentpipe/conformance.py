@@ -1,4 +1,4 @@
-"""``bentpipe check-controller`` and ``check-scheduler``: the conformance lists, on what is built in or on a class."""
+"""Conformance checks of controllers and schedulers: ``bentpipe check-controller`` and ``check-scheduler``."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ __all__ = ["load_class", "of_scheduler", "verdicts"]
 
 
 def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
-    """One row a check of the list: ``name, passed, exemption, detail, rfc_section``.
-
-    A check that a controller fails by its design carries the reason in ``exemption``.
+    """Run the conformance checks of a congestion controller.
 
     Args:
         controller: a name of the catalogue, or a Python file that defines one class with ``on_event``.
         options: ``KEY=VALUE`` for the controller.
 
+    Returns:
+        One row for each check: ``name, passed, exemption, detail, rfc_section``. If a controller fails a check by
+        design, ``exemption`` is the reason.
+
     Raises:
-        ScenarioError: no such controller or file, or not exactly one class in it.
-        BrokenControllerError: the class raises, or answers with what is no window.
+        ScenarioError: the controller or file does not exist, or the file has not exactly one class.
+        UserCodeError: the class raises an exception or returns an invalid window.
     """
     from bentpipe.runners import engine
 
-    given = dict(parse_override(text, "--option", "beta=0.8") for text in options)
+    parameters = dict(parse_override(text, "--option", "beta=0.8") for text in options)
     if controller.endswith(".py"):
-        kind = load_class(Path(controller), "on_event")
+        user_class = load_class(Path(controller), "on_event")
         try:
-            rows = engine.check_controller(kind, given)
+            rows = engine.check_controller(user_class, parameters)
         except Exception as error:
             raise UserCodeError(f"{controller}: {format_error(error)}") from error
     else:
@@ -45,7 +47,7 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
         if controller not in names:
             raise ScenarioError([("", unknown_name(controller, names, "controller"))], "check-cc")
         try:
-            rows = engine.check_controller(controller, given)
+            rows = engine.check_controller(controller, parameters)
         except ValueError as error:
             raise ScenarioError([("", str(error))], "--option") from None
     keys = ("name", "passed", "exemption", "detail", "rfc_section")
@@ -53,35 +55,39 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]:
-    """One row a check: ``name, passed, exemption, detail, asks``.
+    """Run the conformance checks of a scheduler.
 
-    A class may have ``exempt``, a dict of checks that it fails by its design and the reasons.
+    A class may have ``exempt``: a dict of the checks that it fails by design, and the reasons.
 
     Args:
-        scheduler: the name of one of the engine's, or a Python file that defines one class with ``choose``.
+        scheduler: name of a scheduler of the engine, or a Python file that defines one class with ``choose``.
         options: ``KEY=VALUE`` for the class.
 
+    Returns:
+        One row for each check: ``name, passed, exemption, detail, asks``.
+
     Raises:
-        ScenarioError: no such scheduler or file, not exactly one class in it, options beside one of the engine's.
-        BrokenControllerError: the class raises, or answers with nobody, or is exempt from what is no check.
+        ScenarioError: the scheduler or file does not exist, the file has not exactly one class, or a scheduler of the
+            engine has options.
+        UserCodeError: the class raises an exception, chooses no valid user, or ``exempt`` names an unknown check.
     """
     from bentpipe.runners import engine
 
-    given = dict(parse_override(text, "--option", "k=0.8") for text in options)
+    parameters = dict(parse_override(text, "--option", "k=0.8") for text in options)
     if not scheduler.endswith(".py"):
-        if given:
+        if parameters:
             raise ScenarioError([("", "goes with a class in a file")], "--option")
         rows = engine.check_scheduler(scheduler, {})
         if rows is None:
             known = [name for name in SCHEDULERS if name != "drop-tail"]
             raise ScenarioError([("", unknown_name(scheduler, known, "scheduler"))], "check-scheduler")
         return list(rows)
-    kind = load_class(Path(scheduler), "choose")
+    user_class = load_class(Path(scheduler), "choose")
     try:
-        rows = engine.check_scheduler(kind, given)
+        rows = engine.check_scheduler(user_class, parameters)
     except Exception as error:
         raise UserCodeError(f"{scheduler}: {format_error(error)}") from error
-    exempt = getattr(kind, "exempt", {})
+    exempt = getattr(user_class, "exempt", {})
     names = [row["name"] for row in rows]
     if not isinstance(exempt, dict) or not all(isinstance(reason, str) for reason in exempt.values()):
         raise UserCodeError(f"{scheduler}: exempt is {exempt!r}, expected a dict of checks and reasons")
@@ -92,7 +98,11 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
 
 
 def load_class(path: Path, method: str) -> type:
-    """The one class with ``method`` that ``path`` defines. Raises ScenarioError."""
+    """Return the only class with ``method`` in a Python file.
+
+    Raises:
+        ScenarioError: the file cannot be loaded, or has not exactly one such class.
+    """
     if not path.is_file():
         raise ScenarioError([("", "no such file")], str(path))
     if path.suffix != ".py":
@@ -107,7 +117,7 @@ def load_class(path: Path, method: str) -> type:
         if member.__module__ == module.__name__ and callable(getattr(member, method, None))
     ]
     if len(classes) != 1:
-        found = ", ".join(kind.__name__ for kind in classes) or "none"
+        found = ", ".join(user_class.__name__ for user_class in classes) or "none"
         raise ScenarioError([("", f"found {found}, expected one class with a method {method}")], str(path))
     only: type = classes[0]
     return only

@@ -1,4 +1,4 @@
-"""``bentpipe doctor``: what of this machine bentpipe can use."""
+"""Requirements of bentpipe on this machine: ``bentpipe doctor``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.lab.requirements import PROGRAMS, Requirement, namespaces, program, tun
+from bentpipe.lab.requirements import PROGRAMS, Requirement, check_namespaces, check_program, check_tun
 
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabPlan
@@ -20,7 +20,7 @@ __all__ = ["examine"]
 
 
 def examine() -> list[Requirement]:
-    """Everything bentpipe needs or can use, in order of importance."""
+    """Check all requirements of bentpipe, in order of importance."""
     version = platform.python_version()
     checks = [Requirement("Python 3.11 or newer", sys.version_info >= (3, 11), True, version), _engine()]
     checks += [_package(name, needed=True) for name in ("polars", "duckdb", "pydantic", "altair", "scipy")]
@@ -38,19 +38,26 @@ def examine() -> list[Requirement]:
 def _browser() -> Requirement:
     from bentpipe.lab.browser.chromium import ChromiumError, find
 
-    what = "Chromium (screenshots of reports, page loads)"
+    title = "Chromium (screenshots of reports, page loads)"
     try:
-        return Requirement(what, True, False, str(find()))
+        return Requirement(title, True, False, str(find()))
     except ChromiumError as error:
-        return Requirement(what, False, False, str(error))
+        return Requirement(title, False, False, str(error))
 
 
 def _real_time() -> list[Requirement]:
-    """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
-    found = [_executable(), *(program(*words) for words in PROGRAMS), tun(), namespaces(), _fifo(), _tcp()]
-    if found[0].good:
-        found.append(_lab())
-    return found
+    """Check the requirements of shell, browse and emulation: Linux, programs, namespaces, TUN."""
+    requirements = [
+        _executable(),
+        *(check_program(*words) for words in PROGRAMS),
+        check_tun(),
+        check_namespaces(),
+        _fifo(),
+        _tcp(),
+    ]
+    if requirements[0].good:
+        requirements.append(_lab())
+    return requirements
 
 
 def _executable() -> Requirement:
@@ -66,84 +73,85 @@ def _executable() -> Requirement:
 
 
 LAB_S = 30.0
-"""Longest that a lab of one command may take."""
+"""Maximum duration of a lab with one command, in s."""
 
 
 def _lab() -> Requirement:
-    """A lab with a proxy, for a command that ends at once: what one needs is tried."""
+    """Run a lab with a proxy and a command that ends at once."""
     from bentpipe.lab.access import resolve_path
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.process import started
+    from bentpipe.lab.process import start_lab
 
-    what = "a lab in real time"
+    title = "a lab in real time"
     path, proxies = resolve_path("lte-4g", pep="early")
-    nft = program(*PROGRAMS[1]).good
+    nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
         "lab": path, "proxies": proxies if nft else [], "outside": False,
         "near": [{"name": "true", "command": ["true"]}],
     }  # fmt: skip
     with os.fdopen(os.memfd_create("bentpipe-doctor"), "r+b") as log:
-        how = {
+        process_options = {
             "stdin": subprocess.DEVNULL,
             "stdout": log,
             "stderr": subprocess.STDOUT,
             "start_new_session": True,
         }
-        with started(executable(), [], **how) as lab:
+        with start_lab(executable(), [], **process_options) as lab:
             lab.send(plan)
             try:
                 status = lab.process.wait(LAB_S)
             except subprocess.TimeoutExpired:
-                return Requirement(what, False, False, f"did not end within {LAB_S:.0f} s")
+                return Requirement(title, False, False, f"did not end within {LAB_S:.0f} s")
         log.seek(0)
-        said = log.read().decode(errors="replace").strip().splitlines()
+        lines = log.read().decode(errors="replace").strip().splitlines()
     if status == 0:
         return Requirement(
-            what, True, False, "stood, and ended" if nft else "stood, and ended; without proxies"
+            title, True, False, "stood, and ended" if nft else "stood, and ended; without proxies"
         )
     return Requirement(
-        what, False, False, said[-1].removeprefix("bentpipe: ") if said else f"exit status {status}"
+        title, False, False, lines[-1].removeprefix("bentpipe: ") if lines else f"exit status {status}"
     )
 
 
 def _fifo() -> Requirement:
-    """Whether a thread gets the real-time scheduler."""
-    what = "real-time scheduling (steadier on a busy machine)"
+    """Check for permission to use the real-time scheduler."""
+    title = "real-time scheduling (steadier on a busy machine)"
     tool = shutil.which("chrt")
     if tool is None:
-        return Requirement(what, False, False, "no chrt; Debian: apt install util-linux")
-    tried = subprocess.run([tool, "--fifo", "10", "true"], capture_output=True, check=False)
-    help_ = "not allowed; as root: rtprio in /etc/security/limits.conf"
-    return Requirement(what, tried.returncode == 0, False, "allowed" if tried.returncode == 0 else help_)
+        return Requirement(title, False, False, "no chrt; Debian: apt install util-linux")
+    process = subprocess.run([tool, "--fifo", "10", "true"], capture_output=True, check=False)
+    allowed = process.returncode == 0
+    hint = "not allowed; as root: rtprio in /etc/security/limits.conf"
+    return Requirement(title, allowed, False, "allowed" if allowed else hint)
 
 
 def _tcp() -> Requirement:
-    what = "kernel TCP controllers"
+    title = "kernel TCP controllers"
     try:
         place = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
         names = place.read_text(encoding="ascii").split()
     except OSError:
-        return Requirement(what, False, False, "unknown")
+        return Requirement(title, False, False, "unknown")
     more = "" if "bbr" in names else "; as root: modprobe tcp_bbr"
-    return Requirement(what, True, False, ", ".join(names) + more)
+    return Requirement(title, True, False, ", ".join(names) + more)
 
 
 def _engine() -> Requirement:
     try:
         from bentpipe.runners import engine
 
-        said = [engine.version(), f"{len(engine.catalogue())} controllers", engine.slowness()]
-        return Requirement("engine", True, True, ", ".join(filter(None, said)))
+        lines = [engine.version(), f"{len(engine.catalogue())} controllers", engine.slowness()]
+        return Requirement("engine", True, True, ", ".join(filter(None, lines)))
     except ImportError as error:
         return Requirement("engine", False, True, f"{error}; `make engine` builds it")
 
 
 def _package(name: str, *, needed: bool, use: str = "") -> Requirement:
-    what = f"{name} ({use})" if use else name
+    title = f"{name} ({use})" if use else name
     try:
-        return Requirement(what, True, needed, importlib.metadata.version(name))
+        return Requirement(title, True, needed, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Requirement(what, False, needed, "not installed")
+        return Requirement(title, False, needed, "not installed")
 
 
 def _memory() -> Requirement:

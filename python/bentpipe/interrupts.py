@@ -1,4 +1,4 @@
-"""Signals that end a command: their handlers raise where an exception reaches the command, and otherwise wait."""
+"""Handlers of signals that end a command; they raise only if the exception reaches the command, and retry otherwise."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 __all__ = ["defer_import", "interrupt", "raise_unraisable", "send_later"]
 
 RETRY_S = 0.01
-"""Time after which a signal is sent again. A person does not notice it; an import takes up to a second."""
+"""Delay in s before a signal is sent again. A person does not notice it; an import takes up to a second."""
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or wait for the end of an import. A handler of SIGINT while a command works."""
+    """Raise KeyboardInterrupt, or wait for the end of an import. This is the handler of SIGINT during a command."""
     if not defer_import(number, frame):
         raise KeyboardInterrupt
 
 
 def defer_import(number: int, frame: FrameType | None) -> bool:
-    """Send the signal ``number`` later if it came during an import. Return whether it did.
+    """Send the signal ``number`` later if it arrived during an import. Return True if it did.
 
-    Libraries lose exceptions there: Polars panics, and others go on without what they wanted to import.
+    Libraries lose exceptions during an import: Polars panics, and others continue without the imported module.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -35,19 +35,19 @@ def defer_import(number: int, frame: FrameType | None) -> bool:
     return False
 
 
-def raise_unraisable(found: UnraisableHookArgs) -> None:
-    """Send SIGINT again if KeyboardInterrupt came where nothing can be raised. A value of ``sys.unraisablehook``."""
-    if issubclass(found.exc_type, KeyboardInterrupt):
+def raise_unraisable(arguments: UnraisableHookArgs) -> None:
+    """Send SIGINT again if KeyboardInterrupt was unraisable. This is a value of ``sys.unraisablehook``."""
+    if issubclass(arguments.exc_type, KeyboardInterrupt):
         send_later(signal.SIGINT)
     else:
-        sys.__unraisablehook__(found)
+        sys.__unraisablehook__(arguments)
 
 
 def send_later(number: int) -> None:
-    """Send this process the signal ``number`` once more, in ``RETRY_S``."""
+    """Send the signal ``number`` to this process after ``RETRY_S``."""
     from threading import Timer, main_thread
 
-    # To the main thread, which runs the handlers: its system call ends then, and not another thread's.
+    # The main thread runs the handlers: the signal must end its system call, not that of another thread.
     retry = Timer(RETRY_S, signal.pthread_kill, (main_thread().ident, number))
     retry.daemon = True
     retry.start()

@@ -1,11 +1,23 @@
-"""Published studies, run again: scenarios of ``studies/NAME``, published against measured, a verdict a row and a claim.
+"""Published studies, reproduced: published values beside measured ones, with a verdict for each.
 
-:func:`run` is ``bentpipe study NAME``. Every part of a study is a scenario with a store of its own in ``out/NAME``; a
-store is kept, resumed by the same command, and reported like any other. A difference is a result, not a failure.
+Each part of a study (``studies/NAME``) is a scenario with a store in ``out/NAME``. The command that made a
+store
+resumes it, and ``report`` reads it as any other store. A difference is a result, not a failure.
 
-``verdicts`` and ``parts`` <- ``study`` (what one is) <- ``measures``, ``page_loads`` and ``evidence`` (what several
-ask) <- a folder for each study: ``andreotti_2025``, ``thomas_2019``, ``tauran_2018``, ``etosat``; ``output``,
-``opening`` and ``page`` say what came out.
+- ``cli``: the command ``study``
+- ``study``: the interface of a study, and the selection by ``--part``
+- ``parts``: the parts of a study, their plans, runs and measurements
+- ``verdicts``: verdicts on published numbers and statements
+- ``measures``: congestion window, variation and fairness over a time span
+- ``page_loads``: page loads of a cell, slow start and opinion scores
+- ``evidence``: controllers nearer to picoquic
+- ``output``: findings as text, tables and JSON
+- ``headline``: the first sentence of the page of a study
+- ``page``: the HTML page of a study
+- ``andreotti_2025``: QUIC over LEO and GEO, and bundles over QUIC
+- ``thomas_2019``: Google QUIC over a public satellite access
+- ``tauran_2018``: TCP over Adaptive-HARQ
+- ``etosat``: the regression tests of draft-kuhn-quic-4-sat
 """
 
 from __future__ import annotations
@@ -21,7 +33,7 @@ if TYPE_CHECKING:
     from bentpipe.figures.export import FigureExport
     from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.observed import Observer
-    from bentpipe_studies.output import Judged
+    from bentpipe_studies.output import StudyOutput
     from bentpipe_studies.study import Study
 
 __all__ = ["NAMES", "find", "run"]
@@ -32,11 +44,15 @@ NAMES = {
     "etosat": "bentpipe_studies.etosat",
     "tauran-2018": "bentpipe_studies.tauran_2018",
 }
-"""Studies, and the module of each."""
+"""Names of studies, and the module of each."""
 
 
 def find(name: str) -> Study:
-    """The study called ``name``. Raises ScenarioError when there is none."""
+    """Return the study ``name``.
+
+    Raises:
+        ScenarioError: there is no such study.
+    """
     if name not in NAMES:
         raise ScenarioError([("name", unknown_name(name, list(NAMES), "study"))], SOURCE_ARGUMENT)
     import importlib
@@ -57,116 +73,120 @@ def run(
     watch: Observer | None = None,
     full: bool = False,
     files: FigureExport | None = None,
-) -> Judged:
-    """Runs a study as far as it is not in its stores yet: published against measured.
+) -> StudyOutput:
+    """Run the missing parts of a study and compare published values with measured ones.
 
     Args:
-        name: the study.
-        only: parts of it, comma-separated; everything without.
-        seeds: how many, instead of the scenarios'.
-        jobs: worker processes.
-        out: where its stores are; ``out/NAME`` without.
-        settings: dotted keys to set in each of its scenarios, for a shorter form of it.
-        engine: ``emu`` for the study's short form in real time, where it has one.
-        watch: who is told meanwhile.
-        full: every point, and runs as long as the publication's, where the study is shorter without.
-        files: figures as files of their own; their keys have the part of the study in front, where they are of one.
+        name: name of the study.
+        only: selections of the study, comma-separated; everything without.
+        seeds: number of seeds, in place of that of the scenarios.
+        jobs: number of worker processes.
+        out: directory of the stores; ``out/NAME`` without.
+        settings: dotted keys to set in each scenario, for a shorter form of the study.
+        engine: ``emu`` for the short form in real time, if the study has one.
+        watch: observer of progress and messages.
+        full: run every point for as long as the publication did, if the study is shorter without.
+        files: export of figures; the key of a figure starts with the part of the study if it is a figure of a
+            part.
 
     Returns:
-        What came out, with a frame of its verdicts; it is good when everything ran, whatever that is.
+        Output with a frame of the verdicts; it is good when every run finished, whatever the verdicts.
 
     Raises:
-        ScenarioError: no such study, part or figure, or no longer form, by the argument.
-        bentpipe.StoreError: a store there is not this study's.
+        ScenarioError: no such study, part or figure, or no longer form; it names the argument.
+        bentpipe.StoreError: a store in ``out`` belongs to another study.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.runners.local import Idle
     from bentpipe.runners.observed import InterruptedExecution
-    from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
+    from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import figures_of, write_page
-    from bentpipe_studies.parts import Measured, plan_part, run_part
-    from bentpipe_studies.study import chosen
+    from bentpipe_studies.parts import Measurements, plan_part, run_part
+    from bentpipe_studies.study import select_parts
 
-    study = find(name).at_full_length() if full else find(name)
+    study = find(name).to_full_length() if full else find(name)
     if engine == "emu":
         if files is not None:
-            text = "found it in real time, where figures are beside the page; expected it with --engine sim"
+            text = "cannot be combined with --engine emu, which writes figures beside the page; requires --engine sim"
             raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
-        return _real(name, only, seeds, jobs, out, watch)
-    words, wanted = chosen(study, only)
-    place = Path(out) if out is not None else Path("out") / name
-    # All parts are planned before the first is run: what is wrong is said at once.
+        return _run_emulation(name, only, seeds, jobs, out, watch)
+    selection, filters = select_parts(study, only)
+    directory = Path(out) if out is not None else Path("out") / name
+    # Every part is planned before the first runs, so that errors appear at once.
     planned = [
-        plan_part(part, wanted[part.name], seeds, settings) for part in study.parts() if part.name in wanted
+        plan_part(part, filters[part.name], seeds, settings) for part in study.parts() if part.name in filters
     ]
     try:
         with Idle() as idle:
-            reports = {
-                one.part.name: run_part(one, place, jobs=jobs, watch=watch, idle=idle) for one in planned
+            summaries = {
+                planned_part.part.name: run_part(planned_part, directory, jobs=jobs, watch=watch, idle=idle)
+                for planned_part in planned
             }
     except KeyboardInterrupt:
-        raise InterruptedExecution(
-            f"what is finished is in {place}; the same command goes on from there"
-        ) from None
-    findings = study.findings(Measured(place, study.parts()), words)
-    data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
-    page = write_page(place, study.title, findings, data)
-    failed = [failure for report in reports.values() for failure in report.failed]
-    answer = Judged(
+        raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
+    findings = study.findings(Measurements(directory, study.parts()), selection)
+    data = {"study": name, "title": study.title, "stores": _store_rows(summaries), **to_json(findings)}
+    page = write_page(directory, study.title, findings, data)
+    failed = [failure for report in summaries.values() for failure in report.failed]
+    output = StudyOutput(
         data,
-        (*findings_shown(study.title, findings), *_where(list(reports.values()), page)),
-        tuple(f"failed: {one.run}: {one.error}\n  again: {one.replay}" for one in failed[:10]),
+        (*format_findings(study.title, findings), *_format_stores(list(summaries.values()), page)),
+        tuple(
+            f"failed: {planned_part.run}: {planned_part.error}\n  again: {planned_part.replay}"
+            for planned_part in failed[:10]
+        ),
         not failed,
-        verdicts_of(findings),
+        verdict_rows(findings),
     )
     if files is None:
-        return answer
-    drawn = figures_of(place, findings)
-    files.check([figure.key for figure in drawn])
-    return files.added(answer, drawn)
+        return output
+    charts = figures_of(directory, findings)
+    files.check([figure.key for figure in charts])
+    return files.added(output, charts)
 
 
-REAL = {
+EMULATED = {
     "andreotti-2025": "bentpipe_studies.andreotti_2025.emulation",
     "thomas-2019": "bentpipe_studies.thomas_2019.emulation",
 }
-"""Studies with a form in real time, and the module of each: ``run`` sets published, simulated and real side by side."""
+"""Studies with a form in real time, and the module of each; its ``run`` compares published, simulated and real."""
 
 
-def _real(
+def _run_emulation(
     name: str,
     only: str | None,
     seeds: int | None,
     jobs: int | None,
     out: str | Path | None,
     watch: Observer | None,
-) -> Judged:
-    if name not in REAL:
-        there = ", ".join(REAL)
+) -> StudyOutput:
+    if name not in EMULATED:
+        available = ", ".join(EMULATED)
         raise ScenarioError(
-            [("engine", f'found "emu", but only {there} can be had in real time')], SOURCE_ARGUMENT
+            [("engine", f'found "emu", expected "sim"; only {available} have a form in real time')],
+            SOURCE_ARGUMENT,
         )
     import importlib
 
-    place = Path(out) if out is not None else Path("out") / f"{name}-emu"
-    run_real = importlib.import_module(REAL[name]).run
-    answer: Judged = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
-    return answer
+    directory = Path(out) if out is not None else Path("out") / f"{name}-emu"
+    run_real = importlib.import_module(EMULATED[name]).run
+    output: StudyOutput = run_real(directory, only=only, seeds=seeds, jobs=jobs, watch=watch)
+    return output
 
 
-def _stores(reports: Mapping[str, ExecutionSummary]) -> list[dict[str, Any]]:
+def _store_rows(summaries: Mapping[str, ExecutionSummary]) -> list[dict[str, Any]]:
     return [
         {"part": name, "store": str(report.store), "runs": report.planned, "kept": report.kept, "done": report.done,
          "failed": len(report.failed), "seconds": round(report.seconds, 1), "packets": report.packets}
-        for name, report in reports.items()
+        for name, report in summaries.items()
     ]  # fmt: skip
 
 
-def _where(reports: Sequence[ExecutionSummary], page: Path) -> list[str]:
-    done = sum(report.done for report in reports)
-    kept = sum(report.kept for report in reports)
-    seconds = sum(report.seconds for report in reports)
+def _format_stores(summaries: Sequence[ExecutionSummary], page: Path) -> list[str]:
+    done = sum(report.done for report in summaries)
+    kept = sum(report.kept for report in summaries)
+    seconds = sum(report.seconds for report in summaries)
     return [
         f"\n{done} runs in {seconds:.0f} s, {kept} were there already. Tables and figures: {page}",
-        *(f"  bentpipe report {report.store}" for report in reports),
+        *(f"  bentpipe report {report.store}" for report in summaries),
     ]

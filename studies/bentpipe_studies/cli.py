@@ -1,4 +1,4 @@
-"""``study``: published studies again."""
+"""Command ``study``: reproduce a published study."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def study(
 
     known_engine(engine)
     files = figure_options.files(figures, only_figure, forms, width, no_title, which="--figure")
-    seen = watch(quiet=as_json)
+    observer = watch(quiet=as_json)
     with options(name="NAME"), interruptible():
-        said = bentpipe_studies.run(
+        output = bentpipe_studies.run(
             name,
             only=only,
             seeds=seeds,
             jobs=jobs,
             out=out,
             engine=engine,
-            watch=seen,
+            watch=observer,
             full=full,
             files=files,
         )
-    answer(said, as_json=as_json)
-    if not said.good:
+    answer(output, as_json=as_json)
+    if not output.good:
         raise typer.Exit(FAILED)

@@ -1,4 +1,4 @@
-"""How the page of a study begins: how much of what was published agrees, and what explains the rest."""
+"""First sentence of the page of a study: the share that agrees, and the main explanation of the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from bentpipe_studies.study import Findings, Row
     from bentpipe_studies.verdicts import Claim
 
-__all__ = ["opening", "words"]
+__all__ = ["build_headline", "term_definitions"]
 
-_WORDS = {
+_DEFINITIONS = {
     Verdict.AGREES.value: "the published number lies where one more run would, or all checks of the claim hold",
     Verdict.DIFFERS.value: "the published number lies elsewhere, or a check of the claim fails",
     Verdict.UNDECIDED.value: "the seeds cannot tell: an interval holds both answers, or cannot be had",
@@ -26,32 +26,46 @@ _WORDS = {
 }
 
 
-def words(findings: Findings) -> dict[str, str]:
-    """What words of the page mean."""
-    reading = "a reading: one of the ways to take what the publication leaves open; each is run and judged"
-    return {**_WORDS, findings.reading_title: reading}
+def term_definitions(findings: Findings) -> dict[str, str]:
+    """Return the definitions of the terms of the page."""
+    interpretation = (
+        "a reading: one of the ways to take what the publication leaves open; each is run and judged"
+    )
+    return {**_DEFINITIONS, findings.interpretation_title: interpretation}
 
 
-def opening(findings: Findings) -> Headline:
-    """Of the rows and claims, in each reading."""
+def build_headline(findings: Findings) -> Headline:
+    """Return the headline: verdicts on rows and claims, under each interpretation."""
     items = _items(findings)
     if not items:
         return Headline("Nothing of the publication was asked for that has a verdict.")
     counts = Counter(item.verdict for item in items)
     agree, total = counts[Verdict.AGREES], len(items)
     if counts[Verdict.NOT_RUN] == total:
-        return Headline(f"Not yet run, so without a verdict: {_what(findings)}.")
-    said = f"{agree} of {total} {'agrees' if agree == 1 else 'agree'}" if agree else f"None of {total} agrees"
+        return Headline(f"Not yet run, so without a verdict: {_count_items(findings)}.")
+    share = (
+        f"{agree} of {total} {'agrees' if agree == 1 else 'agree'}" if agree else f"None of {total} agrees"
+    )
     if agree == total:
-        said = f"All {total} agree" if total > 1 else "The only one agrees"
+        share = f"All {total} agree" if total > 1 else "The only one agrees"
     others = [
         f"{counts[verdict]} {'differ' if verdict is Verdict.DIFFERS and counts[verdict] > 1 else verdict.value}"
         for verdict in Verdict
         if verdict is not Verdict.AGREES and counts[verdict]
     ]
-    sentence = f"{said} with what was published{f'; {join_names(others)}' if others else ''}."
+    sentence = f"{share} with what was published{f'; {join_names(others)}' if others else ''}."
     return Headline(
-        sentence, " ".join(filter(None, [f"Judged: {_what(findings)}.", _why(findings), _alone(findings)]))
+        sentence,
+        " ".join(
+            filter(
+                None,
+                [
+                    f"Judged: {_count_items(findings)}.",
+                    _explain_differences(findings),
+                    _describe_single_seeds(findings),
+                ],
+            )
+        ),
     )
 
 
@@ -59,8 +73,8 @@ def _items(findings: Findings) -> list[Row | Claim]:
     return [*findings.rows, *findings.claims]
 
 
-def _what(findings: Findings) -> str:
-    """How many there are of which, and in how many readings."""
+def _count_items(findings: Findings) -> str:
+    """Return the number of rows, claims and interpretations as text."""
     parts = []
     for found, one, many in (
         (findings.rows, "printed row", "printed rows"),
@@ -68,30 +82,31 @@ def _what(findings: Findings) -> str:
     ):
         if found:
             parts.append(f"{len(found)} {one if len(found) == 1 else many}")
-    readings = len({item.reading for item in _items(findings)})
-    return join_names(parts) + (f", in {readings} readings" if readings > 1 else "")
+    interpretations = len({item.interpretation for item in _items(findings)})
+    return join_names(parts) + (f", in {interpretations} readings" if interpretations > 1 else "")
 
 
-def _why(findings: Findings) -> str:
-    """What explains those that do not agree: the reason that explains most of them."""
-    others = [item for item in _items(findings) if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
-    whys = Counter(item.why for item in others if item.why)
-    if not others:
+def _explain_differences(findings: Findings) -> str:
+    """Return the explanation that covers most of what does not agree, as text."""
+    differing = [item for item in _items(findings) if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
+    explanations = Counter(item.explanation for item in differing if item.explanation)
+    if not differing:
         return ""
-    if not whys:
-        return "None of the others is explained." if len(others) > 1 else "The other one is not explained."
-    why, most = whys.most_common(1)[0]
-    first = re.split(r"(?<=[^.\s]\.) (?=[A-Z])", why, maxsplit=1)[0]
-    explained = whys.total()
-    if len(others) == 1:
+    if not explanations:
+        return "None of the others is explained." if len(differing) > 1 else "The other one is not explained."
+    common, most = explanations.most_common(1)[0]
+    first = re.split(r"(?<=[^.\s]\.) (?=[A-Z])", common, maxsplit=1)[0]
+    explained = explanations.total()
+    if len(differing) == 1:
         return f"The other one is explained so: {first}"
-    which = "all" if explained == len(others) else str(explained)
-    so = f", {most} of them so" if most < explained else " so"
-    return f"Of the {len(others)} that do not agree, {which} {'is' if explained == 1 else 'are'} explained{so}: {first}"
+    count = "all" if explained == len(differing) else str(explained)
+    suffix = f", {most} of them so" if most < explained else " so"
+    verb = "is" if explained == 1 else "are"
+    return f"Of the {len(differing)} that do not agree, {count} {verb} explained{suffix}: {first}"
 
 
-def _alone(findings: Findings) -> str:
-    """Whether numbers rest on one seed."""
+def _describe_single_seeds(findings: Findings) -> str:
+    """Return the number of values that rest on one seed, as text; empty when there are none."""
     values = [quantity.values for row in findings.rows for quantity in row.quantities]
     values += [one.values for claim in findings.claims for one in claim.checks if isinstance(one, Check)]
     single = sum(len(found) == 1 for found in values)

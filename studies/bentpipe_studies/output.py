@@ -1,4 +1,4 @@
-"""Findings as lines and tables for people, and as plain data."""
+"""Findings of a study as text and tables for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -15,35 +15,42 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
-    "Judged",
-    "as_data",
-    "bounds",
+    "StudyOutput",
     "claim_rows",
     "differences",
-    "findings_shown",
+    "format_findings",
+    "interval_columns",
     "row_tables",
-    "verdicts_of",
+    "to_json",
+    "verdict_rows",
 ]
 
 ONE_MORE = "one more run"
-"""Where a number lies that was measured once more."""
+"""Title of the range in which one more run would lie."""
 
 _TEXTS = ("id", "what", "reading", "part")
 _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
 
 
 @dataclass(frozen=True)
-class Judged(CommandOutput):
-    """What came out of a study, with its verdicts."""
+class StudyOutput(CommandOutput):
+    """Output of a study, with its verdicts."""
 
     verdicts: tuple[Mapping[str, Any], ...] = ()
-    """One a number of a published row, and one a check of a claim."""
+    """One row for each number of a published row, and for each check of a claim."""
 
     def frame(self) -> pl.DataFrame:
-        """The verdicts, one row each: ``id`` and ``what`` of the published row or claim, the ``reading`` of what was
-        left open, the ``part`` that is judged, ``published`` (null for a claim's check), ``measured`` with the bounds
-        of its interval (``low, high``), where one more run would lie (``expected_low, expected_high``), what a check
-        ``needed``, its ``verdict``, and ``together`` that of the whole row or claim."""
+        """Return the verdicts, one row for each number or check.
+
+        Returns:
+            ``id`` and ``what`` of the published row or claim; ``reading``, the interpretation of an ambiguous
+            publication;
+            the ``part`` that is judged; ``published`` (null for a check); ``measured`` with the bounds of its
+            interval
+            (``low, high``); the range of one more run (``expected_low, expected_high``); ``needed``, the
+            condition of a check;
+            its ``verdict``; and ``together``, the verdict on the whole row or claim.
+        """
         import polars as pl
 
         schema = {
@@ -65,15 +72,18 @@ def _expected(quantity: Quantity) -> str:
     return "–" if found is None else f"{format_significant(found[0])} … {format_significant(found[1])}"
 
 
-def _held(row: Row) -> str:
-    """What agrees, or is calibrated, of a row."""
+def _agreeing_names(row: Row) -> str:
+    """Return the names of the numbers of a row that agree or are calibrated."""
     verdicts = (Verdict.AGREES, Verdict.CALIBRATED)
     named = {verdict: [one.name for one in row.quantities if one.verdict is verdict] for verdict in verdicts}
     return "; ".join(f"{', '.join(names)} {verdict.value}" for verdict, names in named.items() if names)
 
 
 def row_tables(findings: Findings) -> list[list[dict[str, Any]]]:
-    """One line per row and reading: published, measured, verdict. Rows of the same numbers make a table."""
+    """Return published and measured values with verdicts, a line for each row and interpretation.
+
+    Rows of the same quantities form a table.
+    """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in findings.rows:
         groups.setdefault(tuple(quantity.name for quantity in row.quantities), []).append(row)
@@ -82,20 +92,22 @@ def row_tables(findings: Findings) -> list[list[dict[str, Any]]]:
 
 def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
-    claimed = any(quantity.tolerance for row in rows for quantity in row.quantities)
+    has_tolerance = any(quantity.tolerance for row in rows for quantity in row.quantities)
     for row in rows:
-        part = f" ({held})" if row.verdict is Verdict.DIFFERS and (held := _held(row)) else ""
+        part = (
+            f" ({agreeing})" if row.verdict is Verdict.DIFFERS and (agreeing := _agreeing_names(row)) else ""
+        )
         line: dict[str, Any] = {
-            "row": row.what,
-            findings.reading_title: row.reading,
+            "row": row.label,
+            findings.interpretation_title: row.interpretation,
             "verdict": row.verdict.value + part,
         }
         for quantity in row.quantities:
-            of = f"{quantity.name}, " if quantity.name else ""
-            line[f"{of}published"] = f"{quantity.published:g}"
-            line[f"{of}measured"] = _measured(quantity)
-            line[f"{of}{'range' if claimed else ONE_MORE}"] = _expected(quantity)
-        if claimed:
+            prefix = f"{quantity.name}, " if quantity.name else ""
+            line[f"{prefix}published"] = f"{quantity.published:g}"
+            line[f"{prefix}measured"] = _measured(quantity)
+            line[f"{prefix}{'range' if has_tolerance else ONE_MORE}"] = _expected(quantity)
+        if has_tolerance:
             texts = {one.tolerance.text if one.tolerance else ONE_MORE for one in row.quantities}
             line["what range"] = ", ".join(sorted(texts))
         lines.append(line)
@@ -105,19 +117,19 @@ def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _claim_verdict(claim: Claim) -> str:
     if claim.verdict is not Verdict.DIFFERS:
         return claim.verdict.value
-    held = sum(check.verdict is Verdict.AGREES for check in claim.checks)
-    return f"{claim.verdict.value} ({held} of {len(claim.checks)} hold)"
+    agreeing = sum(check.verdict is Verdict.AGREES for check in claim.checks)
+    return f"{claim.verdict.value} ({agreeing} of {len(claim.checks)} hold)"
 
 
 def claim_rows(findings: Findings) -> list[dict[str, Any]]:
-    """One line per check of a claim, with the claim's verdict on its first line."""
+    """Return one line for each check of a claim; the first line has the verdict on the claim."""
     lines = []
     for claim in findings.claims:
         for index, check in enumerate(claim.checks):
             lines.append(
                 {
                     "claim": claim.id if index == 0 else "",
-                    findings.reading_title: claim.reading if index == 0 else "",
+                    findings.interpretation_title: claim.interpretation if index == 0 else "",
                     "verdict": _claim_verdict(claim) if index == 0 else "",
                     "check": check.text,
                     "measured": check.measured,
@@ -129,35 +141,35 @@ def claim_rows(findings: Findings) -> list[dict[str, Any]]:
 
 
 def differences(findings: Findings) -> list[tuple[str, str]]:
-    """What does not agree, and why, once for all readings: (what, sentence)."""
+    """Return (id, explanation) of what does not agree, once for all interpretations."""
     found: dict[str, str] = {}
     items: list[Row | Claim] = [*findings.rows, *findings.claims]
     for item in items:
-        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.why:
-            found.setdefault(item.id, item.why)
+        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.explanation:
+            found.setdefault(item.id, item.explanation)
     return list(found.items())
 
 
-def findings_shown(title: str, findings: Findings) -> list[str | TextTable]:
-    """Everything, as lines and tables."""
-    shown: list[str | TextTable] = [title]
+def format_findings(title: str, findings: Findings) -> list[str | TextTable]:
+    """Return all findings as lines and tables."""
+    output: list[str | TextTable] = [title]
     for table in findings.tables:
-        shown += ["", table]
+        output += ["", table]
     if findings.rows:
         for number, lines in enumerate(row_tables(findings)):
-            few = [
+            columns = [
                 {k: v for k, v in line.items() if ONE_MORE not in k and "range" not in k} for line in lines
             ]
-            shown += ["", TextTable(findings.rows_title + (" (more)" if number else ""), few)]
+            output += ["", TextTable(findings.rows_title + (" (more)" if number else ""), columns)]
     if findings.claims:
-        shown += ["", TextTable("Claims as criteria", claim_rows(findings))]
+        output += ["", TextTable("Claims as criteria", claim_rows(findings))]
         for claim in {claim.id: claim for claim in findings.claims}.values():
-            shown.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
+            output.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
     reasons = differences(findings)
     if reasons:
-        shown.append("\nWhy it differs")
-        shown += [f"  {name}: {why}" for name, why in reasons]
-    return [*shown, f"\n{findings.tolerance}", *findings.notes]
+        output.append("\nWhy it differs")
+        output += [f"  {name}: {explanation}" for name, explanation in reasons]
+    return [*output, f"\n{findings.tolerance}", *findings.notes]
 
 
 def _quantity(quantity: Quantity) -> dict[str, Any]:
@@ -187,18 +199,18 @@ def _check(check: Check | Fact) -> dict[str, Any]:
     return data | {"found": check.measured} if isinstance(check, Fact) else data
 
 
-def as_data(findings: Findings) -> dict[str, Any]:
-    """Everything, as JSON would have it."""
+def to_json(findings: Findings) -> dict[str, Any]:
+    """Return all findings as JSON data."""
     return {
         "rows": [
             {
                 "id": row.id,
-                "row": row.what,
-                "where": row.where,
-                findings.reading_title: row.reading,
+                "row": row.label,
+                "where": row.source,
+                findings.interpretation_title: row.interpretation,
                 "quantities": [_quantity(quantity) for quantity in row.quantities],
                 "verdict": row.verdict.value,
-                "why": row.why if row.verdict is not Verdict.AGREES else "",
+                "why": row.explanation if row.verdict is not Verdict.AGREES else "",
             }
             for row in findings.rows
         ],
@@ -207,10 +219,10 @@ def as_data(findings: Findings) -> dict[str, Any]:
                 "id": claim.id,
                 "claim": claim.text,
                 "criterion": claim.criterion,
-                findings.reading_title: claim.reading,
+                findings.interpretation_title: claim.interpretation,
                 "checks": [_check(check) for check in claim.checks],
                 "verdict": claim.verdict.value,
-                "why": claim.why if claim.verdict is not Verdict.AGREES else "",
+                "why": claim.explanation if claim.verdict is not Verdict.AGREES else "",
             }
             for claim in findings.claims
         ],
@@ -220,35 +232,40 @@ def as_data(findings: Findings) -> dict[str, Any]:
     }
 
 
-def verdicts_of(findings: Findings) -> tuple[Mapping[str, Any], ...]:
-    """The rows of :meth:`Judged.frame`; what a row of it does not name is null."""
+def verdict_rows(findings: Findings) -> tuple[Mapping[str, Any], ...]:
+    """Return the rows of :meth:`StudyOutput.frame`; a missing key becomes null."""
     found: list[Mapping[str, Any]] = []
     for row in findings.rows:
-        whole = {"id": row.id, "what": row.what, "reading": row.reading, "together": row.verdict.value}
+        whole = {
+            "id": row.id,
+            "what": row.label,
+            "reading": row.interpretation,
+            "together": row.verdict.value,
+        }
         for quantity in row.quantities:
             expected = quantity.expected or (None, None)
             found.append(
-                {**whole, "part": quantity.name, "published": quantity.published, **bounds(quantity.interval),
+                {**whole, "part": quantity.name, "published": quantity.published, **interval_columns(quantity.interval),
                  "expected_low": expected[0], "expected_high": expected[1], "verdict": quantity.verdict.value}
             )  # fmt: skip
     for claim in findings.claims:
         whole = {
             "id": claim.id,
             "what": claim.text,
-            "reading": claim.reading,
+            "reading": claim.interpretation,
             "together": claim.verdict.value,
         }
         found += [
-            {**whole, "part": check.text, **bounds(check.interval), "needed": check.needed,
+            {**whole, "part": check.text, **interval_columns(check.interval), "needed": check.needed,
              "verdict": check.verdict.value}
             for check in claim.checks
         ]  # fmt: skip
     return tuple(found)
 
 
-def bounds(found: ConfidenceInterval | None, factor: float = 1.0) -> dict[str, float | None]:
-    """A mean with its interval as columns of :meth:`Judged.frame`."""
-    if found is None:
+def interval_columns(interval: ConfidenceInterval | None, factor: float = 1.0) -> dict[str, float | None]:
+    """Return a mean with its interval as columns of :meth:`StudyOutput.frame`, times ``factor``."""
+    if interval is None:
         return {"measured": None, "low": None, "high": None}
-    low, high = (None if one is None else one * factor for one in (found.low, found.high))
-    return {"measured": found.estimate * factor, "low": low, "high": high}
+    low, high = (None if one is None else one * factor for one in (interval.low, interval.high))
+    return {"measured": interval.estimate * factor, "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""The study's own page: published against measured, and the figures that show it."""
+"""HTML page of a study: published values beside measured ones, and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.report.html_table import HtmlTable, add_tooltips, tabular
 from bentpipe.report.page import Page
 from bentpipe.store.files import write_atomic
-from bentpipe_studies.headline import opening, words
+from bentpipe_studies.headline import build_headline, term_definitions
 from bentpipe_studies.output import claim_rows, differences, row_tables
 from bentpipe_studies.study import Findings
 
@@ -22,66 +22,69 @@ __all__ = ["figures_of", "write_page"]
 
 
 def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any]) -> Path:
-    """Writes ``study.html`` and ``study.json`` into ``out``; returns the page's path.
+    """Write ``study.html`` and ``study.json`` into ``out`` and return the path of the page.
 
-    The verdict comes first with its pictures, then what was measured, what is claimed of it, and why.
+    The verdict and its figures come first, then measurements, claims and explanations.
     """
     page = Page(title, "bentpipe_studies")
-    drawn = []
+    charts = []
     for figure, part in _figures(out, findings):
-        figure.write(_folder(out / (part or "figures")) / f"{figure.key}.svg")
-        drawn.append(page.drawing(figure, part=part))
+        figure.write(_create_directory(out / (part or "figures")) / f"{figure.key}.svg")
+        charts.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
-    write_atomic(_folder(out) / "study.json", (text + "\n").encode())
-    meanings = words(findings)
+    write_atomic(_create_directory(out) / "study.json", (text + "\n").encode())
+    definitions = term_definitions(findings)
 
     def table(rows: Sequence[Mapping[str, Any]]) -> HtmlTable | None:
-        found = tabular(rows)
-        return add_tooltips(found, meanings) if found else None
+        html = tabular(rows)
+        return add_tooltips(html, definitions) if html else None
 
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "page.html",
-        opening(findings),
-        contents=_contents(findings, [figure.title for figure in drawn]),
+        build_headline(findings),
+        contents=_contents(findings, [figure.title for figure in charts]),
         rows=[table(lines) for lines in row_tables(findings)],
-        tables=[(one.title, table(one.rows)) for one in findings.tables],
+        tables=[(text_table.title, table(text_table.rows)) for text_table in findings.tables],
         claims=table(claim_rows(findings)),
         said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
         reasons=differences(findings),
-        figures=drawn,
-        carrying=CARRYING,
+        figures=charts,
+        carrying=LEADING_FIGURES,
         notes=(findings.tolerance, *findings.notes),
-        words=list(meanings.items()),
+        words=list(definitions.items()),
     )  # fmt: skip
 
 
 def _contents(findings: Findings, figures: Sequence[str]) -> list[tuple[str, str]]:
-    """What a page has below each of its headings: (place, heading); nothing where few are there."""
-    drawn = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
-    found = drawn[:CARRYING]
-    found += [("rows", "Printed rows")] if findings.rows else []
-    found += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
-    found += [("claims", "Claims")] if findings.claims else []
-    found += [("reasons", "Why it differs")] if differences(findings) else []
-    found += drawn[CARRYING:]
-    return [*found, ("judged", "How it is judged")] if len(found) > FEW else []
+    """Return the contents of a page as (anchor, heading); empty on a page with few headings."""
+    anchors = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
+    entries = anchors[:LEADING_FIGURES]
+    entries += [("rows", "Printed rows")] if findings.rows else []
+    entries += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
+    entries += [("claims", "Claims")] if findings.claims else []
+    entries += [("reasons", "Why it differs")] if differences(findings) else []
+    entries += anchors[LEADING_FIGURES:]
+    return [*entries, ("judged", "How it is judged")] if len(entries) > MAX_HEADINGS_WITHOUT_CONTENTS else []
 
 
-CARRYING = 3
-"""Figures that stand before the tables: those that a study names first."""
+LEADING_FIGURES = 3
+"""Number of figures in front of the tables: those that a study names first."""
 
-FEW = 8
-"""Headings that need no list of them."""
+MAX_HEADINGS_WITHOUT_CONTENTS = 8
+"""Number of headings up to which a page has no contents."""
 
 
-def _folder(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+def _create_directory(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def figures_of(out: Path, findings: Findings) -> list[Figure]:
-    """All of the page's, with the part in the key of those that are of one, so that no two have the same."""
+    """Return all figures of the page.
+
+    The key of a figure of one part starts with the name of the part, so that keys are unique.
+    """
     return [
         replace(figure, key=f"{part}-{figure.key}" if part else figure.key)
         for figure, part in _figures(out, findings)
@@ -89,7 +92,7 @@ def figures_of(out: Path, findings: Findings) -> list[Figure]:
 
 
 def _figures(out: Path, findings: Findings) -> Iterator[tuple[Figure, str]]:
-    """Figures of stores that have something for them, and the store of each; then the study's own."""
+    """Yield the non-empty figures of stores, each with its part; then the figures of the study itself."""
     from bentpipe.figures.registry import FigureContext, figures
     from bentpipe.store.files import EmptyStoreError
     from bentpipe.store.reader import open_store
@@ -100,4 +103,4 @@ def _figures(out: Path, findings: Findings) -> Iterator[tuple[Figure, str]]:
         except EmptyStoreError:
             continue
         yield from ((figure, part) for figure in figures(FigureContext(store), [key]))
-    yield from ((figure, "") for figure in findings.drawn)
+    yield from ((figure, "") for figure in findings.charts)

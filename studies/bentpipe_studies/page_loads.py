@@ -1,4 +1,4 @@
-"""Loads of web pages in the stores of a study: times of one cell, and when the rate was reached."""
+"""Page loads in the stores of a study: times of one cell, slow start, and opinion scores."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["EXPECTED_S", "REACHED", "Load", "chosen_loads", "opinion", "reached_s", "slow_start_s", "times"]
 
 REACHED = 0.9
-"""Part of the rate that counts as reaching it: of a full packet 95 % are the stream's, and a sender that paces or
-probes leaves a little of the link free."""
+"""Ratio of the rate that counts as reaching it.
+
+Stream bytes are 95 % of a full packet, and a sender that paces or probes leaves a little of the link free.
+"""
 
 Load = Mapping[str, Any]
 
 
 def chosen_loads(
-    measured: Measured, part: str, cell: Mapping[str, str], load: int | None = None
+    measurements: Measurements, part: str, cell: Mapping[str, str], load: int | None = None
 ) -> pl.DataFrame:
-    """Rows of the table ``pages`` of one cell (and one load), in the order of seeds."""
-    rows = measured.table(part, "pages")
+    """Return the rows of table ``pages`` of one cell (and one load), by seed."""
+    rows = measurements.table(part, "pages")
     if not rows.height:
         return rows
     for key, value in cell.items():
@@ -36,10 +38,10 @@ def chosen_loads(
 
 
 def times(
-    measured: Measured, part: str, cell: Mapping[str, str], load: int | None, column: str = "plt_s"
+    measurements: Measurements, part: str, cell: Mapping[str, str], load: int | None, column: str = "plt_s"
 ) -> tuple[float, ...]:
-    """``column`` of the loads of a cell that finished, seconds, one value a seed (and load)."""
-    rows = chosen_loads(measured, part, cell, load)
+    """Return ``column`` of the finished loads of a cell, seconds, one value for each seed (and load)."""
+    rows = chosen_loads(measurements, part, cell, load)
     if not rows.height:
         return ()
     return tuple(float(value) for value in rows[column].drop_nulls().to_list())
@@ -53,11 +55,19 @@ def reached_s(
     rate_bit_s: float,
     window_s: float,
 ) -> float | None:
-    """When goodput first reaches ``REACHED`` of the rate, seconds after ``start_s``; ``None`` when it never does.
+    """Return the time until goodput first reaches ``REACHED`` of the rate, seconds; ``None`` if never.
 
-    ``received`` counts bytes at ``time_s``. Goodput at an instant is that of the window that begins there: its length
-    is a round trip, because a sender in slow start sends in bursts of one round trip, each at the full rate. The
-    last window ends at ``end_s``.
+    Goodput at an instant is that of the window that begins there. The window is a round trip long, because a
+    sender in slow
+    start sends bursts of one round trip, each at the full rate.
+
+    Args:
+        time_s: sample times, seconds.
+        received: bytes received until each sample.
+        start_s: start of the search, and zero of the result, seconds.
+        end_s: end of the last window, seconds.
+        rate_bit_s: rate of the link, bit/s.
+        window_s: length of the window, seconds.
     """
     need = REACHED * rate_bit_s * window_s / 8
     right = 0
@@ -76,23 +86,28 @@ def reached_s(
 
 
 def slow_start_s(rate_bit_s: float, rtt_s: float, initial_window_bytes: float, one_way: bool) -> float:
-    """Length of slow start that a doubling a round trip gives: log2(BDP / IW) RTT, at least 0.
+    """Return the duration of slow start with one doubling each round trip: log2(BDP / IW) RTT, at least 0.
 
-    With ``one_way`` the BDP is rate x RTT / 2, as in equation 2.1 of the report (Thomas 2018); otherwise it is
-    rate x RTT, what a window must be to fill the path.
+    Args:
+        rate_bit_s: rate of the link, bit/s.
+        rtt_s: round-trip time, seconds.
+        initial_window_bytes: initial window, bytes.
+        one_way: whether the BDP is rate x RTT / 2, as in equation 2.1 of the report (Thomas 2018). Otherwise
+            it is
+            rate x RTT, the window that fills the path.
     """
     bdp = rate_bit_s * rtt_s / 8 / (2 if one_way else 1)
     return max(0.0, math.log2(bdp / initial_window_bytes)) * rtt_s
 
 
 EXPECTED_S = {"fast": 6.0, "medium": 15.0, "slow": 60.0}
-"""Longest session that people expect, by what their network is like to them (ITU-T G.1030, annex A, second hand)."""
+"""Maximum session time that people expect, seconds, by perceived network (ITU-T G.1030, annex A, second hand)."""
 
 
 def opinion(plt_s: float, longest_s: float) -> float:
-    """Opinion score of a page load among people who expect sessions of at most ``longest_s``, from 1 to 5.
+    """Return the opinion score (1 to 5) of a page load for sessions expected within ``longest_s``.
 
-    docs/models/web.md has the formula and its limits: all three expectations are to be shown, or none.
+    docs/models/web.md has the formula and its limits: show all three expectations or none.
     """
     least = 0.003 * longest_s + 0.12
     return min(5.0, max(1.0, 5 - 4 * math.log(plt_s / least) / math.log(longest_s / least)))

@@ -1,4 +1,4 @@
-"""The parts of a study: each a scenario with a store of its own, run as far as it is wanted and missing."""
+"""Parts of a study: each is a scenario with a store, run as far as the selection needs it."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from bentpipe.runners.observed import Observer
     from bentpipe.store.reader import Store
 
-__all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
+__all__ = ["CellFilter", "Measurements", "Part", "PlannedPart", "plan_part", "run_part"]
 
 Cell = Mapping[str, Any]
-Wanted = Callable[[Cell], bool]
-"""Whether a cell of a part's sweep is wanted."""
+CellFilter = Callable[[Cell], bool]
+"""Test of a cell: whether the selection needs it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A scenario of the study and the name of its store."""
+    """Scenario of a study and the name of its store."""
 
     name: str
     scenario: Path
     controllers: Mapping[str, type] = field(default_factory=dict)
-    """Controllers that its scenario names and the engine does not have."""
+    """User-supplied controllers that the scenario names."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Dotted keys that are otherwise in this part than in its scenario."""
+    """Dotted keys that override the scenario in this part."""
 
-    def store(self, out: Path) -> Path:
-        """Where its store is."""
+    def store_path(self, out: Path) -> Path:
+        """Return the directory of the store below ``out``."""
         return out / self.name
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A part with its plan, and the runs of it that are wanted."""
+class PlannedPart:
+    """Part with its plan and the ids of the selected runs."""
 
     part: Part
     plan: Plan
@@ -52,9 +52,19 @@ class Planned:
 
 
 def plan_part(
-    part: Part, wanted: Wanted, seeds: int | None = None, settings: Mapping[str, object] | None = None
-) -> Planned:
-    """The wanted cells of ``part``. Raises ScenarioError."""
+    part: Part, wanted: CellFilter, seeds: int | None = None, settings: Mapping[str, object] | None = None
+) -> PlannedPart:
+    """Plan a part and select the runs of the cells that ``wanted`` accepts.
+
+    Args:
+        part: part to plan.
+        wanted: filter of cells.
+        seeds: number of seeds, in place of that of the scenario.
+        settings: dotted keys that override the scenario and the settings of the part.
+
+    Raises:
+        ScenarioError: the scenario or a setting is invalid.
+    """
     from bentpipe.api.user_code import fingerprint
     from bentpipe.plan.document import load_scenario
     from bentpipe.plan.plan import build_plan
@@ -62,28 +72,44 @@ def plan_part(
     from bentpipe.scenario.model import expand_seeds
     from bentpipe.scenario.sweep import format_override
 
-    given = {**part.settings, **(settings or {})}
-    document = load_scenario(part.scenario, given.items(), [format_override(*one) for one in given.items()])
-    chosen = expand_seeds(seeds)
-    own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
-    plan = build_plan(
-        document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, own=own
+    overrides = {**part.settings, **(settings or {})}
+    document = load_scenario(
+        part.scenario, overrides.items(), [format_override(*override) for override in overrides.items()]
     )
-    return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
+    select_parts = expand_seeds(seeds)
+    fingerprints = {name: fingerprint(kind) for name, kind in part.controllers.items()}
+    plan = build_plan(
+        document,
+        engine.version(),
+        seeds=select_parts,
+        catalogue=engine.catalogue(),
+        orbits=engine.orbit,
+        own=fingerprints,
+    )
+    return PlannedPart(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 
 
 def run_part(
-    planned: Planned,
+    planned: PlannedPart,
     out: Path,
     *,
     jobs: int | None = None,
     watch: Observer | None = None,
     idle: Idle | None = None,
 ) -> ExecutionSummary:
-    """Runs what the part's store does not have yet of it, on workers of parts before it where some are ``idle``.
+    """Run the selected runs that the store of the part lacks.
+
+    Args:
+        planned: the part and its selected runs.
+        out: directory of the stores.
+        jobs: number of worker processes.
+        watch: observer of progress and messages.
+        idle: pool of idle workers of earlier parts, to use first.
 
     Raises:
-        bentpipe.runners.observed.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.StoreError: the store belongs to another plan.
+        bentpipe.runners.runner.RunnerError: a worker cannot start.
     """
     from bentpipe.api.user_code import import_place
     from bentpipe.runners.execute import ExecutionSummary
@@ -92,69 +118,81 @@ def run_part(
 
     part, plan = planned.part, planned.plan
     if not planned.ids:
-        return ExecutionSummary(part.store(out), 0)
+        return ExecutionSummary(part.store_path(out), 0)
     places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
-    return execute(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
+    return execute(plan, LocalRunner(jobs, places, idle), part.store_path(out), only=planned.ids, watch=watch)
 
 
-class Measured:
-    """What the stores of a study hold, as far as they have run."""
+class Measurements:
+    """Measurements in the stores of a study, as far as they have run."""
 
     def __init__(self, out: Path, parts: Sequence[Part]) -> None:
-        """``out`` holds one store a part."""
-        self._stores = {part.name: _Store(part.store(out)) for part in parts}
+        """Locate the stores.
 
-    def reading(self, part: str) -> Store | None:
-        """The store of a part; None when nothing of it has run."""
-        return self._stores[part].reading
+        Args:
+            out: directory with one store for each part.
+            parts: parts of the study.
+        """
+        self._stores = {part.name: _Store(part.store_path(out)) for part in parts}
+
+    def store(self, part: str) -> Store | None:
+        """Return the store of a part; ``None`` when it has no finished run."""
+        return self._stores[part].store
 
     def rows(self, part: str, cell: Cell, flow: str | None = None) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.run_metrics` of the runs of one cell, by seed; no rows when it has not run.
+        """Return the metrics of the runs of one cell, by seed; empty when it has not run.
 
-        ``cell`` maps keys of the sweep to their text. A key that the sweep does not have is no restriction.
+        The columns are those of :func:`bentpipe.metrics.compute.run_metrics`.
+
+        Args:
+            part: name of the part.
+            cell: text of each swept key. A key that the sweep lacks restricts nothing.
+            flow: name of one flow; all flows without.
         """
         import polars as pl
 
         frame = self._stores[part].metrics
         if frame is None:
             return pl.DataFrame()
-        wanted = {column_name(key): value for key, value in cell.items()} | ({"flow": flow} if flow else {})
-        for key, value in wanted.items():
+        restrictions = {column_name(key): value for key, value in cell.items()} | (
+            {"flow": flow} if flow else {}
+        )
+        for key, value in restrictions.items():
             if key in frame.columns:
                 frame = frame.filter(pl.col(key) == value)
         return frame.sort("seed", maintain_order=True)
 
     def table(self, part: str, name: str) -> pl.DataFrame:
-        """Table ``name`` of a part with ``seed`` and the sweep's keys in front; no rows when it has not run."""
+        """Return table ``name`` of a part, led by ``seed`` and swept keys; empty when it has not run."""
         return self._stores[part].table(name)
 
     def goodput(self, part: str, cell: Cell, flow: str | None = None) -> tuple[float, ...]:
-        """Goodput of one flow in a cell, Mb/s, one value a seed."""
+        """Return the goodput of one flow in a cell, Mbit/s, one value for each seed."""
         frame = self.rows(part, cell, flow)
         return tuple(value / 1e6 for value in frame["goodput_bit_s"]) if frame.height else ()
 
 
 class _Store:
-    """A store and its metrics, read when they are asked for."""
+    """Store and its metrics, read on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tables: dict[str, pl.DataFrame] = {}
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table of all its runs, read once."""
+        """Return a table of all runs; read it once."""
         import polars as pl
 
-        if self.reading is None:
+        if self.store is None:
             return pl.DataFrame()
         if name not in self.tables:
-            rows = self.reading.rows(name)
-            joined = self.reading.index.join(rows, on="run", how="inner", maintain_order="left")
-            self.tables[name] = self.reading.shown(joined)
+            rows = self.store.rows(name)
+            joined = self.store.index.join(rows, on="run", how="inner", maintain_order="left")
+            self.tables[name] = self.store.shown(joined)
         return self.tables[name]
 
     @cached_property
-    def reading(self) -> Store | None:
+    def store(self) -> Store | None:
         from bentpipe.store.files import EmptyStoreError
         from bentpipe.store.reader import open_store
 
@@ -167,4 +205,4 @@ class _Store:
     def metrics(self) -> pl.DataFrame | None:
         from bentpipe.metrics.compute import run_metrics
 
-        return run_metrics(self.reading) if self.reading is not None else None
+        return run_metrics(self.store) if self.store is not None else None

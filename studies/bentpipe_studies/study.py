@@ -1,4 +1,4 @@
-"""What a study is: its parts, what each word after ``--part`` needs, and what it makes of the measurements."""
+"""Interface of a study: its parts, the selections of ``--part``, and its findings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.package_data import path_of
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.verdicts import Claim, Quantity, Verdict, together
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.verdicts import Claim, Quantity, Verdict, combine_verdicts
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
@@ -21,64 +21,71 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Findings",
-    "Published",
+    "PublishedStudy",
     "Row",
     "Study",
-    "as_text",
-    "chosen",
-    "either",
-    "folder",
-    "matching",
-    "toml",
+    "match_any",
+    "match_cells",
+    "read_toml",
+    "select_parts",
+    "study_directory",
+    "sweep_text",
 ]
 
 
-def folder(name: str) -> Path:
-    """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
-    place = path_of("studies")
-    if place is None or not (place / name).is_dir():
-        raise ScenarioError([("", f"the folder studies/{name} is not there: this package is not whole")])
-    return place / name
+def study_directory(name: str) -> Path:
+    """Return the directory of a study's scenarios and published values.
+
+    Raises:
+        ScenarioError: the directory is missing.
+    """
+    studies = path_of("studies")
+    if studies is None or not (studies / name).is_dir():
+        raise ScenarioError([("", f"the directory studies/{name} is missing; reinstall bentpipe")])
+    return studies / name
 
 
-def toml(path: Path) -> dict[str, Any]:
-    """A TOML file."""
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file."""
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def as_text(value: object) -> str:
-    """A value of a sweep as the store's columns have it."""
+def sweep_text(value: object) -> str:
+    """Return a swept value as the text that a column of the store has."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def matching(values: Mapping[str, Sequence[str]] | None = None) -> Wanted:
-    """Cells in which each key has one of its values; a key that the sweep does not have is no restriction."""
-    wanted = dict(values or {})
+def match_cells(values: Mapping[str, Sequence[str]] | None = None) -> CellFilter:
+    """Return a filter of cells in which each key has one of its values.
+
+    A key that the sweep lacks restricts nothing.
+    """
+    restrictions = dict(values or {})
     return lambda cell: all(
-        key not in cell or as_text(cell[key]) in allowed for key, allowed in wanted.items()
+        key not in cell or sweep_text(cell[key]) in allowed for key, allowed in restrictions.items()
     )
 
 
 @dataclass(frozen=True)
 class Row:
-    """A published row beside its measurement in one reading."""
+    """Published row beside its measurement under one interpretation."""
 
     id: str
-    what: str
-    where: str
-    reading: str
+    label: str
+    source: str
+    interpretation: str
     quantities: tuple[Quantity, ...]
-    why: str = ""
+    explanation: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """On all its numbers together."""
-        return together([quantity.verdict for quantity in self.quantities])
+        """Combined verdict of all its numbers."""
+        return combine_verdicts([quantity.verdict for quantity in self.quantities])
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What came out."""
+    """Findings of a study."""
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
@@ -86,92 +93,100 @@ class Findings:
     tolerance: str
     notes: tuple[str, ...] = ()
     figures: tuple[tuple[str, str], ...] = field(default=())
-    """(part, key of a figure) for the page."""
-    drawn: tuple[Figure, ...] = field(default=())
-    """Figures of the study's own, which no store draws."""
+    """Figures of stores for the page: (part, key of a figure)."""
+    charts: tuple[Figure, ...] = field(default=())
+    """Figures of the study itself, which no store has."""
     rows_title: str = "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index"
-    """What stands above the rows in the terminal."""
-    reading_title: str = "queue"
-    """What the readings of a row or claim are readings of."""
+    """Title of the rows in the terminal."""
+    interpretation_title: str = "queue"
+    """Name of the ambiguity that an interpretation of a row or claim resolves."""
 
 
 @dataclass(frozen=True)
-class Published:
-    """What every study has: a folder with its scenarios, what was published, and why results differ."""
+class PublishedStudy:
+    """Base class of studies: a directory with scenarios, published values and explanations of differences."""
 
     name: str
     title: str
 
     @cached_property
-    def place(self) -> Path:
-        """The folder."""
-        return folder(self.name)
+    def directory(self) -> Path:
+        """Directory of the study."""
+        return study_directory(self.name)
 
     @cached_property
     def published(self) -> dict[str, Any]:
-        """What was published."""
-        return toml(self.place / "published.toml")
+        """Published values (``published.toml``)."""
+        return read_toml(self.directory / "published.toml")
 
     @cached_property
     def notes(self) -> dict[str, Any]:
-        """Why results differ, by id."""
-        return toml(self.place / "notes.toml")
+        """Explanations of differences, by id (``notes.toml``)."""
+        return read_toml(self.directory / "notes.toml")
 
-    def at_full_length(self) -> Study:
-        """The study with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
+    def to_full_length(self) -> Study:
+        """Return the study with every point and runs as long as those of the publication.
+
+        Raises:
+            ScenarioError: the study has no longer form.
+        """
         raise ScenarioError(
             [("full", f"{self.name} has no longer form: it is always whole")], SOURCE_ARGUMENT
         )
 
 
 class Study(Protocol):
-    """A published study."""
+    """Published study."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the study."""
         ...
 
     @property
     def title(self) -> str:
-        """What stands above it."""
+        """Title of the study."""
         ...
 
     def parts(self) -> Sequence[Part]:
-        """Its scenarios."""
+        """Return the parts: scenarios, each with a store."""
         ...
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """What ``--part`` takes, and the cells of the parts that each word needs."""
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
+        """Return the selections of ``--part``, and the filter of cells of each part that a selection needs."""
         ...
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
-        """Published against measured, of what ``only`` names (everything when empty)."""
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
+        """Return published values beside measured ones for the selections in ``only`` (all when empty)."""
         ...
 
-    def at_full_length(self) -> Study:
-        """The same with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
+    def to_full_length(self) -> Study:
+        """Return the study with every point and runs as long as those of the publication.
+
+        Raises:
+            ScenarioError: the study has no longer form.
+        """
         ...
 
 
-def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]]:
-    """The words of ``only`` (comma-separated; all without) and the cells they need, by part.
+def select_parts(study: Study, only: str | None) -> tuple[list[str], dict[str, CellFilter]]:
+    """Return the selections of ``only`` (comma-separated; all without) and the filter of cells for each part.
 
     Raises:
-        ScenarioError: a word that the study does not have.
+        ScenarioError: the study lacks one of the selections.
     """
-    known = study.words()
-    words = [word.strip() for word in only.split(",") if word.strip()] if only else []
-    for word in words:
-        if word not in known:
-            raise ScenarioError([("only", unknown_name(word, list(known), "part"))], SOURCE_ARGUMENT)
-    needs: dict[str, list[Wanted]] = {}
-    for word in words or list(known):
-        for part, wanted in known[word].items():
-            needs.setdefault(part, []).append(wanted)
-    return words, {part: either(tests) for part, tests in needs.items()}
+    known = study.selections()
+    names = [name.strip() for name in only.split(",") if name.strip()] if only else []
+    for name in names:
+        if name not in known:
+            raise ScenarioError([("only", unknown_name(name, list(known), "part"))], SOURCE_ARGUMENT)
+    filters: dict[str, list[CellFilter]] = {}
+    for name in names or list(known):
+        for part, cell_filter in known[name].items():
+            filters.setdefault(part, []).append(cell_filter)
+    return names, {part: match_any(tests) for part, tests in filters.items()}
 
 
-def either(tests: Sequence[Wanted]) -> Wanted:
-    """Cells that one of several tests wants."""
-    return lambda cell: any(test(cell) for test in tests)
+def match_any(filters: Sequence[CellFilter]) -> CellFilter:
+    """Return a filter of cells that one of several filters accepts."""
+    return lambda cell: any(accepts(cell) for accepts in filters)

@@ -1,7 +1,8 @@
-"""Verdicts: does a published number agree with what was measured, and does a statement hold?
+"""Verdicts on published numbers and statements: pure functions of numbers.
 
-Pure functions of numbers. There are three answers, because a few seeds cannot always tell: agrees, differs, and
-undecided. What would agree because it was fitted is calibrated.
+Few seeds cannot always decide, so there are three verdicts: agrees, differs and undecided. A number that
+would agree
+but had a part in fitting the model is calibrated.
 """
 
 from __future__ import annotations
@@ -22,30 +23,37 @@ __all__ = [
     "Quantity",
     "Tolerance",
     "Verdict",
+    "combine_verdicts",
     "expected_range",
-    "together",
 ]
 
 FLOOR = 0.01
-"""Relative tolerance that no number of seeds takes away. A published goodput counts from the stream's start at the
-receiver and ends at a log line every 0.5 s (0.2 % of 300 s each), and headers differ by stack and by the length of
-connection ids (up to 18 of 1440 bytes)."""
+"""Relative tolerance, whatever the number of seeds.
+
+A published goodput counts from the start of the stream at the receiver and ends at a log line every 0.5 s
+(0.2 % of
+300 s each). Headers differ by stack and by the length of connection ids (up to 18 of 1440 bytes).
+"""
 
 
 class Verdict(StrEnum):
-    """An answer."""
+    """Verdict on a number, a check or a claim."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
     UNDECIDED = "undecided"
     NOT_RUN = "not run"
     CALIBRATED = "calibrated"
-    """It would agree, but had a part in fitting the model: no evidence for it."""
+    """It would agree, but had a part in fitting the model: no evidence."""
 
 
-def together(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on a whole from those on its parts: it agrees when all do, differs when one does, and is calibrated
-    when one is that would agree."""
+def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a whole from the verdicts on its parts.
+
+    The whole agrees when all parts agree, and differs when one differs. It is calibrated when a part is
+    calibrated and all
+    others agree.
+    """
     if not verdicts or Verdict.NOT_RUN in verdicts:
         return Verdict.NOT_RUN
     if Verdict.DIFFERS in verdicts:
@@ -57,23 +65,29 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What is claimed of a published number: it lies within ``points`` of the measured one, or within a ``factor``."""
+    """Claimed tolerance of a published number: ``points`` around it, or a factor of ``scale``."""
 
     text: str
     scale: float = 1.0
     points: float = 0.0
 
     def around(self, published: float) -> tuple[float, float]:
-        """Between what the measured number must lie."""
+        """Return the range in which the measured number must lie."""
         return published / self.scale - self.points, published * self.scale + self.points
 
 
-def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[float, float] | None:
-    """Where one more run would lie with 95 %: mean ± t s sqrt(1 + 1/n), and at least ± ``FLOOR``; ``None`` for one run.
+def expected_range(values: Sequence[float], upper_bound: float = math.inf) -> tuple[float, float] | None:
+    """Return the 95 % range of one more run; ``None`` for one run.
 
-    A published figure is one run, so it is compared with the spread of runs, not with the interval of their mean:
-    the prediction interval of a normal sample (Hahn and Meeker, Statistical Intervals, 1991, section 4.7). ``most``
-    bounds it above (Jain's index: 1).
+    The range is mean ± t s sqrt(1 + 1/n), and at least ± ``FLOOR``. A published figure is one run. It is
+    therefore compared
+    with the spread of runs, not with the interval of their mean: the prediction interval of a normal sample
+    (Hahn and
+    Meeker, Statistical Intervals, 1991, section 4.7).
+
+    Args:
+        values: one value for each seed.
+        upper_bound: upper bound of the quantity (Jain's index: 1).
     """
     n = len(values)
     if n < 2:
@@ -82,38 +96,39 @@ def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[flo
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     half = t_quantile(CONFIDENCE, n - 1) * spread * math.sqrt(1 + 1 / n) if spread > 0 else 0.0
     half = max(half, FLOOR * abs(mean))
-    return mean - half, min(mean + half, most)
+    return mean - half, min(mean + half, upper_bound)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A published number beside the measured values of all seeds."""
+    """Published number beside the measured values of all seeds."""
 
     name: str
     published: float
     values: tuple[float, ...]
-    most: float = math.inf
+    upper_bound: float = math.inf
+    """Upper bound of the quantity."""
     tolerance: Tolerance | None = None
-    """What is claimed, where that is not that it is one more run."""
+    """Claimed tolerance; ``None`` when the number is to lie where one more run would."""
     fitted: bool = False
-    """It had a part in fitting the model."""
-    least: float = -math.inf
-    """What it cannot be less than, as ``most`` above."""
+    """Whether the number had a part in fitting the model."""
+    lower_bound: float = -math.inf
+    """Lower bound of the quantity."""
 
     @property
     def interval(self) -> ConfidenceInterval | None:
-        """Mean and its interval over seeds."""
+        """Mean and its confidence interval over seeds."""
         return mean_ci(self.values) if self.values else None
 
     @property
     def expected(self) -> tuple[float, float] | None:
-        """See :func:`expected_range`; with a tolerance, between what the mean must lie."""
+        """Range of one more run (:func:`expected_range`), or the range that the tolerance allows for the mean."""
         found = self.tolerance.around(self.published) if self.tolerance else expected_range(self.values)
-        return None if found is None else (max(found[0], self.least), min(found[1], self.most))
+        return None if found is None else (max(found[0], self.lower_bound), min(found[1], self.upper_bound))
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the published number lies where one more run would, or the mean within the tolerance."""
+        """Verdict: whether the number lies where one more run would, or the mean within the tolerance."""
         found = self._verdict
         return Verdict.CALIBRATED if self.fitted and found is Verdict.AGREES else found
 
@@ -124,7 +139,7 @@ class Quantity:
         if self.tolerance is not None:
             low, high = self.tolerance.around(self.published)
             checks = (Check("", self.values, low), Check("", self.values, high, at_least=False))
-            return together([check.verdict for check in checks])
+            return combine_verdicts([check.verdict for check in checks])
         expected = self.expected
         if expected is None:
             return Verdict.UNDECIDED
@@ -133,7 +148,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Check:
-    """One part of a claim: the mean of ``values`` (one a seed) is at least, or at most, ``threshold``."""
+    """One part of a claim: the mean of ``values`` (one for each seed) is at least, or at most, ``threshold``."""
 
     text: str
     values: tuple[float, ...]
@@ -142,7 +157,7 @@ class Check:
 
     @property
     def interval(self) -> ConfidenceInterval | None:
-        """Mean and its interval over seeds."""
+        """Mean and its confidence interval over seeds."""
         return mean_ci(self.values) if self.values else None
 
     @property
@@ -162,7 +177,7 @@ class Check:
 
     @property
     def measured(self) -> str:
-        """What was measured, as text."""
+        """Measured mean and interval, as text."""
         found = self.interval
         if found is None:
             return "–"
@@ -170,7 +185,7 @@ class Check:
 
     @property
     def needed(self) -> str:
-        """What is needed for it to hold, as text."""
+        """Condition that the mean must meet, as text."""
         return f"{'≥' if self.at_least else '≤'} {format_significant(self.threshold)}"
 
 
@@ -178,7 +193,7 @@ class Check:
 class Fact:
     """One part of a claim that is not about a mean: an order of two samples, an interval, a count.
 
-    ``verdict`` is worked out by whoever makes it, with the rule that ``needed`` states.
+    The caller computes ``verdict`` by the rule that ``needed`` states.
     """
 
     text: str
@@ -191,7 +206,7 @@ class Fact:
 
     @property
     def interval(self) -> ConfidenceInterval | None:
-        """Its number and interval, where it has one."""
+        """Estimate and its interval, if the fact has one."""
         if self.estimate is None:
             return None
         return ConfidenceInterval(self.estimate, self.low, self.high, 0)
@@ -199,16 +214,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement as a criterion: checks that all must hold."""
+    """Published statement as a criterion: checks that all must hold."""
 
     id: str
     text: str
     criterion: str
-    reading: str
+    interpretation: str
     checks: tuple[Check | Fact, ...]
-    why: str = field(default="", compare=False)
+    explanation: str = field(default="", compare=False)
 
     @property
     def verdict(self) -> Verdict:
-        """See :func:`together`."""
-        return together([check.verdict for check in self.checks])
+        """Combined verdict of the checks (:func:`combine_verdicts`)."""
+        return combine_verdicts([check.verdict for check in self.checks])

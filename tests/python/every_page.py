@@ -108,7 +108,7 @@ def _visit(folder: Path) -> Path:
     marks = {"first byte": 1300.0, "first content": 1900.0, "content loaded": 2100.0, "loaded": 6500.0}
     film = [(at * 600, folder / "0.gif") for at in range(12)]
     late = "sat.down: 99 % of the packets were up to 14.2 ms late, more than 1 % of the round trip"
-    seen = site_page.Seen(
+    seen = site_page.SiteReport(
         site, "geo-konnect", "", marks, requests, 100.0, 107.5, film,
         [f"the machine did not keep the path's time: {late}"],
     )  # fmt: skip

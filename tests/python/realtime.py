@@ -80,8 +80,8 @@ def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[o
 
 def not_too_late(done: subprocess.CompletedProcess[str]) -> None:
     """Gives up where a command says that the machine was too late for its runs: it has tried three times itself."""
-    if "the machine was too late" in done.stderr:
-        give_up(next(line for line in done.stderr.splitlines() if "the machine was too late" in line))
+    if "missed its deadlines" in done.stderr:
+        give_up(next(line for line in done.stderr.splitlines() if "missed its deadlines" in line))
 
 
 ECHO = """

@@ -125,8 +125,8 @@ def test_what_cannot_be_had_again(folder: Path, tmp_path: Path) -> None:
     for words, said in (
         (["-f", "pcapng", "--run", run[:-1] + "x"], f"--run: no finished run {run[:-1]}x"),
         (["-f", "pcapng", "--run", run[:-1] + "x"], f'did you mean "{run}"?'),
-        (["-f", "csv", "--run", run], "--run goes with --format pcapng or qlog"),
-        (["-f", "qlog", "--controller", "mine=cc.py:Mine"], "--controller goes with --run ID"),
+        (["-f", "csv", "--run", run], "--run requires --format pcapng or qlog"),
+        (["-f", "qlog", "--controller", "mine=cc.py:Mine"], "--controller requires --run ID"),
     ):
         done = command(tmp_path, "export", store, *words)
         assert done.returncode == 2

@@ -195,7 +195,7 @@ def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, 
     late = agree(str(scenario), "--seeds", "1", "--out", "c", where=tmp_path, BEHAVIOUR="late")
     assert late.returncode == 1
     assert late.stderr.startswith("late: ")
-    assert "the machine was too late in each of 3 attempts" in late.stderr
+    assert "the emulator missed its deadlines in all 3 attempts" in late.stderr
     assert "error:" not in late.stderr
 
 

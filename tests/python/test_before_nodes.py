@@ -101,7 +101,7 @@ def test_what_it_cannot_do_is_said_in_a_line(old: Path) -> None:
     for words, said in (
         (("query", str(old), "SELECT * FROM stages"), "Table with name stages does not exist"),
         (("query", str(old), "SELECT flow_group FROM summary"), "flow_group"),
-        (("verify", str(old)), "no run has its packets' steps"),
+        (("verify", str(old)), "no packet steps in this store"),
         (("run", str(SCENARIO), "--out", str(old)), "which does not resume it"),
     ):
         status, output = command(*words)

@@ -12,7 +12,7 @@ from benchmarks import channel, cli_latency, orbits, shell_latency
 from benchmarks.cli_latency import Case, CommandError
 from benchmarks.large_store import grow
 from bentpipe.lab.access import resolve_path
-from bentpipe.lab.path_check_cache import keep
+from bentpipe.lab.path_check_cache import save_check
 from bentpipe.lab.process_plans import LabPlan as Session
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.plan.document import load_scenario
@@ -78,7 +78,7 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
     plan: Session = {"lab": path, "proxies": proxies, "near": []}
-    keep(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
+    save_check(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
     told: list[str] = []
     begins, gone, processor = shell_latency.bench(2, told.append)
     assert told == ["the check", "1 of 2", "2 of 2"]
@@ -101,7 +101,7 @@ def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch)
     pair, tables = orbits.bench(2, told.append)
     assert told == ["1 of 2: pair", "1 of 2: tables", "2 of 2: pair", "2 of 2: tables"]
     assert (pair.steps, tables.steps) == (21, 3)
-    assert len(cases[1].asked()["stations"]) == 3
+    assert len(cases[1].engine_input()["stations"]) == 3
     assert all(one.lowest <= one.median <= one.highest for one in (pair, tables))
     assert pair.lowest > 0
 
@@ -119,12 +119,12 @@ def test_a_channel_is_measured_by_its_steps_and_by_a_run(monkeypatch: pytest.Mon
     assert told == [f"{time} of 2: {name}" for time in (1, 2) for name in ("steps", "run", "users")]
     assert (steps.bound, run.bound, users.bound) == ("at least 10", "at most 1", "at most 3, 150 MB")
     assert 20 < users.peak_mb < 150
-    spec = channel.asked(cases[2])
+    spec = channel.process_input(cases[2])
     assert len(spec["flows"]) == 20
     queues = [stage["queue"] for link in spec["graph"]["links"] for stage in link["down"] if "queue" in stage]
     assert [queue["scheduler"]["name"] for queue in queues] == ["proportional_fair"]
     assert 0 < steps.lowest <= steps.median <= steps.highest
-    asked = channel.asked(cases[0])
+    asked = channel.process_input(cases[0])
     assert asked["channel"]["motion"]["step_ns"] == 511_009
     found = engine.channel_information(asked["channel"], 511_009, 200_000)
     # 13 dB behind trees: most of the time a bit gets through nearly whole

@@ -23,7 +23,7 @@ CHILD = "import sys; from bentpipe.runners import engine; engine.run(open(sys.ar
 def test_the_loop_does_as_much_for_a_packet_among_few_and_many(case: users.Case) -> None:
     """Events of the loop, of a long run less those of a short one: it comes, it leaves the link, it arrives."""
     for count in users.USERS:
-        runs = [decode(engine.run(json.dumps(users.asked(case, count, seconds)))) for seconds in (1, 3)]
+        runs = [decode(engine.run(json.dumps(users.run_spec(case, count, seconds)))) for seconds in (1, 3)]
         packets, events = (getattr(runs[1], name) - getattr(runs[0], name) for name in ("packets", "events"))
         assert packets == 2 * users.RATE_BIT_S * users.LOAD / 8_000
         assert events == 3 * packets, count
@@ -35,7 +35,7 @@ def test_a_packet_takes_as_many_instructions_among_few_and_many(tmp_path: Path) 
 
     def counted(count: int, seconds: int) -> int:
         asked = tmp_path / "run.json"
-        asked.write_text(json.dumps(users.asked(users.CASES[0], count, seconds)))
+        asked.write_text(json.dumps(users.run_spec(users.CASES[0], count, seconds)))
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'out'}"]
         done = subprocess.run(
             [*tool, sys.executable, "-c", CHILD, str(asked)],

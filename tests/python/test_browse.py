@@ -268,7 +268,7 @@ def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
 
 def test_an_access_is_one_path(scenario: Path) -> None:
     scenario.write_text(SCENARIO + '[sweep]\n"path.satellite.delay" = ["60 ms", "300 ms"]\n')
-    said = r"sweep.path.satellite.delay: has 2 values, and an access is one path; .* --set 'path.satellite.delay=60 ms'"
+    said = r"sweep.path.satellite.delay: found 2 values, but an access is one path; .* --set 'path.satellite.delay=60 ms'"
     with pytest.raises(ScenarioError, match=said):
         resolve_path(str(scenario))
     graph = resolve_path(str(scenario), [("path.satellite.delay", "300 ms")])[0]["graph"]

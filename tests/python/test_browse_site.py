@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         printed, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (
-        130, "\ninterrupted: what had come is in o; the same command begins anew\n",
+        130, "\ninterrupted: the partial result is in o; rerun the command to start again\n",
     )  # fmt: skip
     assert printed.startswith(f"{site}/never behind lte-4g did not load: it was interrupted.\n")
     assert json.loads((tmp_path / "o" / "visit.json").read_text())["requests"][0]["url"] == f"{site}/never"
@@ -219,7 +219,7 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "o" / "visit.json").write_text("an earlier one")
     done = bentpipe(tmp_path, "browse", "http://x/", "--access", "lte-4g", "--out", "o")
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "\ninterrupted: before the site was asked for anything; nothing was kept\n"
+    assert done.stderr == "\ninterrupted before the first request; nothing was saved\n"
     assert [one.read_text() for one in (tmp_path / "o").iterdir()] == ["an earlier one"]
 
 
@@ -329,10 +329,10 @@ def _killed_when_asked() -> Iterator[None]:
     [
         (["ftp://x/", "--access", "lte-4g"], "URL: found"),
         (["http://:80/", "--access", "lte-4g"], "URL: found"),
-        (["http://x/"], "--access: missing beside a URL"),
+        (["http://x/"], "--access: missing, required with a URL"),
         (["http://x/", "--access", "lte4g"], 'did you mean "lte-4g"'),
         *[
-            (["http://x/", "--access", "lte-4g", *words], f"{words[0]}: found it beside a URL")
+            (["http://x/", "--access", "lte-4g", *words], f"{words[0]}: cannot be combined with a URL")
             for words in (
                 ["--sessions", "10"],
                 ["--http", "2"],
@@ -356,7 +356,7 @@ def _killed_when_asked() -> Iterator[None]:
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
-        (["s.toml", "--pep", "early"], "--pep: found without --access"),
+        (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     """The verdict and what it rests on, a bar for each phase that came, the table of every page, and a name that is a
     stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
-    seen = pages.Seen(
+    seen = pages.SiteReport(
         "http://a/", "lte-4g", "", {"first byte": 500.0, "first content": 900.0, "loaded": 2000.0},
         [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
     )  # fmt: skip
@@ -448,13 +448,13 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
 def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     """What is open is drawn until the browser was left; there is no other instant."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
-    seen = pages.Seen("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
+    seen = pages.SiteReport("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
     assert pages.headline_text(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
     assert pages.supporting_text(seen) == "1 request, 0 kB of bodies: 1 unanswered."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert 'class="queued" style="left:0.000%;width:25.000%"' in text
     assert 'class="open" style="left:25.000%;width:75.000%"' in text
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
-    never = pages.Seen("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
+    never = pages.SiteReport("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
     assert pages.supporting_text(never) == "No request was made."
     assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()

@@ -317,7 +317,7 @@ def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     assert "Calls" not in CliRunner().invoke(app, ["show", str(path)]).output
     told = CliRunner().invoke(app, ["calls", str(path)])
     assert told.exit_code == 2
-    assert "nothing in it sends datagrams" in told.output
+    assert "no datagram flows in this store" in told.output
 
 
 TRACED = {"duration": "3 s", "trace": {"stages": True}}
@@ -348,13 +348,15 @@ def tampered(column: str, by: int, table: str = "calls") -> Any:
 )
 def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None:
     from bentpipe.trace_check import datagrams
-    from bentpipe.trace_check.trace import load
+    from bentpipe.trace_check.trace import load_trace
 
     pareto = {"on": "200 ms", "off": "100 ms", "periods": "pareto", "rate": "64 kbit/s"}
     flows = (CALL, {**CALL, "name": "thesis", "load": {"on_off": pareto}})
     spec = spec_of(scenario(*flows, segment={**GEO, "up": {"loss": "5 %"}}, **TRACED))
     tables = dict(decode(engine.run(json.dumps(spec))).tables)
-    found = {one.rule for one in datagrams.calls(load(spec, change(tables) if change else tables))}
+    found = {
+        one.rule for one in datagrams.check_datagrams(load_trace(spec, change(tables) if change else tables))
+    }
     assert rule in found if rule else not found
 
 

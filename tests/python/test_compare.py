@@ -26,12 +26,12 @@ NEAR, FAR = "lte-4g", "geo-konnect"
     [
         (
             f"{NEAR} {FAR} -- no-such-command-here x",
-            'CMD: no command "no-such-command-here" is there, or may be run',
+            'CMD: command "no-such-command-here" not found, or not executable',
         ),
-        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command behind the accesses"),
-        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command behind the accesses"),
+        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command after the accesses"),
+        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command after the accesses"),
         (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
-        (f"{NEAR} {NEAR} -- true", f'ACCESS: found "{NEAR}" twice'),
+        (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
         (
             f"{NEAR} --json no/such/folder.json -- true",
             "--json: no/such/folder.json cannot be written, expected a",
@@ -61,7 +61,7 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
         turn = (len(order) - 1) // 3
         return base[access] * (100 if turn < 2 else 1 + 0.1 * (turn - 2)), turn != 3
 
-    monkeypatch.setattr(comparing, "_once", once)
+    monkeypatch.setattr(comparing, "_time_once", once)
     found = {one.access: one for one in comparing.time_command(list(base), ["true"], runs=3, warmup=2)}
     assert order[:9] == ["ftth", "adsl", "oneweb", "adsl", "oneweb", "ftth", "oneweb", "ftth", "adsl"]
     assert len(order) == 15

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from bentpipe.break_even import resolve_access
 from bentpipe.break_even.access import access, numbers
 from bentpipe.break_even.config import BreakEvenConfig, parse_config, scenario, split_rtt
-from bentpipe.break_even.page import answering
+from bentpipe.break_even.page import interactive_figure
 from bentpipe.break_even.ratios import Cell, Map, break_even, read_map
 from bentpipe.break_even.recommendation import gains, headline_text, own_rtt
 from bentpipe.cli import app
@@ -66,9 +66,7 @@ def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
     (tmp_path / "rate.csv").write_text("time_s,rate_Mbit_s\n0,5\n9,8\n")
     segment = '[[path.segment]]\nname = "sky"\nboth = { rate = { trace = "rate.csv" } }\n'
     (tmp_path / "s.toml").write_text(segment)
-    with pytest.raises(
-        ScenarioError, match="constant, or drawn in slots; expected another access, or what it has"
-    ):
+    with pytest.raises(ScenarioError, match="in both directions; expected another access, or its mean rates"):
         access(str(tmp_path / "s.toml"))
     constant = [("path.sky.rate", "5 Mbit/s")]
     assert access(str(tmp_path / "s.toml"), constant).down_rate.bit_s == 5_000_000
@@ -111,7 +109,10 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
             ["break-even", "--rtt", "620ms"],
             '--down: missing beside --rtt, expected it too, such as "50 Mbit/s"\n--up: missing',
         ),
-        (["break-even", "--down", "50", "--up", "6Mbit/s", "--rtt", "620ms"], '--down: found "50" without a unit'),
+        (
+            ["break-even", "--down", "50", "--up", "6Mbit/s", "--rtt", "620ms"],
+            '--down: found "50" without a unit',
+        ),
         (
             ["break-even", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "0ms"],
             '--rtt: found "0ms", expected a time above 0',
@@ -267,7 +268,7 @@ def test_a_small_map(tmp_path: Path) -> None:
     # The page begins with the loads of the proxy's greatest gain, each from its connection to its last byte.
     question = _ask(proxy="rate-knowing", sizes=("1 kB", "1 MB"), rtts=("600 ms",))
     found = read_map(tmp_path / "store", question)
-    picture = answering(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
+    picture = interactive_figure(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
     assert "cubic, initial window 10 packets: 1 MB at 600 ms" in picture
     for cell, at_least in zip(found.cells, (0.0, least), strict=True):
         assert cell.loads is not None

@@ -14,10 +14,10 @@ import pytest
 import bentpipe
 import realtime
 from bentpipe.lab.access import resolve_with_users
-from bentpipe.lab.background_traffic import KINDS, MIX, flows, mix_of, numbers
+from bentpipe.lab.background_traffic import KINDS, MIX, count_users, flows, parse_mix
 from bentpipe.lab.emulation.build import lab_plan
 from bentpipe.lab.emulation.perf_stream import read_frames
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.lab.shell import run_lab
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
@@ -38,11 +38,11 @@ PATH: dict[str, Any] = {
 
 
 def test_users_are_shared_out_by_the_mix() -> None:
-    assert numbers(20, mix_of(MIX)) == {"tcp": 4, "call": 6, "page": 10}
-    assert numbers(7, mix_of("tcp=1,quic=1,call=1")) == {"tcp": 3, "quic": 2, "call": 2}
-    assert numbers(3, mix_of("page")) == {"page": 3}
-    assert numbers(1, mix_of("call=0, tcp=2")) == {"tcp": 1}
-    assert set(mix_of(MIX)) <= set(KINDS)
+    assert count_users(20, parse_mix(MIX)) == {"tcp": 4, "call": 6, "page": 10}
+    assert count_users(7, parse_mix("tcp=1,quic=1,call=1")) == {"tcp": 3, "quic": 2, "call": 2}
+    assert count_users(3, parse_mix("page")) == {"page": 3}
+    assert count_users(1, parse_mix("call=0, tcp=2")) == {"tcp": 1}
+    assert set(parse_mix(MIX)) <= set(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_users_that_are_none_are_one_message(users: int, mix: str, said: str) ->
 
 def test_the_command_says_what_does_not_go_together(tmp_path: Path) -> None:
     for words, said in [
-        (["--background-mix", "tcp"], "--background-mix: goes with --background-users"),
+        (["--background-mix", "tcp"], "--background-mix: requires --background-users"),
         (["--background-users", "3", "--pep", "sooner"], '--pep: no set-up "sooner"'),
         (["--background-users", "3", "--background-mix", "cal"], 'did you mean "call"'),
     ]:
@@ -100,9 +100,9 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     assert sorted(flow["user"] for flow in crowd["flows"]) == list(range(1, 21))
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
     plan = {"lab": lab, "crowd": crowd, "near": [{"name": "c", "command": ["true"]}]}
-    assert checked(json.loads(json.dumps(plan)))
-    with pytest.raises(ScenarioError, match="crowd: found one beside"):
-        checked({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
+    assert validate_plan(json.loads(json.dumps(plan)))
+    with pytest.raises(ScenarioError, match=r"crowd: cannot be combined with lab\.hosts"):
+        validate_plan({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
 
 
 SECONDS, STARTS = 12, 5
@@ -211,7 +211,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
         plan.pop("result")
         found = run_lab(plan)
         if found["valid"]:
-            [connection] = read_frames(lab.flows[0].sessions[0].frames).connections.values()
+            [connection] = read_frames(lab.flows[0].clients[0].frames).connections.values()
             measured.append(8e-6 * connection.samples[-1]["received_in_order_bytes"] / SECONDS)
             if abs(measured[-1] - statistics.mean(expected)) <= spread:
                 break

@@ -189,7 +189,7 @@ def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
     assert 1 <= kept < 6
     done = run(["--jobs", "1"])
     assert done.returncode == 0, done.stderr
-    assert f"6 of 6 runs in {out} ({kept} were there already)" in done.stdout
+    assert f"6 of 6 runs in {out} ({kept} from earlier runs)" in done.stdout
 
 
 def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster, tmp_path: Path) -> None:

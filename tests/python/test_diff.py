@@ -14,7 +14,7 @@ import pytest
 import synthetic_pages
 from bentpipe.metrics import change_table
 from bentpipe.metrics.call_quality import rate_calls
-from bentpipe.metrics.censoring import restricted, restriction_times
+from bentpipe.metrics.censoring import restricted_times, restriction_times
 from bentpipe.metrics.compare import Criteria
 from bentpipe.metrics.compute import completion_times
 from bentpipe.metrics.intervals import format_significant
@@ -248,7 +248,7 @@ def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
     p95 = next(line for line in done.stdout.splitlines() if line.startswith("completion p95"))
     assert f"> {format_significant(changes['completion_p95_s'].limit_s)} " in p95
     limit = format_significant(changes["completion_mean_s"].limit_s, 3)
-    note = f"Not every transfer finished within {limit} s: one that did not counts that time"
+    note = f"Not every transfer finished within {limit} s: an unfinished transfer counts as that time"
     assert note in done.stdout
     assert note in bentpipe(collapsed, "diff", "a", "b", "--metric", "completion_p95_s").stdout
     back = {c.metric: c.verdict for c in compare(collapsed / "b", collapsed / "a").changes}
@@ -319,7 +319,7 @@ def test_restricted_times_by_hand() -> None:
     transfers = transfers.with_columns(flow=pl.lit("f"))
     limits = restriction_times(transfers, ["flow"])
     assert limits["tau_s"].to_list() == [6.0]
-    found = restricted(transfers.join(limits, on="flow"), ["side", "run"], {"p50": 0.5, "p95": 0.95})
+    found = restricted_times(transfers.join(limits, on="flow"), ["side", "run"], {"p50": 0.5, "p95": 0.95})
     # side 0: 3 and 6 (stuck); side 1: 6 (7 is more) and 2
     assert found["mean_s"].to_list() == [4.5, 4.0]
     assert found["finished_ratio"].to_list() == [0.5, 0.5]

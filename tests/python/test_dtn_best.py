@@ -216,9 +216,7 @@ def test_a_run_beside_its_best(folder: Path) -> None:
     (folder / "late.toml").write_text(
         '[[contact]]\nfrom = "one"\nto = "two"\nstart = "20 s"\nstop = "40 s"\nrate = "8 Mbit/s"\nowlt = "100 ms"\n'
     )
-    late = json.loads(bentpipe(folder, "dtn", "gap", "out", "--plan", "late.toml", "--json").stdout)[
-        "runs"
-    ]
+    late = json.loads(bentpipe(folder, "dtn", "gap", "out", "--plan", "late.toml", "--json").stdout)["runs"]
     assert late[0]["behind_p50_s"] < 0
 
 

@@ -245,9 +245,9 @@ def ended_lab(statement: str, modules: Path) -> tuple[int, str]:
     """Return status and messages of a process that has a lab and gets a signal by ``statement``."""
     code = f"""
 import os, time
-from bentpipe.lab.process import signals_in_order
+from bentpipe.lab.process import defer_signals
 
-with signals_in_order():
+with defer_signals():
     {statement}
     time.sleep(60)
 """

@@ -10,8 +10,8 @@ import pytest
 
 from bentpipe.lab.counters import Series
 from bentpipe.lab.emulation.build import lab_plan
-from bentpipe.lab.emulation.call_tables import Called, read_told
-from bentpipe.lab.emulation.tables import measurements
+from bentpipe.lab.emulation.call_tables import CallFlow, read_result
+from bentpipe.lab.emulation.tables import build_measurements
 from emu_plans import plan_of, refused, scenario
 
 S = 10**9
@@ -67,18 +67,18 @@ def test_what_calls_cannot_have_in_real_time() -> None:
     quick = {"live": {"rate": "500 Mbit/s", "packet": "1200 B"}}
     assert refused(call(load=quick)) == [("flow.c.load", "sends 500 Mbit/s; expected at most 200")]
     short = {"on_off": {"on": "1 us", "off": "1 us", "rate": "1 Mbit/s"}}
-    assert "1 ms or more" in refused(call(load=short))[0][1]
+    assert "at least 1 ms" in refused(call(load=short))[0][1]
 
 
 def test_what_the_sides_tell_becomes_tables(tmp_path: Path) -> None:
     spec = plan_of(scenario(call(), duration="20 s", sample="5 s")).runs[0].spec
     (tmp_path / "told").write_text(json.dumps(TOLD))
-    told = read_told(tmp_path / "told")
+    told = read_result(tmp_path / "told")
     load = spec["flows"][0]["load"]
     assert load["kind"] == "datagrams"
-    called = Called("c", load, 28, told)
+    called = CallFlow("c", load, 28, told)
     assert list(called.late_ns()) == [20_000]
-    tables = measurements("engine", spec, [called], Series()).tables
+    tables = build_measurements("engine", spec, [called], Series()).tables
     calls = tables["calls"]
     assert calls.select("flow", "direction", "window_s", "sent_packets", "received_packets").rows() == [
         ("c", "up", 0.0, 500, 490),
@@ -102,5 +102,5 @@ def test_what_the_sides_tell_becomes_tables(tmp_path: Path) -> None:
 
 def test_a_call_that_came_to_nothing_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "told").write_text('{"call": 1, "pe')
-    assert read_told(tmp_path / "told") is None
-    assert read_told(tmp_path / "none") is None
+    assert read_result(tmp_path / "told") is None
+    assert read_result(tmp_path / "none") is None

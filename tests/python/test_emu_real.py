@@ -214,7 +214,7 @@ def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None
         subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
         done = run()
         assert done.returncode == 0, done.stderr
-        assert f"10 of 10 runs in small/real ({kept} were there already)" in done.stdout
+        assert f"10 of 10 runs in small/real ({kept} from earlier runs)" in done.stdout
         assert not list(place.glob("real/**/.*part*"))
 
 

@@ -128,7 +128,7 @@ def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
     with pytest.raises(ScenarioError) as error:
         emu.check(split({"client_side": {"initial_rto": "3 s", "congestion": CLASSIC}}), engine.catalogue())
     ((key, why),) = error.value.problems
-    assert (key, why.startswith("in real time: found what this kernel")) == (
+    assert (key, why.startswith("in emulation: found what this kernel")) == (
         "path.pep.client_side.initial_rto",
         True,
     )

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bentpipe.figures import style
-from bentpipe.figures.downsample import MOST_ROWS, downsample
+from bentpipe.figures.downsample import MAX_ROWS, downsample
 from bentpipe.figures.export import FigureExport
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.registry import FIGURES, FigureContext, figures, parse_range, write_figures
@@ -74,7 +74,7 @@ def test_a_store_gets_the_figures_it_has_something_for(
     drawn = list(figures(FigureContext(open_store(stores[store]))))
     assert {figure.key for figure in drawn} == expected
     for figure in drawn:
-        assert 0 < figure.rows <= MOST_ROWS
+        assert 0 < figure.rows <= MAX_ROWS
         assert figure.title
         assert figure.caption
 

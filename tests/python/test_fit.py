@@ -16,13 +16,13 @@ import pytest
 
 from bentpipe.fit import export, run
 from bentpipe.fit.estimate import fit_delays
-from bentpipe.fit.goodness_of_fit import DISTANCE, Judged
+from bentpipe.fit.goodness_of_fit import DISTANCE, GoodnessOfFit
 from bentpipe.fit.log_merge import gather
 from bentpipe.fit.log_reader import read
 from bentpipe.fit.model import Bursts, Distribution, Model, Points, sample
 from bentpipe.fit.model_comparison import autocorrelation, distance, runs_of_loss
 from bentpipe.fit.page import headline_text
-from bentpipe.fit.phase import find, refined
+from bentpipe.fit.phase import find, refine_phase
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
@@ -57,7 +57,7 @@ def said(log: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def fitted(log: Path, said: Mapping[str, Any]) -> Path:
+def fit_model(log: Path, said: Mapping[str, Any]) -> Path:
     """The folder that it has written."""
     assert said
     return log.parent / "out"
@@ -137,13 +137,13 @@ def test_bursts_say_to_10_ms_where_slots_begin(begin: float) -> None:
     at_s = np.arange(0, 300, 0.01)
     lost = (at_s - begin) % 15 < 0.3
     points = Points(at_s, np.where(lost, np.nan, 40.0))
-    assert refined(points, 12.25, 15.0) == pytest.approx(begin, abs=0.011)
+    assert refine_phase(points, 12.25, 15.0) == pytest.approx(begin, abs=0.011)
     few = Points(at_s, np.where(lost & (at_s < 50), np.nan, 40.0))
-    assert refined(few, 12.25, 15.0) == 12.25, "three are not enough"
+    assert refine_phase(few, 12.25, 15.0) == 12.25, "three are not enough"
     scattered = np.zeros(len(at_s), bool)
     for slot, off in enumerate([-0.9, -0.5, -0.1, 0.3, 0.6, 0.9, -0.7, 0.5]):
         scattered |= (at_s > 12.25 + 15 * slot + off) & (at_s < 12.45 + 15 * slot + off)
-    assert refined(Points(at_s, np.where(scattered, np.nan, 40.0)), 12.25, 15.0) == 12.25
+    assert refine_phase(Points(at_s, np.where(scattered, np.nan, 40.0)), 12.25, 15.0) == 12.25
 
 
 def test_rates_on_a_clock_of_their_own_have_their_own_phase(log: Path, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ SHAPELESS: dict[str, Callable[..., object]] = {
 def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
     at_s = np.arange(0, 900, 0.1)
     values = SHAPELESS[shape](np.random.default_rng(seed), at_s)
-    with pytest.raises(ScenarioError, match="log: no slots of 15 s in it"):
+    with pytest.raises(ScenarioError, match="log: no slots of 15 s found"):
         find(at_s, values, 15.0, "log")  # type: ignore[arg-type]
 
 
@@ -210,13 +210,13 @@ def test_nothing_of_the_user_is_written_over(tmp_path: Path, brief: Path) -> Non
     before = log.read_bytes()
     done = bentpipe(tmp_path, "fit", "pings.csv", "--out", ".")
     assert (done.returncode, done.stderr) == (
-        2, "error: --out: pings.csv is a log that is read, expected another folder\n",
+        2, "error: --out: pings.csv is an input log; choose another directory\n",
     )  # fmt: skip
     own = written(tmp_path, "scenario.toml", 'title = "mine"\n')
     log = log.rename(tmp_path / "dish.csv")
     done = bentpipe(tmp_path, "fit", "dish.csv", "--out", ".")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: --out: scenario.toml is there and is none of bentpipe fit's")
+    assert done.stderr.startswith("error: --out: scenario.toml exists and is not from bentpipe fit")
     assert (log.read_bytes(), own.read_text()) == (before, 'title = "mine"\n')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dish.csv", "scenario.toml"]
     own.unlink()
@@ -235,8 +235,8 @@ def _as_csv(log: Path) -> list[str]:
 # What is written
 
 
-def test_the_preset_runs_and_has_what_was_found(fitted: Path) -> None:
-    plan = build_plan(load_scenario(fitted / "scenario.toml"), "test")
+def test_the_preset_runs_and_has_what_was_found(fit_model: Path) -> None:
+    plan = build_plan(load_scenario(fit_model / "scenario.toml"), "test")
     spec = plan.runs[0].spec
     (link,) = spec["graph"]["links"]
     stages = {stage["kind"]: stage for stage in link["up"]}
@@ -249,18 +249,18 @@ def test_the_preset_runs_and_has_what_was_found(fitted: Path) -> None:
     assert down["loss"]["model"]["burst_probability"] == pytest.approx(0.6, abs=0.1)
 
 
-def test_the_log_is_replayed_as_it_is(fitted: Path, log: Path) -> None:
+def test_the_log_is_replayed_as_it_is(fit_model: Path, log: Path) -> None:
     original = read(log)
-    again = read(fitted / "pings.csv")
+    again = read(fit_model / "pings.csv")
     assert again.at_s == pytest.approx(original.at_s, abs=1e-6)
     assert again.delay_ms == pytest.approx(original.delay_ms)
-    delays = read_csv(fitted, "delay.csv", "delay")
+    delays = read_csv(fit_model, "delay.csv", "delay")
     seen = [one for one in original.delay_ms if one is not None]
     assert [float(value) / 1e6 for _, value in delays] == pytest.approx([one / 2 for one in seen])
-    (run_,) = build_plan(load_scenario(fitted / "replay.toml"), "test").runs
+    (run_,) = build_plan(load_scenario(fit_model / "replay.toml"), "test").runs
     kinds = [stage["kind"] for stage in run_.spec["graph"]["links"][0]["down"]]
     assert "loss" in kinds
-    lost = read_csv(fitted, "loss.csv", "loss")
+    lost = read_csv(fit_model, "loss.csv", "loss")
     assert [int(value) for _, value in lost[:4]] in ([0, 1, 0, 1], [1, 0, 1, 0])
     share = sum(float(end - start) for (start, value), (end, _) in pairwise(lost) if value) / (60e9 * MINUTES)
     assert share == pytest.approx(
@@ -289,7 +289,7 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour between tests would be millions of opportunities, each a line."""
-    monkeypatch.setattr(export, "MOST_OPPORTUNITIES", 1000)
+    monkeypatch.setattr(export, "MAX_OPPORTUNITIES", 1000)
     rows = [f"{at},{20 + at // 15 % 7}" for at in range(120)] + ["200,5", "201,5"]
     log = written(tmp_path, "rates.csv", "time_s,rate_Mbit_s\n" + "\n".join(rows) + "\n")
     replayed = export.replay(gather([str(log)], [], 15.0, 0.0), "rates.csv")
@@ -301,8 +301,8 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     assert run_.spec["duration_ns"] == 201 * 10**9
 
 
-def test_the_page_lays_model_beside_data(fitted: Path) -> None:
-    page = (fitted / "fit.html").read_text()
+def test_the_page_lays_model_beside_data(fit_model: Path) -> None:
+    page = (fit_model / "fit.html").read_text()
     for title in (
         "Delay over time", "Distribution of the delay", "The second half of the log, by the model of the first",
         "Autocorrelation of the delay", "Bursts of loss", "Where slots begin",
@@ -328,7 +328,7 @@ def test_the_page_begins_with_how_far_the_model_is(
 ) -> None:
     model, other, half = row
     rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "model of the first": other}]
-    assert said in headline_text(Judged(rows, 0, None))
+    assert said in headline_text(GoodnessOfFit(rows, 0, None))
 
 
 def test_the_page_of_rates_alone_begins_with_their_means() -> None:
@@ -336,17 +336,17 @@ def test_the_page_of_rates_alone_begins_with_their_means() -> None:
         {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
         for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5 % of slots", "mean of slots")
     ]  # fmt: skip
-    said = headline_text(Judged(rows, 0, None))
+    said = headline_text(GoodnessOfFit(rows, 0, None))
     assert (
         said
         == "The model's slots have a mean of 100 Mbit/s down (the log's: 100) and 9.5 Mbit/s up (the log's: 9)."
     )
 
 
-def test_the_same_log_gives_the_same_bytes(log: Path, fitted: Path, tmp_path: Path) -> None:
+def test_the_same_log_gives_the_same_bytes(log: Path, fit_model: Path, tmp_path: Path) -> None:
     run([str(log)], [], tmp_path / "again", "dish", "15 s")
     files = [
-        file for file in fitted.iterdir() if file.suffix not in (".pdf", ".svg")
+        file for file in fit_model.iterdir() if file.suffix not in (".pdf", ".svg")
     ]  # whose parts have numbers
     assert len(files) == 7
     for file in files:

@@ -230,11 +230,11 @@ BAD: dict[str, tuple[str, str]] = {
     "no stamp": ("PING\n" + GOOD[16:], "bad: line 2: an answer without its time of day; ping -D writes it"),
     "no time": (GOOD + GOOD.replace("time=40.0", "time=x"), 'bad: line 2: found "[1700000000.04]'),
     "cut": (GOOD + GOOD[:50], r"bad: line 2: found "),
-    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no answer to a ping in it"),
+    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no answer to a ping"),
     "clock": (GOOD + GOOD.replace("17000", "16000").replace("seq=1", "seq=2"), "bad: line 2: time runs back"),
     "two pings": (
         GOOD.replace("seq=1 ", "seq=9 ") + GOOD.replace("17000", "17001"),
-        "bad: line 2: icmp_seq=1 begins anew, expected one ping in a log",
+        "bad: line 2: icmp_seq=1 restarts, expected one ping in a log",
     ),
     "no JSON": ('{\n "start": 1,\n}', "bad: line 3: no JSON: "),
     "not iperf3": ('{"a": 1}', "bad: expected iperf3's JSON with start, test_start and intervals; 'start' is missing"),
@@ -272,7 +272,7 @@ BAD: dict[str, tuple[str, str]] = {
     "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time runs back"),
     "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 slots"),
     "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
-    "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: all is lost in it, expected delays"),
+    "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: every packet is lost, expected delays"),
     "eons": ("timestamp,rtt\n1,5\n1700000000,5\n", "bad: it has 19676 days, expected at most 30"),
     "holes": (
         "timestamp,rtt\n" + "".join(f"{0.01 * n},5\n" for n in range(99)) + "9000,5\n",

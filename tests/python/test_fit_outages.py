@@ -30,7 +30,7 @@ def log(*away: tuple[float, float], step_s: float = 0.05, single: float = 0.0, s
     return Points(at_s, np.where(lost, np.nan, draw.uniform(40, 50, len(at_s))))
 
 
-def fitted(points: Points) -> Model:
+def fit_model(points: Points) -> Model:
     model = Model(EVERY_S, 0.0)
     fit_delays(points, model)
     return model
@@ -45,7 +45,7 @@ def outage_s(model: Model) -> float:
 @pytest.mark.parametrize(("step_s", "single"), [(0.02, 0.002), (0.1, 0.004), (1.0, 0.01)])
 def test_an_obstruction_within_a_slot_is_an_outage(step_s: float, single: float) -> None:
     """The bound of retransmissions is then of the single losses alone, and leaves those of quiet slots as they are."""
-    model = fitted(log((30 * EVERY_S + 4, 5.0), step_s=step_s, single=single))
+    model = fit_model(log((30 * EVERY_S + 4, 5.0), step_s=step_s, single=single))
     assert model.bursts is not None
     assert model.bursts.probability == pytest.approx(1 / SLOTS)
     assert model.bursts.length_ms[-1] == pytest.approx(5000, abs=1000 * step_s)
@@ -69,7 +69,7 @@ def test_an_obstruction_within_a_slot_is_an_outage(step_s: float, single: float)
 )
 def test_an_outage_of_several_slots_is_one_of_each(begin_s: float, parts_s: list[float]) -> None:
     points = log((20 * EVERY_S + begin_s, 20.0))
-    model = fitted(points)
+    model = fit_model(points)
     assert model.bursts is not None
     assert model.bursts.probability == pytest.approx(len(parts_s) / SLOTS)
     # Each value has a point of the table of its own.
@@ -83,7 +83,7 @@ def test_an_outage_of_several_slots_is_one_of_each(begin_s: float, parts_s: list
 def test_flickering_is_an_outage_each_time() -> None:
     """An obstruction by branches: second by second. Its losses are no single ones, though half of the slot is lost."""
     away = [(30 * EVERY_S + 2 * second, 1.0) for second in range(1, 7)]
-    model = fitted(log(*away))
+    model = fit_model(log(*away))
     assert outage_s(model) == pytest.approx(6)
     assert max(model.loss) == 0
 
@@ -102,7 +102,7 @@ def test_a_slot_with_many_single_losses_keeps_them() -> None:
     points = log()
     draw = np.random.default_rng(3)
     bad = (points.at_s // EVERY_S == 9) & (draw.random(len(points.at_s)) < 0.5)
-    model = fitted(Points(points.at_s, np.where(bad, np.nan, points.delay_ms)))
+    model = fit_model(Points(points.at_s, np.where(bad, np.nan, points.delay_ms)))
     assert model.bursts is None
     assert max(model.loss) == pytest.approx(0.5, abs=0.08)
     assert drawn_mean(model.loss) == pytest.approx(0.5 / SLOTS, rel=0.16)

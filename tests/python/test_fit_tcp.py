@@ -18,9 +18,9 @@ import bentpipe
 from bentpipe.fit import export, run, simulated
 from bentpipe.fit.estimate import fit_delays, fit_rates
 from bentpipe.fit.log_formats import Transfer
-from bentpipe.fit.log_merge import Found
-from bentpipe.fit.losses import drawn_mean, most_single
-from bentpipe.fit.model import Model, Points, Rates, drawn
+from bentpipe.fit.log_merge import MergedLogs
+from bentpipe.fit.losses import drawn_mean, single_loss_bound
+from bentpipe.fit.model import Model, Points, Rates, interpolate
 from bentpipe.metrics.format import CommandOutput
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.quantities import Duration, Probability
@@ -119,7 +119,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     return made
 
 
-def fitted(logs: Logs, download: Path, out: Path) -> tuple[CommandOutput, Mapping[str, Any]]:
+def fit_model(logs: Logs, download: Path, out: Path) -> tuple[CommandOutput, Mapping[str, Any]]:
     said = run([str(logs.pings), str(download)], [], out, "dish", "15 s", "12 s")
     (row,) = said.data["simulated"]
     assert (row["direction"], row["congestion"], row["streams"]) == ("down", "cubic", 1)
@@ -128,7 +128,7 @@ def fitted(logs: Logs, download: Path, out: Path) -> tuple[CommandOutput, Mappin
 
 def test_cubic_over_the_preset_has_the_logs_rate(logs: Logs, tmp_path: Path) -> None:
     """The pass mark: within 25 % of what the log's own CUBIC had."""
-    said, row = fitted(logs, logs.known, tmp_path / "o")
+    said, row = fit_model(logs, logs.known, tmp_path / "o")
     assert row["preset_Mbit_s"] == pytest.approx(row["log_Mbit_s"], rel=0.25)
     assert row["agrees"]
     single = said.data["single_losses"]
@@ -144,7 +144,7 @@ def test_the_page_says_why_cubic_has_less(
     """Without retransmissions losses of pings become those of all packets; one run without each cause tells which."""
     monkeypatch.setattr(simulated, "SECONDS", 60)
     monkeypatch.setattr(simulated, "SEEDS", 2)
-    _, row = fitted(logs, logs.blind, tmp_path / "o")
+    _, row = fit_model(logs, logs.blind, tmp_path / "o")
     assert not row["agrees"]
     assert row["preset_Mbit_s"] < row["log_Mbit_s"] / 3
     assert set(row["without_Mbit_s"]) == {"single losses", "bursts of loss", "jitter"}
@@ -191,12 +191,12 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
 
 def test_the_bound_is_the_share_of_retransmissions_or_what_single_ones_say() -> None:
     quiet, one, burst = (1000.0, 0), (1000.0, 1), (1000.0, 50)
-    assert most_single(Transfer(intervals=[quiet] * 8 + [one] * 2 + [burst])) == pytest.approx(2 / 8000)
-    assert most_single(Transfer(intervals=[burst, one])) == pytest.approx(51 / 2000), "none without any"
-    assert most_single(Transfer(intervals=[quiet] * 3)) == 0
-    assert most_single(Transfer(whole=[(10_000.0, 7)])) == pytest.approx(7e-4)
-    assert most_single(Transfer()) is None
-    assert most_single(Transfer(whole=[(0.0, 0)])) is None, "an interrupted receiver knows nothing"
+    assert single_loss_bound(Transfer(intervals=[quiet] * 8 + [one] * 2 + [burst])) == pytest.approx(2 / 8000)
+    assert single_loss_bound(Transfer(intervals=[burst, one])) == pytest.approx(51 / 2000), "none without any"
+    assert single_loss_bound(Transfer(intervals=[quiet] * 3)) == 0
+    assert single_loss_bound(Transfer(whole=[(10_000.0, 7)])) == pytest.approx(7e-4)
+    assert single_loss_bound(Transfer()) is None
+    assert single_loss_bound(Transfer(whole=[(0.0, 0)])) is None, "an interrupted receiver knows nothing"
 
 
 @pytest.mark.parametrize("chance", [1e-5, 1e-4, 5e-4])
@@ -205,7 +205,7 @@ def test_independent_losses_are_found_again_among_bursts(chance: float) -> None:
     segments = draw.uniform(500, 4000, 4000)
     counts = draw.poisson(chance * segments) + np.where(draw.random(4000) < 0.1, 80, 0)
     pairs = [(float(sent), int(count)) for sent, count in zip(segments, counts, strict=True)]
-    assert most_single(Transfer(intervals=pairs)) == pytest.approx(chance, rel=0.25)
+    assert single_loss_bound(Transfer(intervals=pairs)) == pytest.approx(chance, rel=0.25)
 
 
 def test_a_slot_without_answers_loses_everything_in_both_directions() -> None:
@@ -215,7 +215,7 @@ def test_a_slot_without_answers_loses_everything_in_both_directions() -> None:
     points = Points(at_s, np.where(lost, np.nan, 40.0))
     model = Model(15.0, most_loss={"down": 0.001})
     fit_delays(points, model)
-    written, _ = export.preset(Found([], points), model, "dish", "log")
+    written, _ = export.preset(MergedLogs([], points), model, "dish", "log")
     (segment,) = tomllib.loads(written["dish.toml"])["path"]["segment"]
     for side, mean in (("up", 0.005), ("down", 0.001)):
         slots = segment[side]["slots"]
@@ -264,4 +264,4 @@ def test_tables_are_as_fine_as_their_tails_need() -> None:
         table = model.rate_bit_s["down"]
         assert len(table) <= most
         ranks = np.array([0.01, 0.5, 0.98, 0.99, 0.995])
-        assert drawn(table, ranks) / 1e6 == pytest.approx(np.quantile(values, ranks), rel=0.025)
+        assert interpolate(table, ranks) / 1e6 == pytest.approx(np.quantile(values, ranks), rel=0.025)

@@ -151,7 +151,13 @@ def test_a_file_that_takes_nothing_is_refused_before_anything_is_measured(progra
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("option", "transport"),
-    [("--csv", "quic"), ("--csv", "tcp"), ("--json-stream", "quic"), ("--json-stream", "tcp"), ("--qlog", "quic")],
+    [
+        ("--csv", "quic"),
+        ("--csv", "tcp"),
+        ("--json-stream", "quic"),
+        ("--json-stream", "tcp"),
+        ("--qlog", "quic"),
+    ],
 )
 def test_a_disk_that_fills_while_it_measures(
     program: Path, tmp_path: Path, option: str, transport: str

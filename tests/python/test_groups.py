@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bentpipe.cli import app
 from bentpipe.figures.context import FigureContext
-from bentpipe.lab.emulation.group_series import with_groups
+from bentpipe.lab.emulation.group_series import add_groups
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.metrics.compute import jain_index, run_metrics
 from bentpipe.metrics.fairness import NO_SERIES
@@ -343,7 +343,7 @@ def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
         "summary": found["summary"].drop(GROUP),
         "flows": found["flows"].filter(pl.col("flow") != "web"),
     }
-    made = with_groups(theirs, spec)
+    made = add_groups(theirs, spec)
     assert made["summary"].equals(found["summary"])
     ours, engines = made["flows"], found["flows"]
     assert ours.columns == engines.columns
@@ -354,7 +354,7 @@ def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
     assert ours.filter(begun).select(exact).equals(engines.filter(begun).select(exact))
     for name in ("smoothed_rtt_ms", "latest_rtt_ms"):
         assert ours[name].to_list() == pytest.approx(engines[name].to_list(), abs=1e-6, nan_ok=True)
-    sums = with_groups(theirs, spec_of(scenario({**WEB, "count": 4}, RIVAL)))
+    sums = add_groups(theirs, spec_of(scenario({**WEB, "count": 4}, RIVAL)))
     assert set(sums["flows"]["flow"]) == {"web", "rival"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.lab.access import other_ways, resolve_path
+from bentpipe.lab.access import find_route_changes, resolve_path
 from bentpipe.lab.emulation.build import round_trips_ns
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.plan import plan as plan_plan
@@ -351,8 +351,8 @@ def test_real_time_changes_links_and_refuses_other_ways() -> None:
     path, _ = resolve_path({"path": PATH["path"]}, pep="early")
     assert path["graph"]["changes"][0]["at_ns"] == 2_000_000_000
     gap = with_handovers(at_2_s(gap="100 ms"))
-    why = 'at 2 s the link "satellite" goes out of use; an access can change delay, rate, queue and loss, and no ways'
-    assert why in other_ways(spec_of(gap)["graph"])[0][1]
+    why = 'at 2 s the link "satellite" goes out of use; an access can change delay, rate, queue and loss, but no routes'
+    assert why in find_route_changes(spec_of(gap)["graph"])[0][1]
     # Between hosts of a run, ways change too.
     assert not any("handover" in key or "out of use" in said for key, said in refusals(spec_of(gap), []))
     with pytest.raises(ScenarioError, match='the link "satellite" goes out of use'):

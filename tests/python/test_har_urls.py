@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bentpipe.scenario.har import read_har
-from bentpipe.scenario.har_urls import normal, target
+from bentpipe.scenario.har_urls import normalise, resolve_redirect
 
 
 def read(
@@ -60,7 +60,7 @@ def moved(to: str) -> dict[str, Any]:
 )
 def test_a_target_is_the_request_that_a_browser_makes_of_it(tmp_path: Path, to: str, asked: str) -> None:
     """The chain holds, and what the target asks for waits for it."""
-    assert target("https://e.com/", to) == asked
+    assert resolve_redirect("https://e.com/", to) == asked
     found = read(
         tmp_path,
         ("https://e.com/", moved(to)),
@@ -108,7 +108,7 @@ def test_what_is_another_url_stays_another(tmp_path: Path, other: str) -> None:
 )
 def test_what_is_no_url_of_the_web_stays_as_it_is(tmp_path: Path, url: str) -> None:
     """Neither as a target nor as an initiator does it lead anywhere, or stop the reading."""
-    assert normal(url) == url
+    assert normalise(url) == url
     found = read(tmp_path, ("https://e.com/", {}), ("https://e.com/x", moved(url)), _initiator={"url": url})
     assert [one[2:] for one in found] == [([], None), (["index"], None)]
 
@@ -117,4 +117,4 @@ def test_what_is_no_url_of_the_web_stays_as_it_is(tmp_path: Path, url: str) -> N
     "url", ["https://e.com/\ud800", "https://e\ud800.com/", "https://e.com:" + "9" * 5000 + "/"]
 )
 def test_malformed_letters_and_numbers_are_urls_as_well(url: str) -> None:
-    assert normal(normal(url)) == normal(url)
+    assert normalise(normalise(url)) == normalise(url)

@@ -260,7 +260,7 @@ def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: p
         "goodput Mbit/s": "8.54 ± 0.45",
         "queueing p95 ms": 501.2,
     }
-    monkeypatch.setattr("bentpipe.cli.console.PAGE", 40)
+    monkeypatch.setattr("bentpipe.cli.console.DEFAULT_WIDTH", 40)
     print_table([row])
     shown = capsys.readouterr().out
     for word in ("congestion", "controller", "goodput", "Mbit/s", "queueing", "p95 ms", "8.54 ± 0.45"):

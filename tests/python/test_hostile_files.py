@@ -46,7 +46,7 @@ def test_a_plan_that_is_no_file_is_one_line_and_run_mends_it(folder: Path, made:
         refused(command(folder, *words), "plan.json cannot be read: it is ")
     done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 runs in store (1 were there already)" in done.stdout
+    assert "1 of 1 runs in store (1 from earlier runs)" in done.stdout
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
 

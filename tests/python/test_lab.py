@@ -25,7 +25,7 @@ from bentpipe.lab import process as labs
 from bentpipe.lab.access import resolve_path
 from bentpipe.lab.control import set_path
 from bentpipe.lab.executable import executable
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.lab.shell import LabError, run_lab
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError
@@ -277,11 +277,11 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
 @pytest.mark.parametrize("folders", [0, 1])
 def test_nobody_waits_for_folders_at_the_end(plan: Plans, tmp_path: Path, folders: int) -> None:
     """The last process of a lab ends with it: without folders at once, else when they are gone, however soon that is."""
-    with labs.started(executable(), [tmp_path / f"own-{number}" for number in range(folders)]) as lab:
+    with labs.start_lab(executable(), [tmp_path / f"own-{number}" for number in range(folders)]) as lab:
         lab.send(plan(_one(), ["sleep", "0.5"]))
         assert lab.process.wait() == 0
         begun = time.monotonic()
-    assert time.monotonic() - begun < 0.8 * labs.LEAVING_S
+    assert time.monotonic() - begun < 0.8 * labs.REMOVAL_TIMEOUT_S
 
 
 @pytest.mark.lab
@@ -376,12 +376,16 @@ PLAN: dict[str, Any] = {
         (
             "far.0.listens",
             [80, "tcp"],
-            "plan: far.web.listens: found [80, 'tcp'], expected a port from 1 to 65535; of UDP",
+            "plan: far.web.listens: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
         ),
-        ("far.0.listens", "80", 'plan: far.web.listens: found "80", expected a port from 1 to 65535'),
-        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a port"),
-        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a port"),
-        ("far.0.listens", True, "plan: far.web.listens: found True, expected a port"),
+        (
+            "far.0.listens",
+            "80",
+            'plan: far.web.listens: found "80", expected a UDP or TCP port from 1 to 65535',
+        ),
+        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a UDP or TCP port"),
+        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a UDP or TCP port"),
+        ("far.0.listens", True, "plan: far.web.listens: found True, expected a UDP or TCP port"),
         (
             "far.0.listen",
             80,
@@ -394,18 +398,18 @@ PLAN: dict[str, Any] = {
         ),
         ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
         ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),
-        ("far.0.name", "ask", 'plan: two commands are called "ask", expected a name for each'),
+        ("far.0.name", "ask", 'plan: duplicate command name "ask", expected a unique name for each command'),
         ("near.0.start_ns", -1, "plan: near.ask.start_ns: found -1, expected at least 0"),
         ("near.0.start_ns", 0.5, "plan: near.ask.start_ns: found 0.5, expected a whole number"),
         ("near.0.start_ns", 2**64, f"plan: near.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
-        ("near.0.listens", 80, "plan: near.ask.listens: found one, which only services of the far side have"),
+        ("near.0.listens", 80, "plan: near.ask.listens: only services at the far side can listen"),
         ("near.0.output", Path("a"), "plan: near.ask.output: found a, expected text"),
         ("near", [], "plan: near: found a list of 0, expected at least 1"),
         ("near", {"name": "ask"}, "plan: near: found a table, expected a list"),
         (
             "private",
             False,
-            "plan: far: found some without private = true, expected the far side to be private",
+            "plan: far: requires private = true, which gives the server side a namespace",
         ),
         ("private", "yes", 'plan: private: found "yes", expected true or false'),
         ("lab.mtu", 70000, "plan: lab.mtu: found 70000, expected at most 65535"),
@@ -431,7 +435,7 @@ def test_a_wrong_plan_is_refused_before_anything_starts(
     key: str, value: object, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = copy.deepcopy(PLAN)
-    assert checked(plan) == PLAN
+    assert validate_plan(plan) == PLAN
     *above, last = key.split(".")
     at: Any = plan
     for word in above:
@@ -508,5 +512,5 @@ def test_words_of_a_change(tmp_path: Path) -> None:
     ):
         with pytest.raises(Exception, match=r"expected|unknown|found"):
             set_path(words, control=str(tmp_path / "none"))
-    with pytest.raises(Exception, match="no session answers"):
+    with pytest.raises(Exception, match="no lab answers"):
         set_path("rate=1 Mbit/s", control=str(tmp_path / "none"))

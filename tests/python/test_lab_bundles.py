@@ -14,9 +14,9 @@ import pytest
 import realtime
 from bentpipe.engine_validation.bundles import delivered
 from bentpipe.lab.emulation.build import RunLab, lab_plan
-from bentpipe.lab.emulation.bundle_tables import Linked, NodeEnded, read_nodes
+from bentpipe.lab.emulation.bundle_tables import BundleFlow, NodeEndedError, read_nodes
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.run_spec import RunSpec
@@ -64,7 +64,7 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
     spec = spec_of()
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
-    checked(lab.plan)
+    validate_plan(lab.plan)
     far = {one["name"]: one for one in lab.plan.get("far", ())}
     # who is waited for comes last
     assert list(far) == ["v1.node", "v6.node", "v3.node"]
@@ -96,7 +96,7 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
         assert all(one["sends"] and one["by_plan"] for one in plan["doors"])
         assert [one["quic"]["crypto"] for one in plan["doors"]] == ["rustls", "rustls"]
     assert plans["v1"]["doors"][1]["congestion"]["name"] == "cubic"
-    doors = [(door.flow, door.side, door.end) for node in lab.nodes for door in node.doors]
+    doors = [(door.flow, door.side, door.end) for node in lab.nodes for door in node.ends]
     assert doors == [
         ("f16", "client", 0), ("f13", "client", 1), ("f16", "server", 0), ("f36", "server", 1), ("f13", "server", 0),
         ("f36", "client", 1),
@@ -154,7 +154,7 @@ def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
     ]
     assert [row["peer"] for row in rows["bundles"]] == ["", "v1", ""]
     assert [row["came_s"] for row in rows["stored"]] == [2.0]
-    linked = Linked(spec["flows"][0], nodes)
+    linked = BundleFlow(spec["flows"][0], nodes)
     found = linked.totals(9.0, [0.5, 1.2, 9.0])
     client, server = found["summary"]
     assert (client["flow"], client["congestion"], client["delivered_bytes"]) == ("f16", "cubic", 900)
@@ -163,9 +163,9 @@ def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
     samples = [(row["time_s"], row["side"], row["written_bytes"]) for row in found["flows"]]
     assert samples[:3] == [(0.5, "client", 0), (1.2, "client", 900), (9.0, "client", 900)]
     # a run that was over before it ended is no result
-    assert Linked(spec["flows"][1], nodes).totals(9.0, [9.0])["summary"][0]["connections"] == 0
+    assert BundleFlow(spec["flows"][1], nodes).totals(9.0, [9.0])["summary"][0]["connections"] == 0
     lab.nodes[2].lines.write_text("")
-    with pytest.raises(NodeEnded, match="bundle node v3"):
+    with pytest.raises(NodeEndedError, match="bundle node v3"):
         read_nodes(lab.nodes).check()
 
 
@@ -173,7 +173,7 @@ def test_early_data_is_refused_by_its_key() -> None:
     text = THREE.replace('name = "f16",', 'name = "f16", quic = { handshake = "0-rtt" },')
     ((key, why),) = refusals(spec_of(text), engine.catalogue())
     assert key == "flow.f16.quic.handshake"
-    assert why == 'found "0-rtt"; a bundle node on sockets has no ticket'
+    assert why == 'found "0-rtt"; a bundle node on real sockets has no session ticket'
 
 
 def test_stores_that_take_time_and_nodes_that_stop_are_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.perf_recording import files_of, read_sides
+from bentpipe.lab.perf_recording import find_files, read_endpoints
 from bentpipe.metrics.perf_samples import PerfConnection, Point, rates, window_s
 from bentpipe.report import perf_page
 from commands import bentpipe
@@ -66,7 +66,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def test_a_direction_is_its_receivers(kept: Path) -> None:
-    sides = read_sides(kept)
+    sides = read_endpoints(kept)
     assert [side.name for side in sides] == ["client", "server"]
     assert (
         perf_page.headline_text(sides)
@@ -127,7 +127,7 @@ TABLE = (
 
 def test_a_table(tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text(TABLE)
-    (side,) = read_sides(tmp_path / "run.csv")
+    (side,) = read_endpoints(tmp_path / "run.csv")
     (one,) = side.connections
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
     assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
@@ -137,13 +137,13 @@ def test_a_table(tmp_path: Path) -> None:
     )
     assert perf_page.notes([side]) == []
     (tmp_path / "run.jsonl").write_text(json.dumps({"frame": "begin"}) + "\n")
-    assert files_of(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"
+    assert find_files(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"
 
 
 def test_a_process_that_was_killed(kept: Path) -> None:
     rows = (kept / "client.jsonl").read_text().splitlines()
     (kept / "client.jsonl").write_text("\n".join(rows[:4]) + "\n" + rows[4][:20])
-    sides = read_sides(kept)
+    sides = read_endpoints(kept)
     assert perf_page.notes(sides) == [
         "The file of the client ends before its process did: it was killed, or goes on."
     ]
@@ -154,7 +154,7 @@ def test_a_process_that_was_killed(kept: Path) -> None:
     ("change", "said"),
     [
         ({"version": 3}, "has frames of a newer bentpipe, expected version 2"),
-        ({"role": None, "version": "x"}, "is no whole measurement of perf"),
+        ({"role": None, "version": "x"}, "is not a complete measurement of perf"),
     ],
 )
 def test_frames_that_cannot_be_read(kept: Path, change: dict[str, Any], said: str) -> None:
@@ -177,16 +177,16 @@ def test_nobody_came(tmp_path: Path) -> None:
     write(tmp_path / "server.jsonl", [rows[0], rows[-1]])
     done = bentpipe(tmp_path, "report", ".")
     assert done.returncode == 2
-    assert "has no connection: nobody came" in done.stderr
+    assert "has no connection: no client connected" in done.stderr
 
 
 def test_what_a_measurement_has_not(kept: Path) -> None:
     done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--seed", "1")
     assert done.returncode == 2
-    assert "--seed: is of a store; kept is a measurement of perf" in done.stderr
+    assert "--seed: requires a store; kept is a measurement of perf" in done.stderr
     for words, said in (
-        (["--record", "kept"], "kept/client.jsonl is there already, expected a new directory"),
-        (["--record", "new", "--json-stream", "f"], "--json-stream: found beside --record"),
+        (["--record", "kept"], "kept/client.jsonl exists, expected a new directory"),
+        (["--record", "new", "--json-stream", "f"], "--json-stream: cannot be combined with --record"),
         (["--record", "new", "--transport", "tpc"], 'did you mean "tcp"'),
     ):
         done = bentpipe(kept.parent, "perf", "client", "127.0.0.1", *words)

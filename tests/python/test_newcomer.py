@@ -87,17 +87,20 @@ def place(tmp_path: Path) -> Path:
             "good.toml: seeds: found [1, 1], expected a number of seeds from",
         ),
         ("change delay=fast --control nothing", 'delay: found "fast", expected a duration such as "250 ms"'),
-        ("change delay=5ms --control nothing", "no session answers at nothing (No such file or directory)"),
+        ("change delay=5ms --control nothing", "no lab answers at nothing (No such file or directory)"),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
             "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",
-            "--jobs: found beside --cluster, whose workers have a number of their own; expected one of them",
+            "--jobs: cannot be combined with --cluster, whose cluster determines the number of workers",
         ),
         ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
         ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("import-har empty.har", "empty.har is empty, expected a HAR file"),
         ("break-even geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
-        ("break-even geo-viasat --controllers cubci", '--controllers: no controller "cubci", expected one of: '),
+        (
+            "break-even geo-viasat --controllers cubci",
+            '--controllers: no controller "cubci", expected one of: ',
+        ),
         ("break-even geo-viasat --tcp bbrr", '--tcp: no controller "bbrr", expected one of: '),
         ("shell geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
         ("study thomas-2018", 'NAME: no study "thomas-2018", expected one of: '),
@@ -113,9 +116,15 @@ def place(tmp_path: Path) -> Path:
         ("browse good.toml --pause nonsense", '--pause: found "nonsense", expected a duration such as'),
         ("perf client 127.0.0.1 --time 10", '--time: found "10" without a unit, expected a duration such as'),
         ("perf server --listen 127.0.0.1:x", '--listen: found port "x", expected 1 to 65535'),
-        ("compare-engines good.toml --summary t.md", "--summary: found it with good.toml, expected a folder of scenarios"),
-        ("compare-engines good.toml --archive t.xz", "--archive: found it with good.toml, expected a folder of"),
-        ("compare-engines folder --report p.html", "--report: found it with the folder folder, expected one scenario"),
+        (
+            "compare-engines good.toml --summary t.md",
+            "--summary: requires a folder of scenarios, found good.toml",
+        ),
+        ("compare-engines good.toml --archive t.xz", "--archive: requires a folder of scenarios, found"),
+        (
+            "compare-engines folder --report p.html",
+            "--report: requires one scenario, found the folder folder",
+        ),
     ],
 )
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
@@ -133,7 +142,8 @@ def test_an_option_of_the_command_behind_a_shell(place: Path) -> None:
     done = commands.bentpipe(place, "shell", "geo-konnect", "curl", "-x")
     assert done.returncode == 2
     assert (
-        "if it belongs to the command, -- stands before that: bentpipe shell ACCESS -- CMD -x" in done.stderr
+        "if it belongs to the command, put -- before the command: bentpipe shell ACCESS -- CMD -x"
+        in done.stderr
     )
 
 

@@ -28,8 +28,8 @@ from bentpipe.report.findings import findings
 from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page_load_tables import tables
 from bentpipe.store.reader import open_store
-from bentpipe_studies.headline import opening as of_study
-from bentpipe_studies.headline import words
+from bentpipe_studies.headline import build_headline as of_study
+from bentpipe_studies.headline import term_definitions
 from bentpipe_studies.study import Findings, Row
 from bentpipe_studies.verdicts import Claim, Fact, Quantity, Verdict
 
@@ -221,7 +221,7 @@ def _named(material: FigureContext) -> set[str]:
         text = [cell if isinstance(cell, str) else cell.text for cell in row.cells]
         if text[heads.index("of")] == "page load time":
             wins.append(text[heads.index("faster")])
-    return {arm for arm in wins if arm != "none" and wins.count(arm) == len(PageLoads(material).arms) - 1}
+    return {arm for arm in wins if arm != "none" and wins.count(arm) == len(PageLoads(material).variants) - 1}
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_the_headline_names_whom_the_table_names(
     found = findings(material)
     assert found == said or re.fullmatch(said, found), found
     named = _named(material)
-    assert {arm for arm in PageLoads(material).arms if found.startswith(f"{arm} is ahead")} == named
+    assert {arm for arm in PageLoads(material).variants if found.startswith(f"{arm} is ahead")} == named
 
 
 def test_an_arm_that_finishes_less_is_not_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_study_that_has_not_run() -> None:
 
 
 def test_words_are_explained_where_they_stand() -> None:
-    meanings = words(Findings((), (), (), "", reading_title="queue"))
+    meanings = term_definitions(Findings((), (), (), "", interpretation_title="queue"))
     grid = tabular([{"queue": "deep", "verdict": "differs (1 of 2 hold)", "witness: PLT, s": 7.0}])
     assert grid is not None
     found = add_tooltips(grid, meanings)

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.query import RouteQuery, ask, run_query
+from bentpipe.orbit.query import RouteQuery, parse_query, run_query
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.network.constellations import constellation_names, preset
 from bentpipe.scenario.network.orbit import Orbit
@@ -173,7 +173,7 @@ def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
         flies = preset(name)
         assert flies.title, name
         assert flies.source, name
-        found = run_query(ask({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
+        found = run_query(parse_query({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
         count = (flies.planes or 1) * (flies.per_plane or 1)
         assert len(found.names) == count, name
     assert "850" in preset("iridium").remark  # what the thesis prints

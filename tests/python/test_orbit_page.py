@@ -199,4 +199,4 @@ def test_a_line_over_the_date_line_is_broken_there() -> None:
 def test_a_rate_goes_with_a_folder() -> None:
     done = CliRunner().invoke(app, ["orbit", "Paris", "Lima", "--rate", "12 Mbit/s"])
     assert done.exit_code == 2
-    assert "--rate: goes with --out" in done.output
+    assert "--rate: requires --out" in done.output

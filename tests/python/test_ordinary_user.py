@@ -43,7 +43,17 @@ def test_a_shell_with_a_proxy() -> None:
     realtime.need_namespaces("nft", "setpriv")
     with realtime.nobody(realtime.program()) as (place, words):
         (place / "path.toml").write_text(PATH)
-        command = ["shell", "path.toml", "--pep", "early", "--no-path-check", "--", sys.executable, "-c", SPLIT]
+        command = [
+            "shell",
+            "path.toml",
+            "--pep",
+            "early",
+            "--no-path-check",
+            "--",
+            sys.executable,
+            "-c",
+            SPLIT,
+        ]
         done = subprocess.run(
             [*words, sys.executable, "-m", "bentpipe.cli", *command],
             capture_output=True, text=True, timeout=60, check=False,

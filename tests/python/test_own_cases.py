@@ -109,10 +109,13 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
         ("mine=random.py:Held", 'random.py cannot be imported: another module is called "random"'),
         ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is none of a module'),
         ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'found "mine" twice'),
-        ("mine=held_of_mine.py:Held --engine emu", "found beside --engine emu, which runs with those it has"),
+        (
+            "mine=held_of_mine.py:Held --engine emu",
+            "cannot be combined with --engine emu, which supports only built-in controllers",
+        ),
         (
             "mine=held_of_mine.py:Held --cluster dask://127.0.0.1:1",
-            "found beside --cluster, whose workers lack its file",
+            "cannot be combined with --cluster, whose workers lack its file",
         ),
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 
 import bentpipe
 from bentpipe.figures import style
-from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.packet_rows import equivalent
 from bentpipe.figures.packet_sequence import nodes_in_order
 from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples, pairs
@@ -74,7 +74,7 @@ def _figure(material: FigureContext, key: str) -> tuple[Any, list[pl.DataFrame]]
 @pytest.mark.parametrize("key", KEYS)
 def test_every_figure_is_small_and_can_be_drawn(material: FigureContext, key: str, tmp_path: Path) -> None:
     figure, _ = _figure(material, key)
-    assert 0 < figure.rows <= MOST_ROWS
+    assert 0 < figure.rows <= MAX_ROWS
     text = figure.write(tmp_path / f"{key}.svg").read_text(encoding="utf-8")
     assert figure.title in text
     assert "NaN" not in text
@@ -115,11 +115,11 @@ def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleTyp
 
 def test_arms_are_versions_of_http(material: FigureContext) -> None:
     found = PageLoads(material)
-    assert found.arms == ["Alt-Svc", "HTTP/2"]
+    assert found.variants == ["Alt-Svc", "HTTP/2"]
     assert found.loads == [1, 2, 3]
     assert [dim.title for dim in found.cell_dims] == ["page"]
     samples = found.samples("plt_s")
-    assert [(s.cell["flow.chrome.load.page"], s.load, s.arm) for s in samples[:4]] == [
+    assert [(s.cell["flow.chrome.load.page"], s.load, s.variant) for s in samples[:4]] == [
         ("target-a", 1, "Alt-Svc"), ("target-a", 1, "HTTP/2"), ("target-a", 2, "Alt-Svc"), ("target-a", 2, "HTTP/2"),
     ]  # fmt: skip
     assert [s.protocols for s in samples[:4]] == [("h2",), ("h2",), ("h3",), ("h2",)]
@@ -132,7 +132,7 @@ def test_arms_are_versions_of_http(material: FigureContext) -> None:
 def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     place = maker.page_store(tmp_path / "one", synthetic, seeds=1, arms=("3",), packets=False)
     alone = FigureContext(open_store(place))
-    assert PageLoads(alone).arms == ["HTTP/3"]
+    assert PageLoads(alone).variants == ["HTTP/3"]
     box = FIGURES["page-load-time"](alone)
     assert box is not None
     assert "One load each" in box.caption
@@ -144,7 +144,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
 
 def test_boxes_hold_the_numbers_of_the_table(material: FigureContext, store: Path) -> None:
     _, frames = _figure(material, "page-load-time")
-    row = pl.concat(frames).filter((pl.col("load") == 2) & (pl.col("arm") == "HTTP/2"))
+    row = pl.concat(frames).filter((pl.col("load") == 2) & (pl.col("variant") == "HTTP/2"))
     runs = material.store.index.filter(
         (pl.col("flow.chrome.load.http") == "2") & (pl.col("flow.chrome.load.page") == "target-a")
     )["run"]
@@ -252,13 +252,13 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
     for name in cells:
         maker.write_tables(place / "runs" / name, 100_000, "3", 1, packets=True, loads=1)
     many = FigureContext(open_store(place))
-    assert PageLoads(many).arms == ["newreno", "cubic", "bbr", "hybla"]
+    assert PageLoads(many).variants == ["newreno", "cubic", "bbr", "hybla"]
     curves, frames = _figure(many, "sequence")
     assert "no TCP connection to scale them to" in curves.caption
     assert set(frames[0]["column"]) == {"initial window 10 packets", "initial window 32 packets"}
     ladder, _ = _figure(many, "ladder")
     assert len(ladder.spec()["vconcat"]) == 3
-    assert "initial window 10 packets; 3 of 4 arms" in ladder.caption
+    assert "initial window 10 packets; 3 of 4 variants" in ladder.caption
     compared = page_load_tables.tables(many)[1]
     assert compared is not None
     assert len(compared.rows) == 2 * 3 * 2, "three pairs of each window, two metrics"
@@ -277,7 +277,7 @@ def test_pairs_share_seeds() -> None:
     assert group.median == ConfidenceInterval(30.0, None, None, 3)
     assert list(pairs([one, two, other])) == [(one, two)]
     many = [Sample({}, 1, name, (1,), (1.0,), 1) for name in "abcde"]
-    assert [(x.arm, y.arm) for x, y in pairs(many)] == [("a", other) for other in "bcde"]
+    assert [(x.variant, y.variant) for x, y in pairs(many)] == [("a", other) for other in "bcde"]
 
 
 @pytest.fixture(scope="module")

@@ -111,12 +111,12 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--figure cwnd", "--figure: goes with --figures DIR"),
-        ("--no-title", "--no-title: goes with --figures DIR"),
+        ("--figure cwnd", "--figure: requires --figures DIR"),
+        ("--no-title", "--no-title: requires --figures DIR"),
         ("--figures f --figure cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
         ("--figures f --figure ladder", "--figures: there is nothing to draw for ladder"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
-        ("--cell flow.rival.congestion=bbr", "--cell: goes with --figures DIR"),
+        ("--cell flow.rival.congestion=bbr", "--cell: requires --figures DIR"),
         ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE of what the sweep varies: '),
         (
             "--figures f --cell flow.rivl.congestion=bbr",
@@ -152,7 +152,7 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
     for option in ("--figure map", "--no-title", "--width 88mm", "--format png"):
         done = commands.bentpipe(tmp_path, *words.split(), *option.split())
         assert done.returncode == 2
-        assert done.stderr.startswith(f"error: {option.split()[0]}: goes with --figures DIR"), done.stderr
+        assert done.stderr.startswith(f"error: {option.split()[0]}: requires --figures DIR"), done.stderr
     wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--figure", "nothing"]
     done = commands.bentpipe(tmp_path, *wrong)
     if "compare-engines" not in words:  # whose file is read first

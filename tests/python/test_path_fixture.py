@@ -49,14 +49,14 @@ def test_mistakes(bentpipe_path):
         bentpipe_path("geo-konect").simulate(FLOW)
     path = bentpipe_path("lte-4g")
     with pytest.raises(bentpipe.ScenarioError, match='client: no command "no-such" is there'):
-        path.carry(["no-such"])
+        path.run_program(["no-such"])
     with pytest.raises(bentpipe.ScenarioError, match="server: found 'ls', expected a list of words"):
-        path.carry(["ls"], "ls")
+        path.run_program(["ls"], "ls")
     with pytest.raises(bentpipe.ScenarioError, match='timeout: found "3" without a unit'):
-        path.carry(["ls"], timeout="3")
+        path.run_program(["ls"], timeout="3")
 
 def test_a_real_one(bentpipe_path):
-    bentpipe_path("lte-4g").carry(["true"])
+    bentpipe_path("lte-4g").run_program(["true"])
 """
 
 
@@ -106,7 +106,7 @@ def test_a_client_and_its_server(bentpipe_path):
     words = [sys.executable, "-S", "-c"]
     path = bentpipe_path("ftth")
     for _ in range(3):  # who waits for a processor takes a segment for lost, and sends it again
-        found = path.carry([*words, FETCH, "{far}"], [*words, SERVE], listens=9000)
+        found = path.run_program([*words, FETCH, "{far}"], [*words, SERVE], listens=9000)
         assert found.status == 7
         assert found.output == "50005 b'hello'\\n"
         assert found.server_output.startswith("10.78.0.")
@@ -117,7 +117,7 @@ def test_a_client_and_its_server(bentpipe_path):
     assert found.seconds > 0.01
 
 def test_one_that_never_ends(bentpipe_path):
-    found = bentpipe_path("ftth").carry(["sleep", "30"], timeout="200 ms")
+    found = bentpipe_path("ftth").run_program(["sleep", "30"], timeout="200 ms")
     assert found.status is None
     assert found.seconds < 20
 """

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.kernel_tcp import Machine, wrong_proxies
+from bentpipe.lab.kernel_tcp import Machine, check_proxies
 from bentpipe.runners import engine
 from namespaces import Namespace, default, forward, join, namespaces
 from proxied import CLIENT, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
@@ -498,7 +498,7 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
         done = subprocess.run([program, "pep", file], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         spec: Any = {"proxies": [proxy]}
-        planner = wrong_proxies(spec, engine.catalogue(), Machine())
+        planner = check_proxies(spec, engine.catalogue(), Machine())
         return bool(planner), "there is no device" not in done.stderr, f"{sides}: {planner}; {done.stderr}"
 
     cases = [judged(*[change] * count) for change in CHANGES for count in (1, 2)]

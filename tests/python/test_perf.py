@@ -22,7 +22,7 @@ import pytest
 import realtime
 from bentpipe.lab.access import lab
 from bentpipe.lab.free_port import free_port
-from bentpipe.lab.perf_recording import read_sides
+from bentpipe.lab.perf_recording import read_endpoints
 from bentpipe.report.perf_page import RECEIVED, notes
 
 pytestmark = pytest.mark.live
@@ -110,7 +110,7 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
     assert rows[-1].split(",")[2:5] == ["all", "total", str(client["up_bytes"])]
     assert rows[-1].split(",")[-2:] == ["bbr3", "bbr3"]
     assert keys.read_text().count("CLIENT_TRAFFIC_SECRET_0") == 1
-    sides = read_sides(tmp_path / "kept")
+    sides = read_endpoints(tmp_path / "kept")
     assert [side.name for side in sides] == ["client", "server"]
     assert sides[1].total(RECEIVED) == client["up_bytes"]
     assert [one.congestion for side in sides for one in side.connections] == ["bbr3", "bbr3"]
@@ -121,7 +121,16 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
 def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str, name: str) -> None:
     """Its words and those of the server name who sent; a receiver has no window."""
     with _server(program, "-1") as (port, process):
-        words = ["client", f"127.0.0.1:{port}", "--transport", transport, "--bytes", "1MB", "--direction", "down"]
+        words = [
+            "client",
+            f"127.0.0.1:{port}",
+            "--transport",
+            transport,
+            "--bytes",
+            "1MB",
+            "--direction",
+            "down",
+        ]
         done = _perf(program, *words, "--congestion", name)
         assert done.returncode == 0, done.stderr
         told, _ = process.communicate(timeout=20)

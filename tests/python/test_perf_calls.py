@@ -18,7 +18,7 @@ import pytest
 
 import realtime
 from bentpipe.lab import call_recording
-from bentpipe.lab.calls import Calling, call_plan, frames
+from bentpipe.lab.calls import CallOptions, call_plan, result_tables
 from bentpipe.lab.free_port import free_port
 from bentpipe.metrics.call_quality import RatingConfig, parse
 from bentpipe.plan.spec.result_columns import OPTIONAL_COLUMNS
@@ -29,37 +29,37 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_plan_has_the_sources_of_a_scenario() -> None:
-    plan = call_plan(Calling("example.org:5000", "g729a-vad", time="30 s", count=3))
+    plan = call_plan(CallOptions("example.org:5000", "g729a-vad", time="30 s", count=3))
     assert (plan["host"], plan["port"], plan["count"]) == ("example.org", 5000, 3)
     load = plan["load"]
     assert load["up"] == load["down"]
     assert (load["up"]["payload_bytes"], load["duration_ns"]) == (32, 30 * 10**9)
-    live = call_plan(Calling("[::1]", live="2 Mbit/s", packet="1000 B", send="down"))["load"]
+    live = call_plan(CallOptions("[::1]", live="2 Mbit/s", packet="1000 B", send="down"))["load"]
     assert (live["up"], live["down"]["interval_ns"]) == (None, 4_000_000)
 
 
 @pytest.mark.parametrize(
     ("calling", "key"),
     [
-        (Calling("h", "g79"), "--codec"), (Calling("h", packet="7 us"), "--packet"), (Calling("h", time="0 s"), "--time"),
-        (Calling("h", count=0), "--count"), (Calling("h:x"), "HOST"), (Calling("h", live="2 Mbit"), "--rate"),
+        (CallOptions("h", "g79"), "--codec"), (CallOptions("h", packet="7 us"), "--packet"), (CallOptions("h", time="0 s"), "--time"),
+        (CallOptions("h", count=0), "--count"), (CallOptions("h:x"), "HOST"), (CallOptions("h", live="2 Mbit"), "--rate"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_said_at_its_option(calling: Calling, key: str) -> None:
+def test_what_cannot_be_is_said_at_its_option(calling: CallOptions, key: str) -> None:
     with pytest.raises(ScenarioError) as error:
         call_plan(calling)
     assert error.value.problems[0][0] == key
 
 
 def test_what_is_told_becomes_the_tables() -> None:
-    plan = call_plan(Calling("h", send="up"))
+    plan = call_plan(CallOptions("h", send="up"))
     window = {
         "window": 0, "window_s": 0.0, "sent_packets": 3, "received_packets": 2, "duplicate_packets": 0,
         "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.0031, "least_delay_ms": 1.1,
         "largest_delay_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
     }  # fmt: skip
     told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
-    calls, delays = frames(told, plan["load"])
+    calls, delays = result_tables(told, plan["load"])
     assert set(calls.columns) == {*OPTIONAL_COLUMNS["calls"], "run"}
     assert set(delays.columns) == {*OPTIONAL_COLUMNS["call_delays"], "run"}
     assert calls.select("flow", "direction", "source").row(0) == ("call-1", "up", "g711")
@@ -188,8 +188,8 @@ def _told(call: int, lost: int) -> dict[str, Any]:
 
 def keep(folder: Path) -> None:
     """Two calls of 20 s, as `perf call-client --record` has kept them."""
-    plan = call_plan(Calling("h", time="20 s"))
-    call_recording.keep(
+    plan = call_plan(CallOptions("h", time="20 s"))
+    call_recording.write(
         folder, plan, [_told(1, 5), _told(2, 10)], RatingConfig(playout=parse("60 ms"), advantage=20)
     )
 
@@ -212,9 +212,9 @@ def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ('{"frame": "calls", "version": 1, "load": {}, "playout": "adaptive", "advantage": 0, "plc": true}\n',
-         "has no calls of perf"),
-        ('{"frame": "calls", "version": 9}\n', "has calls of a newer bentpipe"),
-        ('{"frame": "calls", "version": 1}\n{"call"', "has no whole calls of perf"),
+         "has no calls"),
+        ('{"frame": "calls", "version": 9}\n', "has the format of a newer bentpipe"),
+        ('{"frame": "calls", "version": 1}\n{"call"', "is not a complete recording of calls"),
     ],
 )  # fmt: skip
 def test_calls_that_are_not_whole(tmp_path: Path, content: str, said: str) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
+from bentpipe.lab.perf import (
+    Client,
+    Options,
+    Output,
+    Server,
+    assign_controller,
+    client_plan,
+    load,
+    server_plan,
+)
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.flow.perf_string import DataAmount, TimeAmount
 from bentpipe.scenario.quantities import Duration
@@ -61,21 +70,21 @@ def test_options_that_cannot_be() -> None:
         (Client("h", streams, alpn="perv"), Options(), 'did you mean "perf"'),
         (Client("h", streams), Options(mtu="1199"), "1200"),
         (Client("h", streams), Options(initial_window="0"), "--initial-window"),
-        (Client("h", streams, insecure=True, fingerprint="00"), Options(), "exclude each other"),
+        (Client("h", streams, insecure=True, fingerprint="00"), Options(), "cannot be combined with"),
         (Client("h", streams, transport="tpc"), Options(), 'did you mean "tcp"'),
         (Client("h", streams, transport="all"), Options(), "--transport"),
-        (Client("h", streams, transport="tcp"), Options(initial_window="20"), "belongs to the route"),
+        (Client("h", streams, transport="tcp"), Options(initial_window="20"), "is a setting of the route"),
         (Client("h", streams, transport="tls"), Options(mtu="1300"), "--mss"),
         (Client("h", streams, transport="tcp"), Options(ecn=True), "tcp_ecn"),
         (Client("h", streams, transport="tcp"), Options(mss="80"), "88 to 32767"),
         (Client("h", streams, transport="tcp"), Options(buffer="1 B"), "--buffer"),
-        (Client("h", streams), Options(mss="1000"), "of TCP alone"),
+        (Client("h", streams), Options(mss="1000"), "requires TCP"),
     ]:
         with pytest.raises(ScenarioError, match=message):
             client_plan(client, options, Output())
     with pytest.raises(ScenarioError, match='did you mean "named"'):
         server_plan(Server(choose="name"), Options(), Output())
-    with pytest.raises(ScenarioError, match="go together"):
+    with pytest.raises(ScenarioError, match="require each other"):
         server_plan(Server(certificate=Path("x")), Options(), Output())
     assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Output())["quic"][
         "initial_window_bytes"
@@ -93,5 +102,5 @@ def test_options_that_cannot_be() -> None:
     ],
 )
 def test_who_is_asked_for_a_controller(words: dict[str, Any], own: str, wish: object) -> None:
-    found, options = asked(load(**words), Options(congestion="bbr3"))
+    found, options = assign_controller(load(**words), Options(congestion="bbr3"))
     assert (found, options.congestion) == (wish, own)

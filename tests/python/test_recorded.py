@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.lab.recording import is_record, read_record
+from bentpipe.lab.recording import is_recording, read_recording
 from commands import bentpipe
 
 HEAD = (
@@ -39,14 +39,14 @@ def kept(tmp_path: Path) -> Path:
 
 
 def test_what_left_between_two_rows(kept: Path) -> None:
-    found = read_record(kept)
+    found = read_recording(kept)
     assert [(row["time_s"], row["rate_bit_s"], row["dropped_packets"]) for row in found.rows] == [
         (0.5, 8e6, 0), (1.0, 0.0, 2),
     ]  # fmt: skip
     assert found.command == ["ping", "<a b>"]
-    assert is_record(kept)
+    assert is_recording(kept)
     (kept / "runs").mkdir()
-    assert not is_record(kept)
+    assert not is_recording(kept)
 
 
 def test_the_page_of_a_record(kept: Path) -> None:
@@ -62,16 +62,16 @@ def test_the_page_of_a_record(kept: Path) -> None:
     )
     assert "&lt;a b&gt;" in text
     assert "<a b>" not in text
-    assert "did not keep the path&#39;s time: sky.up: late" in text
+    assert "The lab missed its deadlines: sky.up: late" in text
     assert all(f"spec-{key}-0" in text for key in ("rate", "queue", "drops"))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("result.json", None, "has no result.json: its session goes on, or was killed"),
-        ("result.json", "{", "is no whole record of a session"),
-        ("plan.json", "[]", "is no whole record of a session"),
+        ("result.json", None, "has no result.json: its lab still runs, or was killed"),
+        ("result.json", "{", "is not a complete recording"),
+        ("plan.json", "[]", "is not a complete recording"),
     ],
 )
 def test_half_of_a_record(kept: Path, name: str, content: str | None, said: str) -> None:
@@ -88,7 +88,7 @@ def test_half_of_a_record(kept: Path, name: str, content: str | None, said: str)
 def test_what_a_record_has_not(kept: Path) -> None:
     done = bentpipe(kept.parent, "report", "kept", "--range", "1 s")
     assert done.returncode == 2
-    assert "--range: is of a store; kept is the record of a shell" in done.stderr
+    assert "--range: requires a store; kept is a recording of shell" in done.stderr
 
 
 def test_its_figures_as_files(kept: Path) -> None:

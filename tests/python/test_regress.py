@@ -19,7 +19,7 @@ import realtime
 from bentpipe.build_comparison import command_pairs
 from bentpipe.build_comparison.build import build_of
 from bentpipe.build_comparison.markdown import markdown
-from bentpipe.lab.command_timing import CommandFailed
+from bentpipe.lab.command_timing import CommandError
 from bentpipe.metrics.compare import Criteria
 from bentpipe.scenario.errors import ScenarioError
 
@@ -92,8 +92,8 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
             "--after: missing, expected what {} in the command stands for the second",
         ),
         ("lte-4g --before a --after b -- ls", "CMD: found no {}, expected it where the builds differ"),
-        ("lte-4g --before a --after b --", "CMD: missing, expected -- and a command behind the accesses"),
-        ("lte-4g --before a --after b -- no-{}", 'CMD: no command "no-a" is there, or may be run'),
+        ("lte-4g --before a --after b --", "CMD: missing, expected -- and a command after the accesses"),
+        ("lte-4g --before a --after b -- no-{}", 'CMD: command "no-a" not found, or not executable'),
         ("lte-4h --before a --after b -- ls {}", 'ACCESS: no preset "lte-4h", expected one of: adsl, '),
         (
             "lte-4g --before a --after b --seeds 3 -- ls {}",
@@ -279,9 +279,9 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Worse: wall time is 1." in text
     assert "| wall time s | 5 |" in text
     monkeypatch.setattr(command_pairs, "run_command", ran_of({}, list(range(1, 99)), []))
-    with pytest.raises(command_pairs.DeadlineMissedError, match="too late in 6 of 6 rounds"):
+    with pytest.raises(command_pairs.DeadlineMissedError, match="missed its deadlines in 6 of 6 rounds"):
         command_pairs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
-    with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
+    with pytest.raises(CommandError, match="true broken ended with status 3: no luck"):
         command_pairs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
 
 

@@ -121,7 +121,7 @@ def test_a_figure_of_very_many_values_shows_some_and_says_so(
 ) -> None:
     store = open_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
     whole = FIGURES["goodput-against"](FigureContext(store))
-    monkeypatch.setattr(sweep_plots, "MOST_ALONG", 2)
+    monkeypatch.setattr(sweep_plots, "MAX_AXIS_VALUES", 2)
     some = FIGURES["goodput-against"](FigureContext(store))
     assert whole is not None
     assert some is not None
@@ -129,7 +129,7 @@ def test_a_figure_of_very_many_values_shows_some_and_says_so(
     assert "2 of 4 values of loss" in some.caption
     assert some.rows < whole.rows
     many = Dimension("delay", ("d",), tuple(f"{i} ms" for i in range(100)), "delay")
-    assert many.listed == "0 ms to 99 ms (100 values)"
+    assert many.values_text == "0 ms to 99 ms (100 values)"
 
 
 def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
-from bentpipe.scenario.base import Table, where_silent
+from bentpipe.scenario.base import Table, construct_table
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.model import Scenario
 from bentpipe.scenario.network.topology import Direction
@@ -383,7 +383,7 @@ def test_accents_are_part_of_their_letters() -> None:
 
 
 def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
-    """They are made without one (:func:`bentpipe.scenario.base.where_silent`)."""
+    """They are made without one (:func:`bentpipe.scenario.base.construct_table`)."""
 
     def tables(of: type[Table]) -> set[type[Table]]:
         return {of}.union(*(tables(one) for one in of.__subclasses__()))
@@ -395,6 +395,6 @@ def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
         if isinstance(field.default, Table)
     ]
     assert {type(one).__name__ for one in found} >= {"Quic", "Rlc", "Side", "Tcp", "Trace", "Udp"}
-    for default in [*found, where_silent(Direction)]:
+    for default in [*found, construct_table(Direction)]:
         checked = type(default)(**{key: getattr(default, key) for key in default.model_fields_set})
         assert (checked, checked.model_fields_set) == (default, default.model_fields_set)

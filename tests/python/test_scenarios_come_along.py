@@ -21,7 +21,7 @@ def test_every_scenario_is_listed_with_what_it_names(tmp_path: Path) -> None:
     }
     # What others name is no scenario: contact plans.
     assert files - listed == {"deep-space/mars-day", "deep-space/mars-plan", "dtn/leo-plan"}
-    beside = {one.name: [file.name for file in one.beside] for one in examples() if one.beside}
+    beside = {one.name: [file.name for file in one.input_files] for one in examples() if one.input_files}
     assert beside["deep-space/mars"] == ["mars-plan.toml"]
     assert beside["deep-space/layers-plan"] == beside["deep-space/layers-ip"] == ["mars-day.toml"]
     assert beside["dtn/leo-ip"] == ["leo-plan.toml"]
@@ -43,7 +43,7 @@ def test_a_copy_is_whole_and_works(tmp_path: Path) -> None:
         ("geoo", 'error: NAME: no scenario "geoo", expected one of: calls, '),
         (
             "deep-space/mars",
-            "error: mars-plan.toml: is there already, and is not the same; --out DIR copies elsewhere\n",
+            "error: mars-plan.toml: exists with other content; choose another directory with --out DIR\n",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bentpipe.lab.emulation.build import FIRST_PORT, lab_plan
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
@@ -93,7 +93,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
     together = queue_of(document({"name": "round-robin", "room": "all"}, queue="40 packets/n"))
     assert (together["limit"], together["total"]) == (None, {"packets": 10})
     assert str(QueueSize.parse("953 packets / sqrt(n) / n")) == "953 packets/sqrt(n)/n"
-    assert QueueSize.parse("3 packets/n").among(100) == QueueSize.parse("1 packets")
+    assert QueueSize.parse("3 packets/n").for_users(100) == QueueSize.parse("1 packets")
     for wrong in ("1 BDP/m", "1 BDP/n/n", "none/n", "1 BDP/"):
         with pytest.raises(UnitError, match="sqrt"):
             QueueSize.parse(wrong)
@@ -198,7 +198,7 @@ def test_in_real_time_a_user_is_told_by_the_port_of_its_server(tmp_path: Path) -
     spec = spec_of(data)
     plan = lab_plan(spec, tmp_path, "bentpipe-rt").plan
     assert plan["lab"]["users"] == [(FIRST_PORT + number, number + 1) for number in range(3)]
-    checked(plan)
+    validate_plan(plan)
     assert "users" not in lab_plan(spec_of(alone()), fresh(tmp_path), "bentpipe-rt").plan["lab"]
 
 

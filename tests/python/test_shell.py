@@ -26,8 +26,8 @@ from bentpipe.lab import shell
 from bentpipe.lab.access import lab, resolve_path
 from bentpipe.lab.control import get_path, set_path
 from bentpipe.lab.executable import executable
-from bentpipe.lab.path_check_cache import aged
-from bentpipe.lab.prompt import prompted
+from bentpipe.lab.path_check_cache import format_age
+from bentpipe.lab.prompt import build_prompt
 from bentpipe.scenario.errors import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -387,7 +387,7 @@ def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: P
 
 
 def test_an_age_in_words() -> None:
-    assert [aged(s) for s in (3, 60, 7199, 86_400 * 2.5)] == [
+    assert [format_age(s) for s in (3, 60, 7199, 86_400 * 2.5)] == [
         "less than a minute", "1 minute", "1 hour", "2 days",
     ]  # fmt: skip
 
@@ -401,7 +401,7 @@ def test_the_access_in_the_prompt(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PS1": "mine> "}
-    words, more, files = prompted(name, "my/ge'o.toml", folder, environment)
+    words, more, files = build_prompt(name, "my/ge'o.toml", folder, environment)
     for file, text in files.items():
         (folder / file).write_text(text)
     show = "fish_prompt | string sub -l 5" if name == "fish" else 'echo "$PS1"'

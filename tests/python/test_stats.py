@@ -15,8 +15,7 @@ from bentpipe.figures.sweep_dimensions import dimensions, grid, magnitude, natur
 from bentpipe.metrics import compute as stats
 from bentpipe.metrics import fairness, intervals, windows
 from bentpipe.metrics.format import format_mean, short_labels
-from bentpipe.metrics.intervals import ConfidenceInterval
-from bentpipe.metrics.t_distribution import STUDENT_T
+from bentpipe.metrics.intervals import STUDENT_T, ConfidenceInterval
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import open_store
 

@@ -36,7 +36,7 @@ from bentpipe.store.files import SUMS, DiskError, StoreError, listing
 from bentpipe.store.index import RunDirectory, StoreIndex
 from bentpipe.store.reader import Store, open_store
 from bentpipe.store.writer import Writer
-from bentpipe_studies.parts import Measured, Part
+from bentpipe_studies.parts import Measurements, Part
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -128,7 +128,7 @@ def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
     assert done.returncode == 0
     assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
     assert "it is made again" in done.stderr
-    assert "4 of 4 runs in store (3 were there already)" in done.stdout
+    assert "4 of 4 runs in store (3 from earlier runs)" in done.stdout
     journal = (folder / "store" / "journal.jsonl").read_text()
     assert [json.loads(line)["run"] for line in journal.splitlines() if '"damaged"' in line] == [
         table.parent.name
@@ -246,8 +246,8 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     read_only = ["unshare", *flags, "--mount", "sh", "-c", script, "sh"]
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 0, done.stderr
-    assert "4 of 4 runs in store (4 were there already)" in done.stdout
-    assert "nothing to do: store is whole, and cannot be written (Read-only file system)" in done.stdout
+    assert "4 of 4 runs in store (4 from earlier runs)" in done.stdout
+    assert "nothing to do: store is complete, and cannot be written (Read-only file system)" in done.stdout
     assert run(folder, "show", "store", before=read_only).returncode == 0
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
     done = run(folder, *AGAIN, before=read_only)
@@ -318,10 +318,10 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
 
 def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None:
     part = Part("store", folder / "small.toml")
-    assert Measured(folder / "nowhere", [part]).reading("store") is None
+    assert Measurements(folder / "nowhere", [part]).store("store") is None
     min((folder / "store").glob("runs/*/summary.parquet")).unlink()
     with pytest.raises(StoreError, match=r"summary\.parquet is missing"):
-        Measured(folder, [part]).reading("store")
+        Measurements(folder, [part]).store("store")
 
 
 def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:

@@ -21,15 +21,15 @@ from bentpipe_studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
 from bentpipe_studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
 from bentpipe_studies.andreotti_2025.claims import CRITERIA
 from bentpipe_studies.page import write_page
-from bentpipe_studies.parts import Measured
-from bentpipe_studies.study import Findings, Part, Row, chosen, matching
-from bentpipe_studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
+from bentpipe_studies.parts import Measurements
+from bentpipe_studies.study import Findings, Part, Row, match_cells, select_parts
+from bentpipe_studies.verdicts import FLOOR, Check, Quantity, Verdict, combine_verdicts, expected_range
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "studies/andreotti-2025"
 
 
-class Known(Measured):
+class Known(Measurements):
     """Measurements by hand: goodput of single flows, by part, delay, loss and controller."""
 
     def __init__(self, goodput: dict[tuple[str, str, str], float]) -> None:
@@ -56,7 +56,7 @@ def test_one_more_run_lies_in_the_prediction_interval() -> None:
 
 def test_equal_runs_leave_the_floor() -> None:
     assert expected_range((5.0, 5.0)) == pytest.approx((5 * (1 - FLOOR), 5 * (1 + FLOOR)))
-    assert expected_range((1.0, 1.0), most=1.0) == pytest.approx((1 - FLOOR, 1.0))
+    assert expected_range((1.0, 1.0), upper_bound=1.0) == pytest.approx((1 - FLOOR, 1.0))
     assert expected_range((5.0,)) is None
 
 
@@ -94,11 +94,11 @@ def test_a_check(values: tuple[float, ...], at_least: bool, verdict: Verdict) ->
 
 def test_a_whole_is_as_good_as_its_parts() -> None:
     agrees, differs, undecided = Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED
-    assert together([agrees, agrees]) is agrees
-    assert together([agrees, differs, undecided]) is differs
-    assert together([agrees, undecided]) is undecided
-    assert together([agrees, Verdict.NOT_RUN]) is Verdict.NOT_RUN
-    assert together([]) is Verdict.NOT_RUN
+    assert combine_verdicts([agrees, agrees]) is agrees
+    assert combine_verdicts([agrees, differs, undecided]) is differs
+    assert combine_verdicts([agrees, undecided]) is undecided
+    assert combine_verdicts([agrees, Verdict.NOT_RUN]) is Verdict.NOT_RUN
+    assert combine_verdicts([]) is Verdict.NOT_RUN
 
 
 # --- criteria -------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _ideal() -> dict[tuple[str, str, str], float]:
 
 def _verdict(claim: str, goodput: dict[tuple[str, str, str], float]) -> Verdict:
     checks = CRITERIA[claim][1](Known(goodput), "single-flow", "netem")
-    return together([check.verdict for check in checks])
+    return combine_verdicts([check.verdict for check in checks])
 
 
 def test_c3_can_hold_and_can_fail() -> None:
@@ -188,12 +188,12 @@ def test_the_manual_says_how_many_runs() -> None:
     table = (ROOT / "docs/manual/studies.md").read_text()
     for name, module in bentpipe_studies.NAMES.items():
         study = importlib.import_module(module).STUDY
-        wanted = chosen(study, None)[1]
+        wanted = select_parts(study, None)[1]
         runs = sum(len(plan_part(part, wanted[part.name]).ids) for part in study.parts())
         said = re.search(rf"^\| \[`{name}`\].*\| (\d+)(.*) \|$", table, re.MULTILINE)
         assert said is not None
         assert runs == int(said[1]) * (3 if "three seeds" in said[2] else 1), name
-    real = plan_part(Part("real", ROOT / "studies/thomas-2019/real-satcom.toml"), matching())
+    real = plan_part(Part("real", ROOT / "studies/thomas-2019/real-satcom.toml"), match_cells())
     assert f"SATCOM has {len(real.plan.cells)} cells" in table
 
 
@@ -201,18 +201,18 @@ def test_the_manual_says_how_many_runs() -> None:
 
 
 def test_only_chooses_cells() -> None:
-    words, wanted = chosen(STUDY, "c5")
+    words, wanted = select_parts(STUDY, "c5")
     assert words == ["c5"]
     assert set(wanted) == {"single-flow"}
     assert wanted["single-flow"]({"path.satellite.delay": GEO, "path.satellite.rate": "100 Mbit/s"})
     assert not wanted["single-flow"]({"path.satellite.delay": GEO, "path.satellite.rate": "10 Mbit/s"})
-    assert len(chosen(STUDY, None)[1]) == len(STUDY.parts())
-    assert matching({"a": ["true"]})({"a": True, "b": "x"})
+    assert len(select_parts(STUDY, None)[1]) == len(STUDY.parts())
+    assert match_cells({"a": ["true"]})({"a": True, "b": "x"})
 
 
 def test_unknown_words_get_the_nearest() -> None:
     with pytest.raises(ScenarioError, match="friendliness"):
-        chosen(STUDY, "friendlines")
+        select_parts(STUDY, "friendlines")
     with pytest.raises(ScenarioError, match="andreotti-2025"):
         bentpipe_studies.run("andreotti-2024")
 

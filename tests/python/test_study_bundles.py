@@ -13,11 +13,11 @@ from bentpipe.plan.plan import build_plan
 from bentpipe_studies.andreotti_2025 import STUDY
 from bentpipe_studies.andreotti_2025.dtn import interpretations
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
-from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of, d1, d10
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationRuns, checks_of, d1, d10
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
-from bentpipe_studies.parts import Measured, plan_part
-from bentpipe_studies.study import as_text, chosen
-from bentpipe_studies.verdicts import Verdict, together
+from bentpipe_studies.parts import Measurements, plan_part
+from bentpipe_studies.study import select_parts, sweep_text
+from bentpipe_studies.verdicts import Verdict, combine_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +38,9 @@ def events(generated: list[float], took: float, *, spread: float = 0.0, relay: i
     return frame.with_columns(created_ms=pl.lit(0))
 
 
-def asked(runs: dict[str, pl.DataFrame]) -> Asked:
+def asked(runs: dict[str, pl.DataFrame]) -> InterpretationRuns:
     """Runs by hand, by disruption."""
-    return Asked(Known(runs), "cubic")
+    return InterpretationRuns(Known(runs), "cubic")
 
 
 class Known(Bundles):
@@ -64,7 +64,7 @@ def test_measures_of_known_runs() -> None:
 
 def test_a_void_at_the_disruption_is_needed_and_the_same_rate_after_it() -> None:
     def verdict(generated: list[float]) -> Verdict:
-        return together([one.verdict for one in d1(asked({"1 s": events(generated, 0.1)}))])
+        return combine_verdicts([one.verdict for one in d1(asked({"1 s": events(generated, 0.1)}))])
 
     every = [n / 10 for n in range(300)]
     assert verdict([t for t in every if not 14.5 < t < 15.8]) is Verdict.AGREES
@@ -75,9 +75,9 @@ def test_a_void_at_the_disruption_is_needed_and_the_same_rate_after_it() -> None
 def test_a_bundle_by_the_relay_is_one_too_many() -> None:
     calm = events([0.0, 1.0, 2.0], 0.1)
     runs = dict.fromkeys(("none", "10 ms", "50 ms", "100 ms", "1 s"), calm)
-    assert together([one.verdict for one in d10(asked(runs))]) is Verdict.AGREES
+    assert combine_verdicts([one.verdict for one in d10(asked(runs))]) is Verdict.AGREES
     busy = runs | {"1 s": events([0.0, 1.0, 2.0], 0.1, relay=1)}
-    assert together([one.verdict for one in d10(asked(busy))]) is Verdict.DIFFERS
+    assert combine_verdicts([one.verdict for one in d10(asked(busy))]) is Verdict.DIFFERS
 
 
 def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
@@ -89,25 +89,25 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
     sizes = {"dtn": (22, 4), "dtn-grid": (240, 288), "dtn-short": (1, 0)}
     for part, place in (("dtn", 0), ("dtn-long", 1)):
         plan = build_plan(load_scenario(scenarios[part]), "test")
-        cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
+        cells = [{key: sweep_text(value) for key, value in cell.values.items()} for cell in plan.cells]
         for word, counts in sizes.items():
-            _, wanted = chosen(STUDY, word)
+            _, wanted = select_parts(STUDY, word)
             if counts[place]:
                 assert sum(wanted[part](cell) for cell in cells) == counts[place], (word, part)
 
 
 def specs(reading: str, part: str) -> list[RunSpec]:
     """What the runs of a reading are, one a cell."""
-    key = next(one for one in interpretations.READINGS if one.key == reading).store(part)
+    key = next(one for one in interpretations.INTERPRETATIONS if one.key == reading).store(part)
     part_of = {one.name: one for one in STUDY.parts()}[key]
-    _, wanted = chosen(STUDY, "dtn-readings")
+    _, wanted = select_parts(STUDY, "dtn-readings")
     planned = plan_part(part_of, wanted[key], seeds=1)
     return [run.spec for run in planned.plan.runs if run.id in planned.ids]
 
 
 def test_a_reading_changes_one_thing() -> None:
     """Spot checks of the resolved runs, by what the reading says it changes."""
-    assert {one.key: one.claims for one in interpretations.READINGS}["blind"] == ("d2", "d6", "d10")
+    assert {one.key: one.claims for one in interpretations.INTERPRETATIONS}["blind"] == ("d2", "d6", "d10")
     (blind,) = specs("blind", LONG)
     assert blind["dtn"]["backlog_ignored"]
     assert blind["duration_ns"] == 70 * 10**9
@@ -132,7 +132,7 @@ def test_a_reading_changes_one_thing() -> None:
 def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
     """Of two clients the one at satellite 1 is looked at, by its own clock."""
 
-    class Held(Measured):
+    class Held(Measurements):
         def table(self, part: str, name: str) -> pl.DataFrame:
             assert (part, name) == ("dtn-open", "bundles")
             own = events([20.0, 21.0], 3.0).with_columns(source=pl.lit("ipn:1.3000"))
@@ -141,7 +141,7 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
             return found.with_columns(kind=pl.lit("data"), seed=1, controller=pl.lit("cubic"))
 
     bundles = Bundles(Held.__new__(Held), {SHORT: "dtn-open"}, start_s=20.0)
-    checks = checks_of("d3", Asked(bundles, "cubic"))
+    checks = checks_of("d3", InterpretationRuns(bundles, "cubic"))
     assert checks is not None
     assert checks[0].values == (pytest.approx(3.01),)
 
@@ -156,7 +156,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert verdicts == {"d1": "agrees"}
     assert any("Bundles, runs of 30 s" in str(one) for one in said.shown)
     assert "figure-5-2" in (tmp_path / "study.html").read_text(encoding="utf-8")
-    measured = Bundles(Measured(tmp_path, STUDY.parts()))
+    measured = Bundles(Measurements(tmp_path, STUDY.parts()))
     (run,) = measured.runs("dtn", {"disruption": "1 s"})
     counts = dict(run.group_by("event").len().iter_rows())
     # every bundle is delivered once, by the direct way

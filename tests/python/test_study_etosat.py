@@ -37,11 +37,11 @@ def test_an_objective_is_met_or_missed(values: tuple[float | None, ...], verdict
 def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objectives() -> None:
     from bentpipe.plan.document import load_scenario
     from bentpipe.plan.plan import build_plan
-    from bentpipe_studies.study import as_text
+    from bentpipe_studies.study import sweep_text
 
     for part in STUDY.parts():
         plan = build_plan(load_scenario(part.scenario), "test")
-        cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
+        cells = [{key: sweep_text(value) for key, value in cell.values.items()} for cell in plan.cells]
         for one in STUDY.accesses():
             found = {c["flow.data.send"] for c in cells if one.cell.items() <= c.items()}
             assert found == {send for send, sizes in one.objectives.items() if sizes}, (part.name, one.id)

@@ -17,17 +17,17 @@ from bentpipe.plan.network.constellation_routes import Handover
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
-from bentpipe_studies.parts import Measured
-from bentpipe_studies.study import as_text
+from bentpipe_studies.parts import Measurements
+from bentpipe_studies.study import sweep_text
 from bentpipe_studies.tauran_2018 import STUDY
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, REORDERING, SNR, SNRS, VARIANT, VARIANTS, case
 from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
-from bentpipe_studies.tauran_2018.comparison import Material
+from bentpipe_studies.tauran_2018.comparison import StudyRuns
 from bentpipe_studies.tauran_2018.extensions import equation_kbps
 from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.packet_sequences import attempts, ladders
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Quantity, Tolerance, Verdict, together
+from bentpipe_studies.verdicts import Quantity, Tolerance, Verdict, combine_verdicts
 
 RATE = {"rate": "4 Mbit/s"}
 POINT, DOUBLE = Tolerance("within 1 point", points=1.0), Tolerance("within a factor of 2", scale=2.0)
@@ -55,15 +55,15 @@ def test_a_tolerance(tolerance: Tolerance, values: tuple[float, ...], verdict: V
 
 
 def test_what_was_fitted_never_agrees() -> None:
-    assert together([Verdict.AGREES, Verdict.CALIBRATED]) is Verdict.CALIBRATED
-    assert together([Verdict.CALIBRATED, Verdict.UNDECIDED]) is Verdict.UNDECIDED
-    assert together([Verdict.CALIBRATED, Verdict.DIFFERS]) is Verdict.DIFFERS
+    assert combine_verdicts([Verdict.AGREES, Verdict.CALIBRATED]) is Verdict.CALIBRATED
+    assert combine_verdicts([Verdict.CALIBRATED, Verdict.UNDECIDED]) is Verdict.UNDECIDED
+    assert combine_verdicts([Verdict.CALIBRATED, Verdict.DIFFERS]) is Verdict.DIFFERS
 
 
 def test_every_printed_number_has_its_cell() -> None:
     part = next(part for part in STUDY.parts() if part.name == "tables")
     cells = [
-        {key: as_text(value) for key, value in cell.values.items()}
+        {key: sweep_text(value) for key, value in cell.values.items()}
         for cell in build_plan(load_scenario(part.scenario), "test").cells
     ]
     for snr in SNRS:
@@ -213,10 +213,10 @@ class Sky(Orbits):
         return {"A – B": 0.95 if self.__dict__["good"] else 0.5}
 
 
-def material(find: Find, users: Find | None = None, good: bool = True) -> Material:
+def material(find: Find, users: Find | None = None, good: bool = True) -> StudyRuns:
     known = [Known(find) for _ in range(7)]
     known[4] = Known(users or find)
-    return Material(*known, Sky(good))  # type: ignore[arg-type, call-arg]
+    return StudyRuns(*known, Sky(good))  # type: ignore[arg-type, call-arg]
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:
@@ -296,7 +296,7 @@ def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
     """What comes late is sent again by three duplicates and not by RACK; type I needs more attempts than type II."""
     said = bentpipe_studies.run(STUDY.name, only="ladders", jobs=1, out=tmp_path)
     assert said.good
-    drawn = {one.key: one.spec() for one in ladders(Measured(tmp_path, STUDY.parts()))}
+    drawn = {one.key: one.spec() for one in ladders(Measurements(tmp_path, STUDY.parts()))}
     assert set(drawn) == {"table-3-2", "figure-3-4", "figure-3-6", "figure-3-7", "figure-3-8", "figure-3-10"}
 
     def kinds(key: str) -> list[list[str]]:

@@ -20,8 +20,8 @@ from bentpipe.plan.spec.result_columns import column_owners
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import cells as swept
 from bentpipe.store.reader import open_store
-from bentpipe_studies.parts import Measured, Wanted, plan_part
-from bentpipe_studies.study import Row, as_text
+from bentpipe_studies.parts import CellFilter, Measurements, plan_part
+from bentpipe_studies.study import Row, sweep_text
 from bentpipe_studies.tauran_2018 import STUDY
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6 import CLAIMS, interpretations
@@ -29,22 +29,29 @@ from bentpipe_studies.tauran_2018.chapter_6 import cells as sweeps
 from bentpipe_studies.tauran_2018.chapter_6.cells import (
     CALLERS,
     COUNT,
+    INTERPRETATIONS,
     NEAREST,
-    READINGS,
     TERMINALS,
     WITHOUT,
-    Reading,
+    Interpretation,
 )
 from bentpipe_studies.tauran_2018.chapter_6.figures import figures
 from bentpipe_studies.tauran_2018.chapter_6.measures import Callers, Terminals
-from bentpipe_studies.tauran_2018.chapter_6.queries import Asked
-from bentpipe_studies.tauran_2018.chapter_6.saved_runs import kept, spreads
-from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows, spread
+from bentpipe_studies.tauran_2018.chapter_6.queries import InterpretationRuns
+from bentpipe_studies.tauran_2018.chapter_6.saved_runs import load_saved_runs, spreads
+from bentpipe_studies.tauran_2018.chapter_6.tables import (
+    Chapter6Runs,
+    PublishedNumbers,
+    carried,
+    limit_of_users,
+    rows,
+    spread,
+)
 from bentpipe_studies.tauran_2018.runs import Runs
 from bentpipe_studies.verdicts import Verdict
 
 WORLDS = 400
-README = (STUDY.place / "README.md").read_text(encoding="utf-8")
+README = (STUDY.directory / "README.md").read_text(encoding="utf-8")
 DRAWN = {"6.2", "6.3", *(f"6.{number}" for number in range(6, 35))}
 """Figures of chapter 6 that are not a diagram: 6.1, 6.4 and 6.5 are."""
 
@@ -60,7 +67,7 @@ def planned(name: str) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """Cells of a part; test_studies plans their runs."""
     part = next(part for part in STUDY.parts() if part.name == name)
     found = swept(load_scenario(part.scenario).data["sweep"], column_owners())
-    return [(values, tuple(as_text(values[key]) for key in KEYS if key in values)) for values in found]
+    return [(values, tuple(sweep_text(values[key]) for key in KEYS if key in values)) for values in found]
 
 
 def cells(name: str) -> list[tuple[str, ...]]:
@@ -71,7 +78,7 @@ def test_every_printed_number_has_its_cell() -> None:
     tcp, calls = cells("schedulers"), cells("calls")
     assert len(set(tcp)) == len(tcp)
     assert len(set(calls)) == len(calls)
-    for reading in READINGS:
+    for reading in INTERPRETATIONS:
         for name in ("PF", "DT_S", "RR", "DT_H", "CoDeS"):
             wanted = {
                 tuple(reading.tcp(name, users, "NewReno", how)[key] for key in KEYS)
@@ -85,20 +92,20 @@ def test_every_printed_number_has_its_cell() -> None:
                 } <= set(calls)
 
 
-def chosen(name: str, *wanted: Wanted) -> set[tuple[str, ...]]:
+def select_parts(name: str, *wanted: CellFilter) -> set[tuple[str, ...]]:
     """Cells of a part that one of ``wanted`` takes."""
     return {cell for values, cell in planned(name) if any(one(values) for one in wanted)}
 
 
 def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
     """``full.csv``, which ``full.sql`` wrote of the stores: what README says is there, and nothing else."""
-    kept = pl.read_csv(STUDY.place / "full.csv")
+    kept = pl.read_csv(STUDY.directory / "full.csv")
     found = [
         tuple(map(str, row))
         for row in kept.select("point", "policy", "users", "variant", "reordering").rows()
     ]
     assert len(set(found)) == len(found)
-    assert set(found) == chosen("schedulers", sweeps.tcp(), sweeps.readings_of_tcp())
+    assert set(found) == select_parts("schedulers", sweeps.tcp(), sweeps.interpretations_of_tcp())
     assert {point for point, *_ in found} == set(sweeps.POINTS)
     assert kept["seed"].unique().to_list() == [1]
     assert f"{len(found)} runs of TCP users" in README
@@ -112,10 +119,10 @@ def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> N
 
 def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
     """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores."""
-    kept = pl.read_csv(STUDY.place / "full-calls.csv")
+    kept = pl.read_csv(STUDY.directory / "full-calls.csv")
     found = {tuple(map(str, row)) for row in kept.select("point", "policy", "users").rows()}
     assert len(found) == kept.height
-    assert found == chosen("calls", sweeps.calls(), sweeps.readings_of_calls())
+    assert found == select_parts("calls", sweeps.calls(), sweeps.interpretations_of_calls())
     assert kept["seed"].unique().to_list() == [1]
     assert f"{len(found)} of calls" in README
     for quantity in ("lost", "delay_ms"):
@@ -124,21 +131,21 @@ def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_poi
 
 
 def kept_rows() -> list[Row]:
-    found = rows(Numbers(STUDY.published, {}), kept(STUDY.place))
+    found = rows(PublishedNumbers(STUDY.published, {}), load_saved_runs(STUDY.directory))
     return [row for row in found if any(one.values for one in row.quantities)]
 
 
 def test_spreads_of_600_s_have_verdicts() -> None:
     """One seed decides: what is kept of 600 s agrees or differs, by how far two samples of n users lie apart."""
     judged = [row for row in kept_rows() if row.id in ("6.4 sd", "6.5 sd")]
-    assert len(judged) == len(READINGS) * len(TERMINALS) * 3
+    assert len(judged) == len(INTERPRETATIONS) * len(TERMINALS) * 3
     verdicts = [one.verdict for row in judged for one in row.quantities]
     assert set(verdicts) == {Verdict.AGREES, Verdict.DIFFERS}
     # sqrt of the F distribution's quantile at 97.5 %, which tables have: 4.026 for 9 and 9 degrees, 1.486 for 99 and 99
     for users, exact in ((10, 2.006), (100, 1.219)):
         assert spread(users).scale == pytest.approx(exact, rel=0.05)
     # several seeds say themselves how far one more run lies
-    for row in rows(Numbers(STUDY.published, {}), ran(World(1))):
+    for row in rows(PublishedNumbers(STUDY.published, {}), ran(World(1))):
         if row.id.endswith(" sd"):
             assert all(one.tolerance is None and len(one.values) == 3 for one in row.quantities)
 
@@ -146,12 +153,12 @@ def test_spreads_of_600_s_have_verdicts() -> None:
 def test_statements_on_spread_are_of_runs_of_600_s() -> None:
     """They are judged on what is kept, and not at all in runs of a minute."""
     names = [f"tcp_users_more.u{number}" for number in (12, 13, 14)]
-    nearest = Asked(kept(STUDY.place), NEAREST)
+    nearest = InterpretationRuns(load_saved_runs(STUDY.directory), NEAREST)
     found = {name: CLAIMS[name][2](nearest) for name in names}
     for name in names:
         assert found[name]
         assert all(one.verdict in (Verdict.AGREES, Verdict.DIFFERS) for one in found[name])
-        assert CLAIMS[name][2](Asked(ran(World(1), full=False), NEAREST)) == ()
+        assert CLAIMS[name][2](InterpretationRuns(ran(World(1), full=False), NEAREST)) == ()
     assert {one.verdict for one in found["tcp_users_more.u12"]} == {Verdict.AGREES}
 
 
@@ -163,14 +170,14 @@ def lines_of(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def reading_of(text: str) -> Reading:
+def reading_of(text: str) -> Interpretation:
     point, _, size = text.partition(", `B = ")
-    return Reading(point.replace(" + ", " and the "), "RTT C" if size == "RTT C`" else "")
+    return Interpretation(point.replace(" + ", " and the "), "RTT C" if size == "RTT C`" else "")
 
 
 def test_readme_has_the_spreads_that_are_kept() -> None:
     """Its table of standard deviations, to three digits, and the table of verdicts."""
-    there = kept(STUDY.place)
+    there = load_saved_runs(STUDY.directory)
     policy, how = "", WITHOUT
     compared = 0
     for name, *numbers in lines_of("Standard deviations over users, Mb/s."):
@@ -186,14 +193,16 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         assert numbers == [f"{value:.3f}" for value in wanted], (how, policy, name)
         compared += 1
     assert compared == 24
-    shown = {line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.place).rows}
+    shown = {
+        line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
+    }
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown
 
 
 def test_the_nearest_reading_is_what_the_kept_runs_of_tables_6_4_and_6_5_say() -> None:
     scored = interpretations.scores([row for row in kept_rows() if row.id in ("6.4 mean", "6.5 mean")])
-    assert set(scored) == set(map(str, READINGS))
+    assert set(scored) == set(map(str, INTERPRETATIONS))
     assert interpretations.nearest(scored) == str(NEAREST)
 
 
@@ -253,8 +262,8 @@ def _drawn(measure: str, drawn: float, whole: float) -> float:
     return low + (high - low) * drawn
 
 
-def ran(world: Any, *, full: bool = True) -> Ran:
-    return Ran(world, world, world, world, full=full)
+def ran(world: Any, *, full: bool = True) -> Chapter6Runs:
+    return Chapter6Runs(world, world, world, world, full=full)
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:
@@ -262,7 +271,7 @@ def test_every_statement_can_fail_and_can_hold() -> None:
     holds: set[tuple[str, str]] = set()
     fails: set[tuple[str, str]] = set()
     for seed in range(WORLDS):
-        asked = Asked(ran(World(seed)), Reading())
+        asked = InterpretationRuns(ran(World(seed)), Interpretation())
         for name, (_, _, check, _) in CLAIMS.items():
             for one in check(asked):
                 if one.verdict is not Verdict.NOT_RUN:
@@ -298,14 +307,14 @@ class Lines(Runs):
 
 def test_calls_that_are_carried_and_users_that_are_spaced() -> None:
     loss = Lines({75: 1.0, 100: 5.0, 125: 9.0})
-    assert carried(loss, Reading(), "PF") == pytest.approx((87.5, 87.5))  # type: ignore[arg-type]
-    assert carried(Lines({75: 1.0}), Reading(), "PF") == ()  # type: ignore[arg-type]
-    assert carried(Lines({25: 4.0}), Reading(), "PF") == (25.0, 25.0)  # type: ignore[arg-type]
+    assert carried(loss, Interpretation(), "PF") == pytest.approx((87.5, 87.5))  # type: ignore[arg-type]
+    assert carried(Lines({75: 1.0}), Interpretation(), "PF") == ()  # type: ignore[arg-type]
+    assert carried(Lines({25: 4.0}), Interpretation(), "PF") == (25.0, 25.0)  # type: ignore[arg-type]
     # Equations 6.6 to 6.9 by hand: 20 ms over three times 16,890 bits at 50 Mb/s.
-    assert limit_of_users(Lines({20: 16_890.0}), Reading())[0] == pytest.approx(19.74, abs=0.01)  # type: ignore[arg-type]
+    assert limit_of_users(Lines({20: 16_890.0}), Interpretation())[0] == pytest.approx(19.74, abs=0.01)  # type: ignore[arg-type]
 
 
-class Published(Runs):
+class PublishedStudy(Runs):
     """Runs that have a factor of what is printed in tables 6.4 and 6.5, by point."""
 
     def __init__(self, factors: Mapping[str, float]) -> None:
@@ -313,7 +322,7 @@ class Published(Runs):
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         policy, _, size = cell["policy"].partition(", ")
-        factor = self.factors.get(str(Reading(cell["point"], size)))
+        factor = self.factors.get(str(Interpretation(cell["point"], size)))
         if measure != "mean" or factor is None:
             return ()
         table = "table_6_4" if cell["reordering"] == WITHOUT else "table_6_5"
@@ -323,16 +332,16 @@ class Published(Runs):
 
 def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     def found(factors: Mapping[str, float]) -> list[Row]:
-        return list(rows(Numbers(STUDY.published, {}), ran(Published(factors))))
+        return list(rows(PublishedNumbers(STUDY.published, {}), ran(PublishedStudy(factors))))
 
     scored = interpretations.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
     assert list(scored) == ["11 dB", "13 dB + packet, RTT C", "7 dB"]
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
     assert [round(one.scale, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
-    said = interpretations.said(scored)
+    said = interpretations.nearest_text(scored)
     assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]
-    assert interpretations.said({"11 dB": scored["11 dB"]}) == ()
+    assert interpretations.nearest_text({"11 dB": scored["11 dB"]}) == ()
 
 
 def test_the_short_form(tmp_path: Path) -> None:
@@ -363,9 +372,9 @@ def test_the_short_form(tmp_path: Path) -> None:
 
 def _same_as_sql(out: Path) -> None:
     """``full.sql`` and ``full-calls.sql`` give what is judged, for every measure that they have."""
-    measured = Measured(out, STUDY.parts())
+    measured = Measurements(out, STUDY.parts())
     for name, file, own in (("schedulers", "full.sql", Terminals), ("calls", "full-calls.sql", Callers)):
-        asked = (STUDY.place / file).read_text(encoding="utf-8")
+        asked = (STUDY.directory / file).read_text(encoding="utf-8")
         found = open_store(out / name).connect().execute(asked)
         columns = [str(column[0]) for column in found.description]
         answer = pl.DataFrame(found.fetchall(), schema=columns, orient="row", infer_schema_length=None)
@@ -388,11 +397,11 @@ def _same_as_sql(out: Path) -> None:
 
 
 def test_runs_of_600_s_have_stores_of_their_own() -> None:
-    full = STUDY.at_full_length()
+    full = STUDY.to_full_length()
     names = {part.name: dict(part.settings) for part in full.parts()}
     assert names["schedulers-full"] == names["calls-full"] == {"duration": "600 s"}
     assert "schedulers" not in names
-    assert set(full.words()) == set(STUDY.words())
+    assert set(full.selections()) == set(STUDY.selections())
     for part in full.parts():
         if (
             part.settings

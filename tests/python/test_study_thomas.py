@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
-from bentpipe_studies.output import as_data, claim_rows
+from bentpipe_studies.output import claim_rows, to_json
 from bentpipe_studies.page import write_page
-from bentpipe_studies.parts import Measured
-from bentpipe_studies.study import chosen
+from bentpipe_studies.parts import Measurements
+from bentpipe_studies.study import select_parts
 from bentpipe_studies.thomas_2019 import STUDY
 from bentpipe_studies.thomas_2019.claims import CRITERIA
 from bentpipe_studies.verdicts import Verdict
@@ -36,15 +36,17 @@ def pages(synthetic: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, pages: ModuleType, synthetic: ModuleType) -> Measured:
+def measured(
+    tmp_path_factory: pytest.TempPathFactory, pages: ModuleType, synthetic: ModuleType
+) -> Measurements:
     """A SATCOM part as the paper has it: QUIC starts slowly, TCP is at the rate at once."""
     place = tmp_path_factory.mktemp("thomas")
     sizes = (("target-a", 5_300_000), ("target-b", 11_000))
     pages.page_store(place / "satcom", synthetic, seeds=UNITS, sizes=sizes, packets=False)
-    return Measured(place, STUDY.parts())
+    return Measurements(place, STUDY.parts())
 
 
-def verdicts(measured: Measured, *only: str) -> dict[str, Verdict]:
+def verdicts(measured: Measurements, *only: str) -> dict[str, Verdict]:
     return {claim.id: claim.verdict for claim in STUDY.findings(measured, only).claims}
 
 
@@ -54,12 +56,12 @@ def test_every_result_has_a_criterion_and_a_part_to_run() -> None:
     )
     assert set(STUDY.notes["results"]) <= set(CRITERIA)
     for name in CRITERIA:
-        words, wanted = chosen(STUDY, name)
+        words, wanted = select_parts(STUDY, name)
         assert words == [name]
         assert wanted
 
 
-def test_results_of_the_paper_hold_over_what_it_describes(measured: Measured) -> None:
+def test_results_of_the_paper_hold_over_what_it_describes(measured: Measurements) -> None:
     found = verdicts(measured)
     assert found["r1"] is Verdict.AGREES
     assert found["r2"] is Verdict.AGREES
@@ -67,26 +69,26 @@ def test_results_of_the_paper_hold_over_what_it_describes(measured: Measured) ->
     assert found["r10"] is Verdict.NOT_RUN
 
 
-def test_tables_and_the_page(measured: Measured, tmp_path: Path) -> None:
+def test_tables_and_the_page(measured: Measurements, tmp_path: Path) -> None:
     findings = STUDY.findings(measured, ())
     titles = [table.title for table in findings.tables]
     assert titles[0].startswith("SATCOM")
     assert len(findings.tables[0].rows) == 12
     assert {row["protocol"] for row in findings.tables[0].rows} == {"h2", "h3"}
     assert claim_rows(findings)[0]["claim"] == "r1"
-    page = write_page(tmp_path, STUDY.title, findings, as_data(findings)).read_text()
+    page = write_page(tmp_path, STUDY.title, findings, to_json(findings)).read_text()
     assert "target A, SATCOM, loads 2 and 3" in page
     assert 'data-key="sequence"' in page
     assert "default-src 'none'" in page
 
 
-def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measured:
+def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measurements:
     """The store with one column of one browser's loads replaced."""
     for file in (place / "satcom/runs").glob("*/pages.parquet"):
         frame = pl.read_parquet(file)
         if frame["http"][0] == http:
             frame.with_columns(change.alias(column)).write_parquet(file)
-    return Measured(place, STUDY.parts())
+    return Measurements(place, STUDY.parts())
 
 
 def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleType) -> None:

@@ -134,12 +134,12 @@ def test_many_rows_are_printed_as_few_are(
     ]
     print_table(rows, "title")
     ours = capsys.readouterr().out
-    monkeypatch.setattr(console, "MANY", 1000)
+    monkeypatch.setattr(console, "MANY_ROWS", 1000)
     print_table(rows, "title")
     assert capsys.readouterr().out == ours
     wide = [row | {"more": "word " * 50} for row in rows]
     print_table(wide)
     by_rich = capsys.readouterr().out
-    monkeypatch.setattr(console, "MANY", 100)
+    monkeypatch.setattr(console, "MANY_ROWS", 100)
     print_table(wide)
     assert capsys.readouterr().out == by_rich, "what wraps is Rich's"

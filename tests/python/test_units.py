@@ -14,8 +14,8 @@ from bentpipe.scenario.quantities import (
     Size,
     UnitError,
     WindowSize,
-    nearest,
 )
+from bentpipe.scenario.quantity_text import nearest
 
 
 @pytest.mark.parametrize(

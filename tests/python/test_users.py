@@ -14,7 +14,7 @@ import bentpipe
 from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.metrics.summary_table import user_numbers, user_tables
-from bentpipe.metrics.users import SHARED, over_cells, over_users, user_metrics
+from bentpipe.metrics.users import SHARED, aggregate_cells, aggregate_users, user_metrics
 from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
 from test_schedulers import radio
@@ -58,7 +58,7 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
 
 def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> None:
     changes = [c for c in compare(store, store).changes if c.flow == "web"]
-    runs = over_users(user_metrics(store), list(store.columns)).filter(pl.col("flow") == "web")
+    runs = aggregate_users(user_metrics(store), list(store.columns)).filter(pl.col("flow") == "web")
     for name in ("user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_jain"):
         own = [c for c in changes if c.metric == name]
         assert sum(c.seeds for c in own) == runs.height
@@ -72,7 +72,7 @@ def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> N
 
 def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
     users = user_metrics(store)
-    runs = over_users(users, list(store.columns))
+    runs = aggregate_users(users, list(store.columns))
     for row in runs.iter_rows(named=True):
         own = users.filter(run=row["run"], flow=row["flow"])
         goodput = own["goodput_bit_s"].to_list()
@@ -97,7 +97,7 @@ def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
             late = own["dropped_late_packets"].sum() / own["arrived_packets"].sum()
             assert row["user_timed_out_ratio"] == pytest.approx(late)
         assert (row["user_best_ms"] is None) == (row["path.s.down.scheduler"] in ("drop-tail", "round-robin"))
-    cells = over_cells(runs, list(store.columns))
+    cells = aggregate_cells(runs, list(store.columns))
     assert cells.height == 2 * len(SCHEDULERS)
     assert (cells["seeds"] == 2).all()
     first = runs.filter(pl.col("path.s.down.scheduler") == "codes", flow="web")["user_jain"].mean()
@@ -129,7 +129,7 @@ def test_a_store_without_users_says_so(tmp_path: Path) -> None:
     bentpipe.run(data | {"seeds": 1, "duration": "1 s"}, out=tmp_path / "store")
     refused = command(tmp_path, "users", "store")
     assert refused.returncode == 2
-    assert "nothing tells its users apart" in refused.stderr
+    assert "no per-user data in this store" in refused.stderr
     assert FIGURES["user-goodput"](FigureContext(open_store(tmp_path / "store"))) is None
 
 

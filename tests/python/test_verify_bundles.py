@@ -327,5 +327,5 @@ def test_the_command_follows_bundles_without_steps(tmp_path: Path) -> None:
     assert said["bundle_events"] > 50
     real = Store(tmp_path / "out")
     real.engine += "-emu"
-    with pytest.raises(StoreError, match="in real time"):
+    with pytest.raises(StoreError, match="bundle nodes in emulation"):
         list(verify(real))

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.cli.watch import drawn, slider
+from bentpipe.cli.watch import draw_bars, draw_slider
 from bentpipe.lab import monitor
 from bentpipe.lab.access import resolve_path
-from bentpipe.lab.control import LinkState, PathNow, get_path
+from bentpipe.lab.control import LinkState, PathState, get_path
 from bentpipe.lab.monitor import PathMonitor, step
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
@@ -57,45 +57,45 @@ def test_a_step(of: LinkState, kind: str, up: bool, words: str | None) -> None:
 
 def test_rates_and_drops_between_looks() -> None:
     """By the instants at which the emulator renewed its counters; a look that finds the same ones adds nothing."""
-    watched = PathMonitor(most=2)
+    watched = PathMonitor(max_samples=2)
     for ns, size, dropped in ((0, 0, 0), (500_000_000, 125_000, 1), (500_000_000, 125_000, 1),
                               (10**9, 125_000, 4), (2 * 10**9, 375_000, 4)):  # fmt: skip
         way = {"time_ns": ns, "bytes_out": size, "queued_bytes": 7, "dropped": {"loss": dropped, "aqm": 0}}
-        watched.take(PathNow(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
+        watched.add(PathState(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
     kept = watched.series["sky.up"]
     assert [(one.at_s, one.rate_bit_s, one.dropped) for one in kept] == [(1.0, 0.0, 3), (2.0, 2e6, 0)]
     assert watched.dropped == {"sky.up": 4, "sky.down": 4}
 
 
 def test_what_is_drawn() -> None:
-    assert drawn([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
-    assert drawn([0, 0], 4).strip() == ""
-    middle = slider(line(), line(), "rate").index("●")
-    assert middle == len(slider(line(), line(), "rate")) // 2
-    assert slider(line(rate=500_000), line(), "rate").index("●") == 0
-    assert slider(line(loss=1.0), line(), "loss").endswith("●")
-    assert slider(line(rate=None), line(rate=None), "rate") == ""
+    assert draw_bars([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
+    assert draw_bars([0, 0], 4).strip() == ""
+    middle = draw_slider(line(), line(), "rate").index("●")
+    assert middle == len(draw_slider(line(), line(), "rate")) // 2
+    assert draw_slider(line(rate=500_000), line(), "rate").index("●") == 0
+    assert draw_slider(line(loss=1.0), line(), "loss").endswith("●")
+    assert draw_slider(line(rate=None), line(rate=None), "rate") == ""
 
 
 def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The one that answers; folders of those that were killed do not."""
     monkeypatch.setattr(monitor.tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.raises(ScenarioError, match="no shell is running"):
-        monitor.running()
+        monitor.find_control_socket()
     for name in ("a", "b", "c"):
         (tmp_path / f"bentpipe-control-{name}").mkdir()
         (tmp_path / f"bentpipe-control-{name}" / "socket").touch()
     lives = {"b"}
 
-    def told(*, control: str) -> None:
+    def get_path_of(*, control: str) -> None:
         if Path(control).parent.name[-1] not in lives:
-            raise ScenarioError([("", "no session answers")])
+            raise ScenarioError([("", "no lab answers")])
 
-    monkeypatch.setattr(monitor, "get_path", told)
-    assert monitor.running().endswith("control-b/socket")
+    monkeypatch.setattr(monitor, "get_path", get_path_of)
+    assert monitor.find_control_socket().endswith("control-b/socket")
     lives.add("c")
-    with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):
-        monitor.running()
+    with pytest.raises(ScenarioError, match=r"several shells run; expected one of: .*-b/socket, .*-c/socket"):
+        monitor.find_control_socket()
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[by
             until(r"lte\.up: rate 2\.5 Mbit/s, was 3|lte\.up: rate 2500 kbit/s, was 3")
             assert get_path(control=control).lines[0].rate == Rate(2_500_000)
             os.write(ours, b"q")
-            until("the session goes on")
+            until("the shell still runs")
             assert watch.wait(10) == 0
         finally:
             watch.kill()

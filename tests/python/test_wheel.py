@@ -185,7 +185,7 @@ def test_pytest_has_the_fixture(installed: Installed) -> None:
 
 
 def test_real_time_is_found(installed: Installed) -> None:
-    assert "Run a command behind an emulated access." in installed.run("shell", "--help")
+    assert "Run a command over an emulated access network." in installed.run("shell", "--help")
     code = "from bentpipe.lab.executable import executable; print(executable())"
     found = Path(installed.process([str(installed.python), "-c", code]).strip())
     assert found.is_relative_to(installed.python.parents[1])
@@ -197,7 +197,16 @@ def test_real_time_is_found(installed: Installed) -> None:
 def test_a_command_runs_behind_an_access(installed: Installed) -> None:
     """By the executable, the access and the tables of plans that are in the wheel."""
     realtime.need_namespaces()
-    words = ["shell", "lte-4g", "--no-path-check", "--isolated", "--", "sh", "-c", "echo behind $BENTPIPE_FAR"]
+    words = [
+        "shell",
+        "lte-4g",
+        "--no-path-check",
+        "--isolated",
+        "--",
+        "sh",
+        "-c",
+        "echo behind $BENTPIPE_FAR",
+    ]
     assert re.search(r"(?m)^behind \d+\.\d+\.\d+\.\d+$", installed.run(*words))
 
 

@@ -21,10 +21,9 @@ from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls, rate_c
 from bentpipe.metrics.compute import link_metrics, run_metrics
 from bentpipe.metrics.groups import group_metrics
 from bentpipe.metrics.registry import METRICS
-from bentpipe.metrics.sample_comparison import KINDS
-from bentpipe.metrics.store_comparison import compare_stores
+from bentpipe.metrics.store_comparison import KINDS, compare_stores
 from bentpipe.metrics.summary_table import summary_rows
-from bentpipe.metrics.users import over_users, user_metrics
+from bentpipe.metrics.users import aggregate_users, user_metrics
 from bentpipe.metrics.windows import goodput_windows, sample_intervals
 from bentpipe.report.store_page import write_report
 from bentpipe.store.reader import Store, open_store
@@ -116,7 +115,7 @@ def sampled(scenario: dict[str, Any], samples: list[str], out: Path) -> Store:
 FRAMES = {
     "flows": group_metrics,
     "links": link_metrics,
-    "users": lambda store: over_users(user_metrics(store), list(store.columns)),
+    "users": lambda store: aggregate_users(user_metrics(store), list(store.columns)),
     "calls": rate_calls,
     "bundles": lambda store: store.index.join(bundle_metrics(store), on="run", how="left"),
     **{

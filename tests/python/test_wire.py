@@ -68,7 +68,7 @@ def _fields(file: str, struct: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _python(rust: str, file: str) -> str:
-    """A type of the executable's as ``wire`` has it."""
+    """A type of the executable's as ``process_plans`` has it."""
     if re.fullmatch(r"[iu](\d+|size)", rust):
         return "int"
     if re.fullmatch(r"f\d+", rust):
@@ -126,4 +126,7 @@ def test_one_place_writes_plans() -> None:
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))
     ]
     # A browser session reads its own plan.
-    assert sorted(str(file.relative_to(folder)) for file in sends) == ["browser/runner.py", "process_plans.py"]
+    assert sorted(str(file.relative_to(folder)) for file in sends) == [
+        "browser/runner.py",
+        "process_plans.py",
+    ]

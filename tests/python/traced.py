@@ -13,7 +13,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 from bentpipe.trace_check import Finding, findings
-from bentpipe.trace_check.trace import load
+from bentpipe.trace_check.trace import load_trace
 
 RATE = "10 Mbit/s"
 QUIC: dict[str, Any] = {"name": "f", "congestion": "cubic", "load": {"time": "3 s"}}
@@ -92,4 +92,4 @@ def made(spec: dict[str, Any]) -> dict[str, pl.DataFrame]:
 
 def judged(folder: Path, spec: dict[str, Any], tables: dict[str, pl.DataFrame]) -> list[Finding]:
     (folder / "spec.json").write_text(json.dumps(spec))
-    return list(findings(load(json.loads((folder / "spec.json").read_text()), tables)))
+    return list(findings(load_trace(json.loads((folder / "spec.json").read_text()), tables)))

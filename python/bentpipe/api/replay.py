@@ -12,7 +12,7 @@ from bentpipe.plan.randomness import controllers
 from bentpipe.runners import engine
 from bentpipe.runners.local import LocalRunner
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.store.codec import RunFiles
 from bentpipe.store.files import StoreError
 from bentpipe.store.journal import real_time

@@ -12,7 +12,7 @@ from bentpipe.runners import engine
 from bentpipe.runners.user_modules import module_of
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,12 @@
-"""The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
+"""Break-even map: object sizes and round-trip times at which split TCP is faster than QUIC.
 
-``access`` is what it is about, ``question`` makes a scenario of it, ``ratios`` reads its store, ``verdict`` says it in
-a sentence, ``page`` draws it; :func:`run` is ``bentpipe break-even``, and :func:`measure` is ``bentpipe.break_even_map``.
+access: bottleneck of an access network
+config: input of a map, and its scenario
+ratios: ratios of page load times from the store of a map
+recommendation: headline of the map
+page: HTML page, figures and JSON of the map
+
+:func:`run` is ``bentpipe break-even``, and :func:`break_even_map` is ``bentpipe.break_even_map``.
 """
 
 from __future__ import annotations
@@ -26,21 +31,28 @@ if TYPE_CHECKING:
 
 __all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
-_ASKED_BY = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
-"""The arguments behind keys of the scenario that a map is."""
-
+_ARGUMENTS = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
+"""Arguments by the key of the map's scenario that they set."""
 
 PATH = "path."
-"""Settings of the access, where it is of a preset or a file; others are of the map's own scenario."""
+"""Prefix of settings that apply to a preset or scenario file; others apply to the scenario of the map."""
 
 
 def resolve_access(
     name: str | None, down: str | None, up: str | None, rtt: str | None, settings: Sequence[str] = ()
 ) -> tuple[Access, tuple[str, ...]]:
-    """The access that is asked for, by its name or as numbers, and the settings that are the map's own.
+    """Resolve the access (preset, scenario or numbers) and return the remaining settings of the map.
+
+    Args:
+        name: preset or scenario file (TOML); None if the access is given as numbers.
+        down: rate towards the client, such as ``"50 Mbit/s"``.
+        up: rate towards the server.
+        rtt: round-trip time of the whole path, such as ``"620 ms"``.
+        settings: ``KEY=VALUE`` texts; those of ``path.`` apply to the access.
 
     Raises:
-        ScenarioError: none, both, or half of one; what is wrong with it, by the argument of :func:`measure`.
+        ScenarioError: the access is missing, incomplete, given twice or wrong, by the argument of
+            :func:`break_even_map`.
     """
     given = [key for key, value in (("down", down), ("up", up), ("rtt", rtt)) if value is not None]
     if name is None and not given:
@@ -53,13 +65,13 @@ def resolve_access(
     if given:
         text = f"found beside {name}, whose path has rates and delays; expected one of them, or --set of its keys"
         raise ScenarioError([(given[0], text)], SOURCE_ARGUMENT)
-    own = [text for text in settings if text.startswith(PATH)]
-    found = access(name, [parse_override(text) for text in own])
-    return found, tuple(text for text in settings if text not in own)
+    path_settings = [text for text in settings if text.startswith(PATH)]
+    resolved = access(name, [parse_override(text) for text in path_settings])
+    return resolved, tuple(text for text in settings if text not in path_settings)
 
 
 def run(
-    question: BreakEvenConfig,
+    config: BreakEvenConfig,
     out: Path,
     *,
     jobs: int | None = None,
@@ -67,18 +79,20 @@ def run(
     watch: Observer | None = None,
     files: FigureExport | None = None,
 ) -> CommandOutput:
-    """Runs what is missing of a map, writes ``map.html``, ``map.json`` and figures: the break-even sizes.
+    """Compute the missing runs of a map, write its files and return the break-even sizes.
+
+    The files are ``map.html``, ``map.json`` and the figure as SVG and PDF.
 
     Args:
-        question: what is compared.
-        out: the directory of the map; its store is ``out/store``.
-        jobs: worker processes (default: one a processor).
+        config: input of the map.
+        out: directory of the map; its store is ``out/store``.
+        jobs: number of worker processes (default: one for each processor).
         settings: ``KEY=VALUE`` texts that change the scenario, as ``--set`` does.
-        watch: who is told meanwhile.
-        files: the figure as files, too.
+        watch: callbacks for progress and messages.
+        files: export of the figure to further files.
 
     Raises:
-        ScenarioError: what is wrong with the question or ``files``, by the argument of :func:`measure`.
+        ScenarioError: the input or ``files`` is wrong, by the argument of :func:`break_even_map`.
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C came before the last run.
     """
@@ -89,21 +103,19 @@ def run(
 
     if files is not None:
         files.check(KEYS)
-    found, report = _measured(question, out, jobs, settings, watch)
-    page = write(found, out)
-    rows = break_even_rows(found)
-    title = (
-        f"Object size at which split TCP overtakes QUIC, {question.access.title} ({question.proxy} proxies)"
-    )
-    answer = CommandOutput(
-        {"access": question.access.name, "proxy": question.proxy, "answer": headline_text(found),
-         "gains": [one.as_row() for one in gains(found)], "break_even": rows,
-         "cells": [cell.as_row() for cell in found.cells]},
-        (f"{headline_text(found)}\n", TextTable(title, rows), _where(report, page)),
+    result, report = _compute(config, out, jobs, settings, watch)
+    page = write(result, out)
+    rows = break_even_rows(result)
+    title = f"Object size at which split TCP overtakes QUIC, {config.access.title} ({config.proxy} proxies)"
+    output = CommandOutput(
+        {"access": config.access.name, "proxy": config.proxy, "answer": headline_text(result),
+         "gains": [gain.as_row() for gain in gains(result)], "break_even": rows,
+         "cells": [cell.as_row() for cell in result.cells]},
+        (f"{headline_text(result)}\n", TextTable(title, rows), _summary_line(report, page)),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
-    return answer if files is None else files.added(answer, [figure(found)])
+    return output if files is None else files.added(output, [figure(result)])
 
 
 def break_even_map(
@@ -123,29 +135,30 @@ def break_even_map(
     jobs: int | None = None,
     out: str | Path | None = None,
 ) -> Map:
-    """The map of an access: page load times of QUIC over those of split TCP, by object size and round-trip time.
+    """Compute the ratios of page load times, QUIC to split TCP, by object size and round-trip time.
 
-    What is missing is run; ``map.html``, ``map.json`` and figures are written beside the store.
+    Only missing runs are computed. ``map.html``, ``map.json`` and the figure are written beside the store.
 
     Args:
-        access: a preset (:func:`bentpipe.presets`), or a scenario file, of which the path is enough; without, ``down``,
-            ``up`` and ``rtt`` are one.
-        down: rate towards the client, such as ``"50 Mbit/s"``; its queue is a BDP.
+        access: a preset (:func:`bentpipe.presets`) or a scenario file, which needs a path only. Without it, ``down``,
+            ``up`` and ``rtt`` define the access.
+        down: rate towards the client, such as ``"50 Mbit/s"``; the queue is 1 BDP.
         up: rate towards the server.
-        rtt: its whole round-trip time, such as ``"620 ms"``.
-        controllers: QUIC's congestion controllers.
-        windows: QUIC's initial windows, in packets.
+        rtt: round-trip time of the whole path, such as ``"620 ms"``.
+        controllers: congestion controllers of QUIC.
+        windows: initial windows of QUIC, in packets.
         tcp: controller of the TCP servers.
-        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``; without, the last, of an access with slots the second.
-        sizes: of the object, such as ``"1 MB"``.
-        rtts: round-trip times, such as ``"600 ms"``; without, seven from 20 to 800 ms, among them the access's own.
-        seeds: how many, where the access has chance; without, 3 where it has slots, else 1.
-        settings: dotted keys to set: of a preset or file those of its path, and any of the map's scenario.
-        jobs: worker processes (default: one a processor).
-        out: directory of the map; ``out/break-even-ACCESS`` without.
+        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"`` (default: ``"rate-knowing"``, or ``"pooled"`` for an
+            access with slots).
+        sizes: object sizes, such as ``"1 MB"``.
+        rtts: round-trip times, such as ``"600 ms"`` (default: seven from 20 to 800 ms, including that of the access).
+        seeds: number of seeds, if the access is stochastic (default: 3 for an access with slots, else 1).
+        settings: dotted keys to set: those of the path of a preset or file, and any key of the map's scenario.
+        jobs: number of worker processes (default: one for each processor).
+        out: directory of the map (default: ``out/break-even-ACCESS``).
 
     Raises:
-        bentpipe.ScenarioError: what is wrong with the question, by the argument.
+        bentpipe.ScenarioError: an argument is wrong.
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.RunsFailedError: some runs failed.
     """
@@ -153,28 +166,28 @@ def break_even_map(
     from bentpipe.api.run import RunsFailedError
     from bentpipe.break_even.page import write
 
-    given = [format_override(*one) for one in (settings or {}).items()]
-    behind, rest = resolve_access(access, down, up, rtt, given)
-    question = parse_config(
-        behind, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
+    overrides = [format_override(*item) for item in (settings or {}).items()]
+    resolved, map_settings = resolve_access(access, down, up, rtt, overrides)
+    config = parse_config(
+        resolved, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
         sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
     )  # fmt: skip
-    place = Path(out) if out is not None else Path("out") / f"break-even-{behind.name}"
-    found, report = _measured(question, place, jobs, rest)
+    directory = Path(out) if out is not None else Path("out") / f"map-{resolved.name}"
+    result, report = _compute(config, directory, jobs, map_settings)
     if report.failed:
-        raise RunsFailedError(Results(place / "store"), report)
-    write(found, place)
-    return found
+        raise RunsFailedError(Results(directory / "store"), report)
+    write(result, directory)
+    return result
 
 
-def _measured(
-    question: BreakEvenConfig,
+def _compute(
+    config: BreakEvenConfig,
     out: Path,
     jobs: int | None,
     settings: tuple[str, ...] = (),
     watch: Observer | None = None,
 ) -> tuple[Map, ExecutionSummary]:
-    """The map, after what was missing of it has been run."""
+    """Compute the missing runs and return the map and the execution summary."""
     from bentpipe.break_even.config import scenario
     from bentpipe.break_even.ratios import read_map
     from bentpipe.plan.document import load_scenario
@@ -184,20 +197,20 @@ def _measured(
     from bentpipe.runners.observed import execute
 
     overrides = [parse_override(text) for text in settings]
-    document = load_scenario(scenario(question), overrides, list(settings))
-    document = replace(document, folder=question.access.folder)
+    document = load_scenario(scenario(config), overrides, list(settings))
+    document = replace(document, folder=config.access.folder)
     try:
         plan = build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
     except ScenarioError as error:
-        if not all(key in _ASKED_BY for key, _ in error.problems):
+        if not all(key in _ARGUMENTS for key, _ in error.problems):
             raise
         raise ScenarioError(
-            [(_ASKED_BY[key], text) for key, text in error.problems], SOURCE_ARGUMENT
+            [(_ARGUMENTS[key], text) for key, text in error.problems], SOURCE_ARGUMENT
         ) from None
     report = execute(plan, LocalRunner(jobs), out / "store", watch=watch)
-    return read_map(out / "store", question), report
+    return read_map(out / "store", config), report
 
 
-def _where(report: ExecutionSummary, page: Path) -> str:
-    kept = f", {report.kept} were there already" if report.kept else ""
-    return f"\n{report.done} runs in {report.seconds:.0f} s{kept}. The map: {page}"
+def _summary_line(report: ExecutionSummary, page: Path) -> str:
+    reused = f", {report.kept} were there already" if report.kept else ""
+    return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. The map: {page}"

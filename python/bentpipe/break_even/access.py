@@ -1,4 +1,4 @@
-"""The access that a map is about: of a preset, of a scenario of one's own, or of three numbers."""
+"""Access network of a map: a preset, a scenario, or rates and round-trip time."""
 
 from __future__ import annotations
 
@@ -21,118 +21,125 @@ if TYPE_CHECKING:
 
 __all__ = ["Access", "access", "numbers"]
 
-OWN_QUEUE = "1 BDP"
-"""Of an access that is only numbers: draft-kuhn-quic-4-sat-07's, section 4."""
+DEFAULT_QUEUE = "1 BDP"
+"""Queue of an access given as numbers (draft-kuhn-quic-4-sat-07, section 4)."""
 
-_OTHERS = ("flow", "page", "sweep", "seeds", "sample", "bundles")
-"""Tables of a scenario that say nothing of its path."""
+_NON_PATH_KEYS = ("flow", "page", "sweep", "seeds", "sample", "bundles")
+"""Keys of a scenario that do not describe its path."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What of an access the map is about: both directions of its bottleneck. Round-trip time is an axis of the map."""
+    """Both directions of the bottleneck of an access; the round-trip time is an axis of the map."""
 
     name: str
-    """In names of files."""
+    """Name in file names."""
     title: str
     down: Mapping[str, Any]
     up: Mapping[str, Any]
     rtt: Duration | None = None
-    """The whole one of its path, without queues: where the map's answer is read."""
+    """Round-trip time of the whole path without queueing; the headline of the map is about it."""
     folder: Path = field(default_factory=Path)
-    """Where files are that its directions name."""
+    """Directory of the files that the directions name."""
 
     @property
     def down_rate(self) -> Rate:
-        """Rate towards the client; of slots the least."""
-        found = _least_rate(self.down)
-        if found is None:
+        """Rate towards the client; the lowest rate of slots."""
+        rate = _lowest_rate(self.down)
+        if rate is None:
             raise ValueError(f"{self.name} has no rate")
-        return found
+        return rate
 
     @property
     def slotted(self) -> bool:
-        """Whether rates or losses of it are drawn in slots."""
+        """True if rates or losses are drawn in slots (reconfiguration intervals)."""
         return "slots" in self.down or "slots" in self.up
 
 
 def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
-    """The access of a preset or of a scenario file: the segment with the lowest rate towards the client, as it is but
-    for its delay. Of slots, whose rates and losses are drawn, that is the lowest they can have.
+    """Return the bottleneck of a preset or scenario file, without its delay.
+
+    The bottleneck is the segment with the lowest rate towards the client. For slots with random rates, the lowest
+    possible rate counts.
 
     Args:
-        name: a preset, or a TOML file, of which the path is enough.
+        name: a preset, or a TOML file, which needs a path only.
         overrides: dotted keys and values, as ``--set`` gives them.
 
     Raises:
-        ScenarioError: there is none; what is wrong with it; no segment has rates that are constant or of slots.
+        ScenarioError: the access is unknown or wrong, or no segment has constant rates or rates of slots.
     """
     known = {preset.name: preset for preset in presets()}
     if name in known:
         document = load_scenario({"path": {"preset": name}}, overrides)
-        called, title = name, known[name].title
+        short_name, title = name, known[name].title
     elif name.endswith(".toml") or Path(name).is_file():
         document = load_scenario(name, overrides)
-        called, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
+        short_name, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
     else:
         raise ScenarioError(
             [("access", f"{unknown_name(name, known, 'preset')}; or a scenario (TOML)")], SOURCE_ARGUMENT
         )
-    rtt = _round_trip(document)
-    found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
+    rtt = _path_rtt(document)
+    candidates: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     for segment in document.data["path"]["segment"]:
         both = segment.get("both", {})
         down, up = ({**both, **segment.get(side, {})} for side in ("down", "up"))
-        least = _least_rate(down)
-        if least is not None and _least_rate(up) is not None:
-            found.append((least.bit_s, _bottleneck(down), _bottleneck(up)))
-    if not found:
-        instead = "expected another access, or what it has on the average as --down, --up and --rtt"
-        text = f"{name} has no segment whose rates both ways are constant, or drawn in slots; {instead}"
+        down_rate = _lowest_rate(down)
+        if down_rate is not None and _lowest_rate(up) is not None:
+            candidates.append((down_rate.bit_s, _without_delay(down), _without_delay(up)))
+    if not candidates:
+        hint = "expected another access, or its mean rates and RTT as --down, --up and --rtt"
+        text = (
+            f"{name} has no segment with constant rates, or rates drawn in slots, in both directions; {hint}"
+        )
         raise ScenarioError([("access", text)], SOURCE_ARGUMENT)
-    _, towards_client, towards_server = min(found, key=lambda one: one[0])
-    return Access(called, title, towards_client, towards_server, rtt, document.folder)
+    _, towards_client, towards_server = min(candidates, key=lambda candidate: candidate[0])
+    return Access(short_name, title, towards_client, towards_server, rtt, document.folder)
 
 
 def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
-    """The access of both rates and the whole round-trip time. Raises ScenarioError where one is missing or wrong."""
-    given = {
+    """Return an access with two rates and the round-trip time of the whole path.
+
+    Raises:
+        ScenarioError: an argument is missing or wrong.
+    """
+    arguments = {
         "down": (down, Rate.parse, "50 Mbit/s"),
         "up": (up, Rate.parse, "6 Mbit/s"),
-        "rtt": (rtt, _above_0, "620 ms"),
+        "rtt": (rtt, _parse_positive_duration, "620 ms"),
     }
-    there = " and ".join(f"--{key}" for key, (text, _, _) in given.items() if text is not None)
+    present = " and ".join(f"--{key}" for key, (text, _, _) in arguments.items() if text is not None)
     problems: list[tuple[str, str]] = []
-    for key, (text, parse, example) in given.items():
+    for key, (text, parse, example) in arguments.items():
         try:
             if text is None:
-                problems.append((key, f'missing beside {there}, expected it too, such as "{example}"'))
+                problems.append((key, f'missing beside {present}, expected it too, such as "{example}"'))
             else:
                 parse(text)
         except UnitError as error:
             problems.append((key, str(error)))
     if problems or down is None or up is None or rtt is None:
         raise ScenarioError(problems, SOURCE_ARGUMENT)
-    whole, towards_client, towards_server = Duration.parse(rtt), Rate.parse(down), Rate.parse(up)
-    words = (towards_client, towards_server, whole)
+    path_rtt, down_rate, up_rate = Duration.parse(rtt), Rate.parse(down), Rate.parse(up)
     return Access(
-        "-".join(str(word).replace(" ", "").replace("/s", "") for word in words),
-        f"{towards_client} down, {towards_server} up, {whole}",
-        {"rate": str(towards_client), "queue": OWN_QUEUE},
-        {"rate": str(towards_server), "queue": OWN_QUEUE},
-        whole,
+        "-".join(str(value).replace(" ", "").replace("/s", "") for value in (down_rate, up_rate, path_rtt)),
+        f"{down_rate} down, {up_rate} up, {path_rtt}",
+        {"rate": str(down_rate), "queue": DEFAULT_QUEUE},
+        {"rate": str(up_rate), "queue": DEFAULT_QUEUE},
+        path_rtt,
     )
 
 
-def _above_0(text: str) -> Duration:
-    found = Duration.parse(text)
-    if found.ns == 0:
+def _parse_positive_duration(text: str) -> Duration:
+    duration = Duration.parse(text)
+    if duration.ns == 0:
         raise UnitError(f'found "{text}", expected a time above 0 such as "620 ms"')
-    return found
+    return duration
 
 
-def _least_rate(direction: Mapping[str, Any]) -> Rate | None:
-    """The rate of a direction, the least of slots; None where it is neither constant nor of these."""
+def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:
+    """Return the constant rate or the lowest rate of slots of a direction; None for any other rate."""
     rate = direction.get("rate")
     if isinstance(rate, dict):
         rate = rate.get("constant")
@@ -142,23 +149,23 @@ def _least_rate(direction: Mapping[str, Any]) -> Rate | None:
     return Rate.parse(rate) if isinstance(rate, str) else None
 
 
-def _bottleneck(direction: Mapping[str, Any]) -> dict[str, Any]:
-    """A direction without its delay, which is an axis; nor has a slot one of its own."""
-    found = {key: value for key, value in direction.items() if key != "delay"}
-    if isinstance(found.get("slots"), dict):
-        slots = {key: value for key, value in found.pop("slots").items() if not key.startswith("delay")}
+def _without_delay(direction: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a direction without its delay and without delays of slots, because delay is an axis of the map."""
+    result = {key: value for key, value in direction.items() if key != "delay"}
+    if isinstance(result.get("slots"), dict):
+        slots = {key: value for key, value in result.pop("slots").items() if not key.startswith("delay")}
         if slots.keys() & {"rate", "loss", "bursts"}:
-            found["slots"] = slots
-    return found
+            result["slots"] = slots
+    return result
 
 
-def _round_trip(document: ScenarioDocument) -> Duration | None:
-    """The least round-trip time of a path, both ways through all its segments, each slot in the middle of what it can
-    have; of a path without delay, None.
+def _path_rtt(document: ScenarioDocument) -> Duration | None:
+    """Return the minimum round-trip time through all segments, with the median delay of slots; None if it is 0.
 
-    Raises ScenarioError: what is wrong with the path; there is none.
+    Raises:
+        ScenarioError: the path is missing or wrong.
     """
-    data = {key: value for key, value in document.data.items() if key not in _OTHERS}
+    data = {key: value for key, value in document.data.items() if key not in _NON_PATH_KEYS}
     if not isinstance(data.get("path"), dict):
         text = "missing, expected [[path.segment]]: a map is of an access, not of a graph"
         raise ScenarioError([("path", text)], document.name)
@@ -172,11 +179,11 @@ def _round_trip(document: ScenarioDocument) -> Duration | None:
         for side in ("up", "down")
         for stage in link[side]
     ]
-    whole = sum(map(_delay_ns, stages))
-    return Duration(whole) if whole else None
+    rtt_ns = sum(map(_delay_ns, stages))
+    return Duration(rtt_ns) if rtt_ns else None
 
 
 def _delay_ns(stage: StageSpec) -> int:
-    if stage["kind"] == "slot_delay":  # lists of quantiles, whose middle is the median
+    if stage["kind"] == "slot_delay":  # lists of quantiles: their median is that of the distribution
         return round(median(stage["delay_ns"]) + median(stage["jitter_ns"] or [0]))
     return min(delays_ns(stage), default=0)

@@ -1,4 +1,4 @@
-"""The map's question, and the scenario that answers it."""
+"""Input of a map, and the scenario that computes it."""
 
 from __future__ import annotations
 
@@ -14,42 +14,51 @@ from bentpipe.scenario.quantities import Duration, Size, UnitError
 __all__ = ["PROXIES", "RTTS", "SIZES", "BreakEvenConfig", "parse_config", "scenario"]
 
 SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
-"""1 kB to 100 MB, two or three a decade."""
+"""Object sizes from 1 kB to 100 MB, two or three for each decade."""
 
 RTTS = ("20 ms", "40 ms", "80 ms", "150 ms", "300 ms", "550 ms", "800 ms")
-"""From a fibre to a geostationary path with a slow gateway."""
+"""Round-trip times from optical fibre to a geostationary path with a slow gateway."""
 
 TERRESTRIAL_RTT_NS = 30_000_000
-"""Round trip behind the gateway, as measured from KA-SAT's (Thomas et al. 2019, section 3.2); half of a shorter one."""
+"""RTT behind the gateway, as measured from that of KA-SAT (Thomas et al. 2019, section 3.2).
+
+A shorter round-trip time of the whole path is split in half.
+"""
 
 LAN_RTT_NS = 1_000_000
-"""Round trip between terminal and client (same place)."""
+"""RTT between terminal and client, which are in the same place."""
 
 LOAD_FACTOR = 4
-"""A run lasts this many times the transfer at the access's rate, and ``SETTLE_RTTS`` round trips more."""
+"""Duration of a run as a multiple of the transfer time at the rate of the access, before ``SETTLE_RTTS``."""
 
 SETTLE_RTTS = 60
+"""Number of round trips added to the duration of a run."""
 
 SLOT_SEEDS = 3
-"""Of an access whose rates are drawn, unless it is said: the median is then a pair that was measured."""
+"""Default number of seeds for an access with random rates; the median of an odd number is a measured pair."""
 
 _PLAIN: dict[str, Any] = {"setup": "early", "client_side": {}, "server_side": {}}
-_KNOWING: dict[str, Any] = {"rate_knowing": True}
+_RATE_KNOWING: dict[str, Any] = {"rate_knowing": True}
 PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": (_PLAIN, _PLAIN),
     "pooled": ({**_PLAIN, "setup": "pooled"}, _PLAIN),
     "rate-knowing": (
-        {"setup": "pooled", "client_side": {}, "server_side": _KNOWING},
-        {"setup": "early", "client_side": _KNOWING, "server_side": {}},
+        {"setup": "pooled", "client_side": {}, "server_side": _RATE_KNOWING},
+        {"setup": "early", "client_side": _RATE_KNOWING, "server_side": {}},
     ),
 }
-"""Proxies at the terminal and at the gateway: split only; with connections over the satellite out of a pool; and with
-a satellite segment that sends at its known rate from the first byte, as the proprietary ones seem to."""
+"""Settings of the proxies at the terminal and at the gateway, by name.
+
+plain: the proxies only split TCP connections
+pooled: connections over the satellite come from a pool
+rate-knowing: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
+to do
+"""
 
 
 @dataclass(frozen=True)
 class BreakEvenConfig:
-    """A map to make."""
+    """Input of a map."""
 
     access: Access
     sizes: tuple[str, ...] = SIZES
@@ -63,44 +72,48 @@ class BreakEvenConfig:
 
 
 def page_name(size: str) -> str:
-    """The page of one object of this size."""
+    """Return the name of the page with one object of this size."""
     return "size-" + size.replace(" ", "-").replace(".", "-")
 
 
 def split_rtt(rtt: str) -> tuple[int, int, int]:
-    """One-way delays of the three segments (client's network, access, internet) for a whole round trip, in ns."""
-    whole = Duration.parse(rtt).ns
-    lan = min(LAN_RTT_NS, whole // 20)
-    internet = min(TERRESTRIAL_RTT_NS, whole // 2)
-    return lan // 2, (whole - lan - internet) // 2, internet // 2
+    """Return the one-way delays in ns of LAN, access and internet for a round-trip time of the whole path."""
+    rtt_ns = Duration.parse(rtt).ns
+    lan = min(LAN_RTT_NS, rtt_ns // 20)
+    internet = min(TERRESTRIAL_RTT_NS, rtt_ns // 2)
+    return lan // 2, (rtt_ns - lan - internet) // 2, internet // 2
 
 
-def duration_ns(size: str, question: BreakEvenConfig) -> int:
-    """Length of the runs that load an object of this size."""
-    longest = max(Duration.parse(rtt).ns for rtt in question.rtts)
-    transfer = Size.parse(size).bytes * 8 * 10**9 // question.access.down_rate.bit_s
-    seconds = math.ceil((LOAD_FACTOR * transfer + SETTLE_RTTS * longest) / 1e9)
+def duration_ns(size: str, config: BreakEvenConfig) -> int:
+    """Return the duration in ns of the runs that load an object of this size."""
+    longest_rtt_ns = max(Duration.parse(rtt).ns for rtt in config.rtts)
+    transfer = Size.parse(size).bytes * 8 * 10**9 // config.access.down_rate.bit_s
+    seconds = math.ceil((LOAD_FACTOR * transfer + SETTLE_RTTS * longest_rtt_ns) / 1e9)
     return seconds * 10**9
 
 
-def scenario(question: BreakEvenConfig) -> dict[str, Any]:
-    """The scenario as parsed TOML. Raises ScenarioError for an unknown proxy."""
-    if question.proxy not in PROXIES:
+def scenario(config: BreakEvenConfig) -> dict[str, Any]:
+    """Return the scenario as parsed TOML.
+
+    Raises:
+        ScenarioError: the proxy is unknown.
+    """
+    if config.proxy not in PROXIES:
         raise ScenarioError(
-            [("proxy", unknown_name(question.proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT
+            [("proxy", unknown_name(config.proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT
         )
-    terminal, gateway = PROXIES[question.proxy]
-    lan, middle, internet = split_rtt(question.rtts[0])
+    terminal, gateway = PROXIES[config.proxy]
+    lan, access_delay, internet = split_rtt(config.rtts[0])
     return {
-        "title": f"QUIC against split TCP, {question.access.title}",
-        "duration": f"{duration_ns(question.sizes[0], question)} ns",
+        "title": f"QUIC against split TCP, {config.access.title}",
+        "duration": f"{duration_ns(config.sizes[0], config)} ns",
         "sample": "1 s",
-        "seeds": question.seeds,
+        "seeds": config.seeds,
         "path": {
             "segment": [
                 {"name": "lan", "delay": f"{lan} ns"},
-                {"name": "access", "delay": f"{middle} ns", "down": dict(question.access.down),
-                 "up": dict(question.access.up)},
+                {"name": "access", "delay": f"{access_delay} ns", "down": dict(config.access.down),
+                 "up": dict(config.access.up)},
                 {"name": "internet", "delay": f"{internet} ns"},
             ],
             "proxy": [
@@ -108,53 +121,54 @@ def scenario(question: BreakEvenConfig) -> dict[str, Any]:
                 {"name": "gateway", "between": ["access", "internet"], **gateway},
             ],
         },
-        "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in question.sizes},
-        "tcp": {"congestion": question.tcp},
+        "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in config.sizes},
+        "tcp": {"congestion": config.tcp},
         "flow": [
-            {"name": "web", "congestion": question.controllers[0],
-             "load": {"page": page_name(question.sizes[0]), "http": "3", "loads": 1}},
+            {"name": "web", "congestion": config.controllers[0],
+             "load": {"page": page_name(config.sizes[0]), "http": "3", "loads": 1}},
         ],
-        "sweep": {"arm": _arms(question), "size": _sizes(question), "rtt": [_delays(rtt) for rtt in question.rtts]},
+        "sweep": {"arm": _transports(config),
+                  "size": _sizes(config), "rtt": [_rtt_settings(rtt) for rtt in config.rtts]},
     }  # fmt: skip
 
 
-def _arms(question: BreakEvenConfig) -> list[dict[str, Any]]:
+def _transports(config: BreakEvenConfig) -> list[dict[str, Any]]:
     quic = [
         {"flow.web.load.http": "3", "flow.web.congestion": controller, "quic.initial_window": window}
-        for controller in question.controllers
-        for window in question.windows
+        for controller in config.controllers
+        for window in config.windows
     ]
-    # What a QUIC controller would do does not matter to TCP: its keys stay at the first values.
+    # The keys of QUIC do not affect TCP: they keep their first values.
     tcp = {
         "flow.web.load.http": "2",
-        "flow.web.congestion": question.controllers[0],
-        "quic.initial_window": question.windows[0],
+        "flow.web.congestion": config.controllers[0],
+        "quic.initial_window": config.windows[0],
     }
     return [tcp, *quic]
 
 
-def _sizes(question: BreakEvenConfig) -> list[dict[str, Any]]:
+def _sizes(config: BreakEvenConfig) -> list[dict[str, Any]]:
     return [
-        {"flow.web.load.page": page_name(size), "duration": f"{duration_ns(size, question)} ns"}
-        for size in question.sizes
+        {"flow.web.load.page": page_name(size), "duration": f"{duration_ns(size, config)} ns"}
+        for size in config.sizes
     ]
 
 
-def _delays(rtt: str) -> dict[str, Any]:
-    lan, middle, internet = split_rtt(rtt)
+def _rtt_settings(rtt: str) -> dict[str, Any]:
+    lan, access_delay, internet = split_rtt(rtt)
     return {
-        "path.access.delay": f"{middle} ns",
+        "path.access.delay": f"{access_delay} ns",
         "path.internet.delay": f"{internet} ns",
         "path.lan.delay": f"{lan} ns",
     }
 
 
-def axis(own: Duration | None) -> tuple[str, ...]:
-    """Round-trip times of a map: :data:`RTTS`, with that of the access in the place of the nearest."""
-    if own is None:
+def axis(access_rtt: Duration | None) -> tuple[str, ...]:
+    """Return :data:`RTTS` with the nearest value replaced by the round-trip time of the access."""
+    if access_rtt is None:
         return RTTS
-    nearest = min(RTTS, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / own.ns)))
-    return tuple(str(own) if rtt == nearest else rtt for rtt in RTTS)
+    nearest = min(RTTS, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / access_rtt.ns)))
+    return tuple(str(access_rtt) if rtt == nearest else rtt for rtt in RTTS)
 
 
 def parse_config(
@@ -168,21 +182,30 @@ def parse_config(
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
 ) -> BreakEvenConfig:
-    """The question that is asked in words; windows are numbers of packets, round-trip times those of :func:`axis`
-    where none are given. Where the access has slots, seeds are :data:`SLOT_SEEDS` and the proxy, which cannot know a
-    rate that is drawn, is pooled, unless they are said.
+    """Parse the input of a map.
+
+    Args:
+        access: access network.
+        controllers: congestion controllers of QUIC.
+        windows: initial windows of QUIC, in packets.
+        tcp: controller of TCP.
+        proxy: a name of :data:`PROXIES` (default: rate-knowing, or pooled for an access with slots, because no
+            proxy knows a random rate).
+        sizes: object sizes with units.
+        rtts: round-trip times with units (default: those of :func:`axis`).
+        seeds: number of seeds (default: :data:`SLOT_SEEDS` for an access with slots, else 1).
 
     Raises:
-        ScenarioError: a word that is wrong, with the argument it was given for.
+        ScenarioError: a value is wrong, by argument.
     """
     rtts = axis(access.rtt) if rtts is None else rtts
     lists = {"controllers": controllers, "windows": windows, "sizes": sizes, "rtts": rtts}
-    for argument, words in lists.items():
-        if not words:
+    for argument, values in lists.items():
+        if not values:
             raise ScenarioError([(argument, "found nothing, expected at least one")], SOURCE_ARGUMENT)
-        twice = next((word for word in words if words.count(word) > 1), None)
-        if twice is not None:
-            raise ScenarioError([(argument, f'found "{twice}" twice')], SOURCE_ARGUMENT)
+        duplicate = next((value for value in values if values.count(value) > 1), None)
+        if duplicate is not None:
+            raise ScenarioError([(argument, f'found "{duplicate}" twice')], SOURCE_ARGUMENT)
     for window in windows:
         if not window.isdecimal() or int(window) == 0:
             raise ScenarioError(
@@ -191,10 +214,10 @@ def parse_config(
     proxy = proxy if proxy is not None else "pooled" if access.slotted else "rate-knowing"
     if proxy not in PROXIES:
         raise ScenarioError([("proxy", unknown_name(proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT)
-    for argument, words, kind in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
-        for word in words:
+    for argument, values, quantity in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
+        for value in values:
             try:
-                kind.parse(word)
+                quantity.parse(value)
             except UnitError as error:
                 raise ScenarioError([(argument, str(error))], SOURCE_ARGUMENT) from None
     return BreakEvenConfig(

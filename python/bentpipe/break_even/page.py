@@ -1,4 +1,4 @@
-"""The map as a page, a picture and data: ``map.html``, ``map.svg``, ``map.pdf``, ``map.json``."""
+"""Output files of a map: ``map.html``, ``map.svg``, ``map.pdf``, ``map.json``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from bentpipe.store.files import write_atomic
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["KEYS", "answering", "figure", "write"]
+__all__ = ["KEYS", "figure", "interactive_figure", "write"]
 
 KEYS = ("map",)
-"""Of its figures."""
+"""Keys of the figures."""
 
 _PROXIES = {
     "plain": "proxies at the terminal and the gateway that split TCP and nothing more",
@@ -32,31 +32,41 @@ _PROXIES = {
     "access's known rate from the first byte",
 }
 
-_SLOTS = " Rates and losses are drawn as in the access's slots; their delays are the axis, and stay."
+_SLOTS = " Rates and losses vary as in the slots of the access; delays are constant and on the axis."
 
 
-def figure(found: Map) -> Figure:
-    """One panel a QUIC. Raises ValueError when no load of a pair has ended."""
-    return _figure(found, None)
+def figure(result: Map) -> Figure:
+    """Return the figure of a map with one panel for each QUIC configuration.
+
+    Raises:
+        ValueError: no pair of loads has finished.
+    """
+    return _figure(result, None)
 
 
-def answering(found: Map) -> Figure:
-    """The same for a page: the cell under the pointer shows its two loads. Raises ValueError as :func:`figure`."""
+def interactive_figure(result: Map) -> Figure:
+    """Return the interactive figure, which shows the two loads of the cell under the pointer.
+
+    Raises:
+        ValueError: no pair of loads has finished.
+    """
     loads = [
-        PickedLoad(*_place(cell), _panel(cell), who, load.sent, load.first_byte, load.end)
-        for cell in found.cells
+        PickedLoad(*_coordinates(cell), _panel(cell), transport, load.sent, load.first_byte, load.end)
+        for cell in result.cells
         if cell.loads
-        for who, load in zip(("QUIC", "split TCP"), cell.loads, strict=True)
+        for transport, load in zip(("QUIC", "split TCP"), cell.loads, strict=True)
     ]
     if not loads:
-        return figure(found)
-    # The greatest gain of the proxy, to begin with.
-    best = max((cell for cell in found.cells if cell.loads), key=lambda cell: cell.ratio or 0)
-    first = next(load for load in loads if (load.x, load.y, load.panel) == (*_place(best), _panel(best)))
-    return with_loads(_figure(found, pick(first)), loads)
+        return figure(result)
+    # The initial cell is that with the greatest gain of the proxy.
+    best = max((cell for cell in result.cells if cell.loads), key=lambda cell: cell.ratio or 0)
+    first = next(
+        load for load in loads if (load.x, load.y, load.panel) == (*_coordinates(best), _panel(best))
+    )
+    return with_loads(_figure(result, pick(first)), loads)
 
 
-def _place(cell: Cell) -> tuple[float, float]:
+def _coordinates(cell: Cell) -> tuple[float, float]:
     return float(Size.parse(cell.size).bytes), Duration.parse(cell.rtt).ns / 1e9
 
 
@@ -64,45 +74,48 @@ def _panel(cell: Cell) -> str:
     return f"{cell.controller}, initial window {cell.window}"
 
 
-def _figure(found: Map, picked: alt.Parameter | None) -> Figure:
-    question = found.question
-    cells = [RatioCell(*_place(cell), cell.ratio, _panel(cell)) for cell in found.cells]
+def _figure(result: Map, picked: alt.Parameter | None) -> Figure:
+    config = result.config
+    cells = [RatioCell(*_coordinates(cell), cell.ratio, _panel(cell)) for cell in result.cells]
     return ratio_map(
         cells, KEYS[0], "Page load time of QUIC over that of split TCP",
-        f"{question.access.title}. One object; the round-trip time is the whole one, of which "
-        f"the part behind the gateway is 30 ms, or half where there is less. Split TCP: {question.tcp} servers, "
-        f"{_PROXIES[question.proxy]}.{_SLOTS if question.access.slotted else ''}",
+        f"{config.access.title}. One object. The round-trip time is that of the whole path; "
+        f"the part behind the gateway is 30 ms, or half of a shorter one. Split TCP: {config.tcp} servers, "
+        f"{_PROXIES[config.proxy]}.{_SLOTS if config.access.slotted else ''}",
         above="split TCP is faster", below="QUIC is faster", pick=picked,
     )  # fmt: skip
 
 
-def write(found: Map, out: Path) -> Path:
-    """Writes everything into ``out``; returns the page. Raises ValueError when no load of a pair has ended."""
-    drawn = figure(found)
-    drawn.write_all([out / "map.svg", out / "map.pdf"])
-    rows = break_even_rows(found)
+def write(result: Map, out: Path) -> Path:
+    """Write all files of a map into ``out`` and return the path of the page.
+
+    Raises:
+        ValueError: no pair of loads has finished.
+    """
+    figure(result).write_all([out / "map.svg", out / "map.pdf"])
+    rows = break_even_rows(result)
     data = {
-        "engine": found.engine,
-        "access": found.question.access.name,
-        "proxy": found.question.proxy,
-        "tcp": found.question.tcp,
-        "answer": headline_text(found),
-        "gains": [one.as_row() for one in gains(found)],
+        "engine": result.engine,
+        "access": result.config.access.name,
+        "proxy": result.config.proxy,
+        "tcp": result.config.tcp,
+        "answer": headline_text(result),
+        "gains": [gain.as_row() for gain in gains(result)],
         "break_even": rows,
-        "cells": [cell.as_row() for cell in found.cells],
+        "cells": [cell.as_row() for cell in result.cells],
     }
     write_atomic(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
-    page = Page(f"QUIC or split TCP: {found.question.access.title}")
+    page = Page(f"QUIC or split TCP: {result.config.access.title}")
     return page.write(
-        out / "map.html", "break_even/page.html", Headline(headline_text(found), supporting_text(found)),
-        figure=page.drawing(answering(found)), break_even=tabular(rows), times=tabular(_times(found)),
-        engine=found.engine, seeds=found.question.seeds,
+        out / "map.html", "break_even/page.html", Headline(headline_text(result), supporting_text(result)),
+        figure=page.drawing(interactive_figure(result)), break_even=tabular(rows), times=tabular(_time_rows(result)),
+        engine=result.engine, seeds=result.config.seeds,
     )  # fmt: skip
 
 
-def _times(found: Map) -> list[dict[str, Any]]:
+def _time_rows(result: Map) -> list[dict[str, Any]]:
     return [
         {"QUIC": f"{cell.controller}, {cell.window}", "object": cell.size, "RTT": cell.rtt,
          "QUIC, s": cell.quic_s, "split TCP, s": cell.tcp_s, "ratio": cell.ratio}
-        for cell in found.cells
+        for cell in result.cells
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""From the store of a map to ratios of page load times and the line where they are 1."""
+"""Ratios of page load times from the store of a map, and the break-even line where they are 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Cell", "Load", "Map", "break_even", "break_even_rows", "read_map", "
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One load of the object, s since it was wanted: when it was asked for, when its first byte came, and its last."""
+    """Times of one load in s after the request was queued: request sent, first byte and last byte received."""
 
     sent: float
     first_byte: float
@@ -30,7 +30,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Cell:
-    """One object size at one round-trip time with one QUIC: medians over seeds; None where a load did not end."""
+    """Medians over seeds for one object size, RTT and QUIC configuration; None if a load did not finish."""
 
     controller: str
     window: str
@@ -39,12 +39,12 @@ class Cell:
     quic_s: float | None
     tcp_s: float | None
     ratio: float | None
-    """Median of the ratios of pairs with the same seed: above 1 split TCP is faster."""
+    """Median ratio of pairs with the same seed, QUIC to split TCP. Above 1, split TCP is faster."""
     loads: tuple[Load, Load] | None = None
-    """Of QUIC and of split TCP, of the first seed that has both."""
+    """Loads over QUIC and over split TCP with the first seed that has both."""
 
     def as_row(self) -> dict[str, Any]:
-        """As plain data, sizes in bytes and times in seconds."""
+        """Return the cell as plain data, sizes in bytes and times in seconds."""
         return {
             "controller": self.controller, "initial_window": self.window, "bytes": Size.parse(self.size).bytes,
             "rtt_s": Duration.parse(self.rtt).ns / 1e9, "quic_plt_s": self.quic_s, "tcp_plt_s": self.tcp_s,
@@ -54,70 +54,83 @@ class Cell:
 
 @dataclass(frozen=True)
 class Map:
-    """What was measured for a question."""
+    """Results of a map."""
 
-    question: BreakEvenConfig
+    config: BreakEvenConfig
     cells: tuple[Cell, ...]
     engine: str
 
     def frame(self) -> pl.DataFrame:
-        """One row per QUIC, object size and round-trip time: ``controller, initial_window, bytes, rtt_s, quic_plt_s,
-        tcp_plt_s, ratio`` (above 1 split TCP is faster; null where a load did not end)."""
+        """Return one row for each QUIC configuration, object size and round-trip time.
+
+        Returns:
+            Columns ``controller, initial_window, bytes, rtt_s, quic_plt_s, tcp_plt_s, ratio``. Above a ratio of 1,
+            split TCP is faster. Values are null if a load did not finish.
+        """
         times = dict.fromkeys(("rtt_s", "quic_plt_s", "tcp_plt_s", "ratio"), pl.Float64)
         schema = {"controller": pl.String, "initial_window": pl.String, "bytes": pl.Int64, **times}
         return pl.DataFrame([cell.as_row() for cell in self.cells], schema=schema)
 
     def of(self, controller: str, window: str) -> tuple[Cell, ...]:
-        """The cells of one QUIC."""
+        """Return the cells of one QUIC configuration."""
         return tuple(cell for cell in self.cells if (cell.controller, cell.window) == (controller, window))
 
 
-def read_map(store: Path, question: BreakEvenConfig) -> Map:
-    """The map in a store. Raises StoreError."""
-    reading = open_store(store)
-    asked = reading.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
-    loads = reading.rows("pages", ["plt_s", "finished"]).filter(pl.col("finished") == 1)
+def read_map(store: Path, config: BreakEvenConfig) -> Map:
+    """Read the map of a store.
+
+    Raises:
+        StoreError: the store is missing or damaged.
+    """
+    results = open_store(store)
+    requests = results.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
+    loads = results.rows("pages", ["plt_s", "finished"]).filter(pl.col("finished") == 1)
     keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
             "flow.web.load.page", "path.access.delay"]  # fmt: skip
-    frame = loads.join(reading.index.select(keys), on="run").join(asked, on="run", how="left")
+    frame = loads.join(results.index.select(keys), on="run").join(requests, on="run", how="left")
     times: dict[tuple[str, ...], dict[int, tuple[float, Load]]] = {}
-    for seed, http, controller, window, page, delay, plt, *at in frame.select(
-        "seed", *keys[2:], "plt_s", *asked.columns[1:]
+    for seed, http, controller, window, page, delay, plt, queued_s, *timestamps in frame.select(
+        "seed", *keys[2:], "plt_s", *requests.columns[1:]
     ).iter_rows():
-        arm = (controller, window) if http == "3" else ("tcp", "")
-        load = Load(*(instant - at[0] for instant in at[1:]))
-        times.setdefault((*arm, page, delay), {})[seed] = (plt, load)
+        transport = (controller, window) if http == "3" else ("tcp", "")
+        load = Load(*(timestamp - queued_s for timestamp in timestamps))
+        times.setdefault((*transport, page, delay), {})[seed] = (plt, load)
     cells = []
-    for controller in question.controllers:
-        for window in question.windows:
-            for size in question.sizes:
-                for rtt in question.rtts:
-                    place = (page_name(size), f"{split_rtt(rtt)[1]} ns")
-                    quic = times.get((controller, window, *place), {})
-                    tcp = times.get(("tcp", "", *place), {})
-                    both = sorted(quic.keys() & tcp.keys())
+    for controller in config.controllers:
+        for window in config.windows:
+            for size in config.sizes:
+                for rtt in config.rtts:
+                    key = (page_name(size), f"{split_rtt(rtt)[1]} ns")
+                    quic = times.get((controller, window, *key), {})
+                    tcp = times.get(("tcp", "", *key), {})
+                    seeds = sorted(quic.keys() & tcp.keys())
                     cells.append(
                         Cell(
-                            controller, window, size, rtt, _median(quic), _median(tcp),
-                            _middle([quic[seed][0] / tcp[seed][0] for seed in both]),
-                            (quic[both[0]][1], tcp[both[0]][1]) if both else None,
+                            controller, window, size, rtt, _median_plt(quic), _median_plt(tcp),
+                            _median_or_none([quic[seed][0] / tcp[seed][0] for seed in seeds]),
+                            (quic[seeds[0]][1], tcp[seeds[0]][1]) if seeds else None,
                         )
                     )  # fmt: skip
-    return Map(question, tuple(cells), reading.engine)
+    return Map(config, tuple(cells), results.engine)
 
 
-def _median(loads: Mapping[int, tuple[float, Load]]) -> float | None:
-    return _middle([plt for plt, _ in loads.values()])
+def _median_plt(loads: Mapping[int, tuple[float, Load]]) -> float | None:
+    return _median_or_none([plt for plt, _ in loads.values()])
 
 
-def _middle(values: Sequence[float]) -> float | None:
+def _median_or_none(values: Sequence[float]) -> float | None:
     return median(values) if values else None
 
 
 def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
-    """Object sizes, in bytes, at which the ratio crosses 1 at this round-trip time, by log-linear interpolation.
+    """Return the object sizes in bytes at which the ratio crosses 1, by log-log interpolation.
 
-    Several when it crosses more than once; none when one of the two is faster at every size.
+    Args:
+        cells: cells of one QUIC configuration.
+        rtt: round-trip time of the cells to consider.
+
+    Returns:
+        Several sizes if the ratio crosses 1 more than once; none if one transport is faster at every size.
     """
     points = [
         (math.log(Size.parse(cell.size).bytes), math.log(cell.ratio))
@@ -125,22 +138,22 @@ def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
         if cell.rtt == rtt and cell.ratio
     ]
     points.sort()
-    found = []
+    sizes = []
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         if y0 <= 0 < y1 or y1 <= 0 < y0:
-            found.append(math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
-    return found
+            sizes.append(math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
+    return sizes
 
 
-def break_even_rows(found: Map) -> list[dict[str, Any]]:
-    """For each QUIC and round-trip time: where split TCP overtakes, and the ratio of the largest object."""
+def break_even_rows(result: Map) -> list[dict[str, Any]]:
+    """Return break-even sizes and the largest ratio, one row for each QUIC configuration."""
     rows = []
-    for controller in found.question.controllers:
-        for window in found.question.windows:
-            cells = found.of(controller, window)
+    for controller in result.config.controllers:
+        for window in result.config.windows:
+            cells = result.of(controller, window)
             row: dict[str, Any] = {"QUIC": controller, "initial window": window}
-            for rtt in found.question.rtts:
-                row[rtt] = _crossing(cells, rtt)
+            for rtt in result.config.rtts:
+                row[rtt] = _format_break_even(cells, rtt)
             worst = max(
                 (cell for cell in cells if cell.ratio), key=lambda cell: cell.ratio or 0.0, default=None
             )
@@ -153,7 +166,7 @@ def break_even_rows(found: Map) -> list[dict[str, Any]]:
     return rows
 
 
-def _crossing(cells: Sequence[Cell], rtt: str) -> str:
+def _format_break_even(cells: Sequence[Cell], rtt: str) -> str:
     sizes = break_even(cells, rtt)
     if sizes:
         return ", ".join(size_text(size) for size in sizes)
@@ -164,7 +177,7 @@ def _crossing(cells: Sequence[Cell], rtt: str) -> str:
 
 
 def size_text(size: float) -> str:
-    """An object size to two digits."""
+    """Format an object size with two digits."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
         if size >= scale:
             return f"{size / scale:.2g} {unit}" if size / scale < 100 else f"{size / scale:.0f} {unit}"

@@ -1,5 +1,4 @@
-"""The map's answer in a sentence: from which object size on, and by how much, the proxy gains at the access's own
-round-trip time."""
+"""Headline of a map: the object sizes for which the proxy gains at the RTT of the access, and the gain."""
 
 from __future__ import annotations
 
@@ -20,114 +19,119 @@ if TYPE_CHECKING:
 __all__ = ["Gain", "gain", "gains", "headline_text", "own_rtt", "supporting_text"]
 
 EVEN = 1.005
-"""Ratios below it are written 1.00 on the map: no gain."""
+"""Lowest ratio that counts as a gain; the map displays lower ratios as 1.00."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the proxy gains over one QUIC at one round-trip time."""
+    """Gain of the proxy over one QUIC configuration at one round-trip time."""
 
     controller: str
     window: str
     rtt: str
-    stretches: tuple[tuple[float | None, float | None], ...]
-    """Object sizes in bytes between which split TCP is faster; None: beyond the map."""
-    most: float
-    """The largest ratio of page load times, QUIC's over split TCP's."""
-    most_size: str
-    """The object it was measured with."""
+    ranges: tuple[tuple[float | None, float | None], ...]
+    """Ranges of object size in bytes in which split TCP is faster; None stands for a limit beyond the map."""
+    max_ratio: float
+    """Largest ratio of page load times, QUIC to split TCP."""
+    max_ratio_size: str
+    """Object size with the largest ratio."""
 
     def as_row(self) -> dict[str, Any]:
-        """As plain data, sizes in bytes and times in seconds."""
+        """Return the gain as plain data, sizes in bytes and times in seconds."""
         return {
             "controller": self.controller, "initial_window": self.window, "rtt_s": Duration.parse(self.rtt).ns / 1e9,
-            "faster_from_to_bytes": [[_whole(end) for end in stretch] for stretch in self.stretches],
-            "largest_ratio": self.most, "largest_ratio_bytes": Size.parse(self.most_size).bytes,
+            "faster_from_to_bytes": [[_round_size(limit) for limit in limits] for limits in self.ranges],
+            "largest_ratio": self.max_ratio, "largest_ratio_bytes": Size.parse(self.max_ratio_size).bytes,
         }  # fmt: skip
 
 
-def own_rtt(found: Map) -> str:
-    """The round-trip time of the map that is nearest to the access's own; of one without, the longest."""
-    own, rtts = found.question.access.rtt, found.question.rtts
-    if own is None:
+def own_rtt(result: Map) -> str:
+    """Return the RTT of the map nearest to that of the access, or the longest if the access has none."""
+    access_rtt, rtts = result.config.access.rtt, result.config.rtts
+    if access_rtt is None:
         return rtts[-1]
-    return min(rtts, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / own.ns)))
+    return min(rtts, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / access_rtt.ns)))
 
 
-def gains(found: Map, rtt: str | None = None) -> list[Gain]:
-    """What the proxy gains over each QUIC at ``rtt``, or at :func:`own_rtt`; none of a QUIC of which no load ended."""
-    question, at = found.question, rtt or own_rtt(found)
-    every = (
-        gain(found.of(controller, window), at)
-        for controller in question.controllers
-        for window in question.windows
+def gains(result: Map, rtt: str | None = None) -> list[Gain]:
+    """Return the gain of the proxy over each QUIC configuration with a finished pair of loads.
+
+    Args:
+        result: the map.
+        rtt: round-trip time (default: :func:`own_rtt`).
+    """
+    config, rtt = result.config, rtt or own_rtt(result)
+    candidates = (
+        gain(result.of(controller, window), rtt)
+        for controller in config.controllers
+        for window in config.windows
     )
-    return [one for one in every if one is not None]
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 def gain(cells: Sequence[Cell], rtt: str) -> Gain | None:
-    """What the proxy gains over the QUIC of ``cells`` at ``rtt``; None where no pair of loads has ended."""
-    known = [
+    """Return the gain over the QUIC configuration of ``cells`` at ``rtt``; None without a finished pair of loads."""
+    points = [
         (Size.parse(cell.size).bytes, cell.ratio, cell) for cell in cells if cell.rtt == rtt and cell.ratio
     ]
-    if not known:
+    if not points:
         return None
-    known.sort(key=lambda one: one[0])
-    cuts = [None, *break_even(cells, rtt), None]
-    stretches = []
-    for low, high in itertools.pairwise(cuts):
-        within = [ratio for size, ratio, _ in known if (low or 0) <= size <= (high or math.inf)]
-        if max(within, default=1.0) >= EVEN:
-            stretches.append((low, high))
-    _, most, where = max(known, key=lambda one: one[1])
-    return Gain(where.controller, where.window, rtt, tuple(stretches), most, where.size)
+    points.sort(key=lambda point: point[0])
+    limits = [None, *break_even(cells, rtt), None]
+    ranges = []
+    for low, high in itertools.pairwise(limits):
+        ratios = [ratio for size, ratio, _ in points if (low or 0) <= size <= (high or math.inf)]
+        if max(ratios, default=1.0) >= EVEN:
+            ranges.append((low, high))
+    _, max_ratio, cell = max(points, key=lambda point: point[1])
+    return Gain(cell.controller, cell.window, rtt, tuple(ranges), max_ratio, cell.size)
 
 
-def headline_text(found: Map) -> str:
-    """Whether to keep the proxy: first over the map's first QUIC, then over the one that leaves it least."""
-    every = gains(found)
-    at = own_rtt(found)
-    if not every:
-        return f"No page has loaded both over QUIC and over split TCP at {at}: the map has no answer there."
-    first = every[0]
-    if not first.stretches:
-        said = f"The proxy gains nothing at {at}: {_quic(first)} loads every object as fast or faster."
+def headline_text(result: Map) -> str:
+    """Return the recommendation: the gain over the first QUIC configuration and over the best one."""
+    candidates = gains(result)
+    rtt = own_rtt(result)
+    if not candidates:
+        return f"No page has loaded both over QUIC and over split TCP at {rtt}: the map has no answer there."
+    first = candidates[0]
+    if not first.ranges:
+        text = f"The proxy gains nothing at {rtt}: {_quic(first)} loads every object as fast or faster."
     else:
-        said = f"Keep the proxy for {_objects(first)} at {at}; it gains at most {_times(first)} over {_quic(first)}."
-    least = min(every, key=lambda one: one.most if one.stretches else 0.0)
-    if least is first:
-        return said
-    if not least.stretches:
-        return f"{said} Over {_quic(least)} it gains nothing."
-    return f"{said} Over {_quic(least)}: for {_objects(least)}, at most {_times(least)}."
+        text = f"Keep the proxy for {_objects(first)} at {rtt}; it gains at most {_times(first)} over {_quic(first)}."
+    best = min(candidates, key=lambda candidate: candidate.max_ratio if candidate.ranges else 0.0)
+    if best is first:
+        return text
+    if not best.ranges:
+        return f"{text} Over {_quic(best)} it gains nothing."
+    return f"{text} Over {_quic(best)}: for {_objects(best)}, at most {_times(best)}."
 
 
-def supporting_text(found: Map) -> str:
-    """How many points of the map are whose."""
-    ratios = [cell.ratio for cell in found.cells if cell.ratio]
-    split, quic = sum(one > 1 for one in ratios), sum(one < 1 for one in ratios)
+def supporting_text(result: Map) -> str:
+    """Return the number of points of the map at which each transport is faster."""
+    ratios = [cell.ratio for cell in result.cells if cell.ratio]
+    split, quic = sum(ratio > 1 for ratio in ratios), sum(ratio < 1 for ratio in ratios)
     text = f"Of {len(ratios):,} points over all round-trip times split TCP is faster at {split:,}, QUIC at {quic:,}"
-    missing = len(found.cells) - len(ratios)
+    missing = len(result.cells) - len(ratios)
     text += f"; at {missing:,} a load did not end" if missing else ""
-    seeds = found.question.seeds
+    seeds = result.config.seeds
     return f"{text}; {NO_INTERVAL if seeds == 1 else f'medians over {seeds} seeds'}."
 
 
-def _quic(one: Gain) -> str:
-    return f"QUIC with {one.controller} and an initial window of {one.window}"
+def _quic(gain: Gain) -> str:
+    return f"QUIC with {gain.controller} and an initial window of {gain.window}"
 
 
-def _times(one: Gain) -> str:
-    return f"{one.most:.1f} times" if one.most >= 2 else f"{one.most:.2f} times"
+def _times(gain: Gain) -> str:
+    return f"{gain.max_ratio:.1f} times" if gain.max_ratio >= 2 else f"{gain.max_ratio:.2f} times"
 
 
-def _objects(one: Gain) -> str:
-    if one.stretches == ((None, None),):
+def _objects(gain: Gain) -> str:
+    if gain.ranges == ((None, None),):
         return "objects of every size"
-    return "objects " + " and ".join(_stretch(low, high) for low, high in one.stretches)
+    return "objects " + " and ".join(_format_range(low, high) for low, high in gain.ranges)
 
 
-def _stretch(low: float | None, high: float | None) -> str:
+def _format_range(low: float | None, high: float | None) -> str:
     if low is None:
         return f"below {size_text(high or 0.0)}"
     if high is None:
@@ -135,5 +139,5 @@ def _stretch(low: float | None, high: float | None) -> str:
     return f"from {size_text(low)} to {size_text(high)}"
 
 
-def _whole(end: float | None) -> int | None:
-    return None if end is None else round(end)
+def _round_size(size: float | None) -> int | None:
+    return None if size is None else round(size)

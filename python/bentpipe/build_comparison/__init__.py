@@ -1,6 +1,8 @@
-"""``bentpipe compare-builds``: the same work by two builds, in pairs, and whether the second is worse.
+"""Paired comparison of two builds with the same workload: ``bentpipe compare-builds``.
 
-``build`` (what is a build: an installed bentpipe, an engine, a controller, a store) and ``outcome`` (what came of two)
-<- ``stores`` (a scenario in virtual time by two of them), ``programs`` (two real programs behind an access) and
-``summary`` (what came of either, in Markdown).
+build: a build on the command line (installed bentpipe, engine, controller or store)
+result: result of a comparison
+scenario_pairs: a scenario in virtual time with two builds
+command_pairs: a command with two builds over an emulated path
+markdown: result as a sentence and as Markdown
 """

@@ -1,4 +1,4 @@
-"""A build: one of the two sides that are compared, as the command line names it."""
+"""Build on the command line: one of the two sides of a comparison."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Build", "build_of"]
 
-OURS = ("PYTHONPATH", "PYTHONHOME", "BENTPIPE_ENGINE", "BENTPIPE_RT")
-"""What would make another installation run with parts of this one."""
+OVERRIDE_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "BENTPIPE_ENGINE", "BENTPIPE_RT")
+"""Environment variables that would load parts of this installation into another one."""
 
 CONTROLLER = re.compile(r"[^=/]+=.+\.py:.+")
 
@@ -30,26 +30,30 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Build:
-    """How the runs of a side are made, or where they are already."""
+    """Command that makes the runs of a side, or a store with finished runs."""
 
     side: str
     """``before`` or ``after``."""
     word: str
-    """What it was called."""
+    """Name on the command line."""
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "bentpipe.cli")
-    """What starts its bentpipe."""
+    """Command line prefix of its bentpipe."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     options: tuple[str, ...] = ()
-    """Further words of ``run`` and ``check``."""
+    """Additional arguments of ``run`` and ``check``."""
     store: Path | None = None
-    """Where its runs are already."""
+    """Store with finished runs."""
 
 
 def build_of(side: str, word: str | None) -> Build:
-    """The build that ``word`` names; None: this bentpipe as it is.
+    """Return the build named ``word``, or this bentpipe for None.
+
+    Args:
+        side: ``before`` or ``after``.
+        word: directory of a virtual environment, command, engine (.so), controller or store.
 
     Raises:
-        ScenarioError: it names none.
+        ScenarioError: ``word`` does not name a build.
     """
     if word is None:
         return Build(side, "this bentpipe")
@@ -61,24 +65,24 @@ def build_of(side: str, word: str | None) -> Build:
     if path.is_dir():
         command = path / "bin/bentpipe"
         if not command.is_file():
-            raise _wrong(side, f'"{word}" has no bin/bentpipe and no plan.json, {EXPECTED}')
-        return _installed(side, word, command)
+            raise _error(side, f'"{word}" has no bin/bentpipe and no plan.json, {EXPECTED}')
+        return _installed_build(side, word, command)
     if not path.is_file():
-        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = nearest(path.name, beside)
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = nearest(path.name, siblings)
         hint = f'; did you mean "{path.with_name(near)}"?' if near else ""
-        raise _wrong(side, f'no file or folder "{word}", {EXPECTED}{hint}')
+        raise _error(side, f'no file or folder "{word}", {EXPECTED}{hint}')
     if path.name.endswith(".so"):
         return Build(side, word, environment=os.environ | {"BENTPIPE_ENGINE": str(path.resolve())})
     if not os.access(path, os.X_OK):
-        raise _wrong(side, f'"{word}" is no program, {EXPECTED}')
-    return _installed(side, word, path)
+        raise _error(side, f'"{word}" is no program, {EXPECTED}')
+    return _installed_build(side, word, path)
 
 
-def _installed(side: str, word: str, command: Path) -> Build:
-    kept = {name: value for name, value in os.environ.items() if name not in OURS}
-    return Build(side, word, (str(command.absolute()),), kept)
+def _installed_build(side: str, word: str, command: Path) -> Build:
+    environment = {name: value for name, value in os.environ.items() if name not in OVERRIDE_VARIABLES}
+    return Build(side, word, (str(command.absolute()),), environment)
 
 
-def _wrong(side: str, message: str) -> ScenarioError:
+def _error(side: str, message: str) -> ScenarioError:
     return ScenarioError([(side, message)], SOURCE_ARGUMENT)

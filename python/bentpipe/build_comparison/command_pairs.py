@@ -1,7 +1,7 @@
-"""Two real programs behind an access, in turn, and what each took of time and of the path.
+"""Alternating runs of two real programs behind an access: duration and bytes carried by the path.
 
-A pair is a round: both in labs of their own, one after the other, each first in every second round. A round in which
-the machine was too late for the path's time says nothing and is made again.
+A round is a pair: each program runs in its own lab, one after the other, and the order alternates. Rounds in which the
+lab missed its deadlines are discarded and repeated.
 """
 
 from __future__ import annotations
@@ -27,31 +27,30 @@ if TYPE_CHECKING:
 __all__ = ["PLACE", "DeadlineMissedError", "Workload", "filled", "regress"]
 
 PLACE = "{}"
-"""Stands for the build in the words of a command."""
-
+"""Placeholder for the build in the arguments of a command."""
 
 PRIMARY = "command_s"
-"""The metric that is a family of its own; the bytes that the path carried are the other."""
+"""Metric that is a family of tests by itself; the bytes carried by the path are the other family."""
 
 
 class DeadlineMissedError(RuntimeError):
-    """The machine was too late for the path's time, again and again."""
+    """Too many rounds in which the lab missed its deadlines."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What either build is to do: words with ``{}`` for it."""
+    """Workload of both builds; ``{}`` stands for the build in its arguments."""
 
     command: Sequence[str]
     server: str = ""
-    """A service at the far end, which is a namespace of its own then."""
+    """Command of a server; the server side is then a separate namespace."""
     listens: int | None = None
-    """Port of the service that is waited for."""
+    """Port on which the server must listen before the command starts."""
     timeout_s: float = 0
 
 
 def filled(words: Sequence[str], build: str) -> list[str]:
-    """``words`` of ``build``."""
+    """Replace the placeholder in ``words`` with ``build``."""
     return [word.replace(PLACE, build) for word in words]
 
 
@@ -68,13 +67,26 @@ def regress(
     criteria: Criteria,
     each: Callable[[int, int], None] | None = None,
 ) -> BuildComparison:
-    """Lets ``before`` and ``after`` do ``work`` behind ``access``, ``runs`` times each after ``warmup`` rounds.
+    """Run the workload of both builds behind an access and compare their metrics.
+
+    Args:
+        access: preset or scenario file.
+        before: first build.
+        after: second build.
+        work: workload.
+        runs: number of valid rounds.
+        warmup: number of rounds before the first one that counts.
+        overrides: dotted keys and values of the access, as ``--set`` gives them.
+        confidence: confidence level of the intervals.
+        criteria: metrics, and smallest changes that get a verdict.
+        each: called after each round with the number of finished rounds and their total.
 
     Raises:
-        ScenarioError: no such command or access, words without a place for the build; ``bentpipe-rt`` is not built.
-        bentpipe.lab.command_timing.CommandFailed: one ended with another status than 0.
-        TooLate: of twice as many rounds as were asked for, too few are of use.
-        bentpipe.lab.shell.LabError: there could be no lab.
+        ScenarioError: a command or the access does not exist, no argument has the placeholder, or ``bentpipe-rt`` is
+            not built.
+        bentpipe.lab.command_timing.CommandError: a command ended with a status other than 0.
+        DeadlineMissedError: fewer than ``runs`` of ``2 * runs`` rounds are valid.
+        bentpipe.lab.shell.LabError: the lab could not be set up.
         bentpipe.lab.shell.InterruptedLab: Ctrl-C.
     """
     services = _services(work)
@@ -86,23 +98,26 @@ def regress(
         if services:
             require_command(filled(services, build))
     path = resolve_path(access, overrides)
-    kept: list[tuple[dict[str, float], dict[str, float]]] = []
-    for turn in range(warmup + 2 * runs):
-        first = turn % 2
-        found = {at: _once(path, sides[at], work, services) for at in (first, 1 - first)}
-        if turn >= warmup and found[0] and found[1]:
-            kept.append((found[0], found[1]))
+    valid: list[tuple[dict[str, float], dict[str, float]]] = []
+    for number in range(warmup + 2 * runs):
+        first = number % 2
+        metrics = {index: _run(path, sides[index], work, services) for index in (first, 1 - first)}
+        if number >= warmup and metrics[0] and metrics[1]:
+            valid.append((metrics[0], metrics[1]))
         if each is not None:
-            each(min(turn + 1, warmup + runs) if len(kept) < runs else warmup + runs, warmup + runs)
-        if len(kept) == runs:
+            each(min(number + 1, warmup + runs) if len(valid) < runs else warmup + runs, warmup + runs)
+        if len(valid) == runs:
             break
     else:
-        raise DeadlineMissedError(f"the machine was too late in {2 * runs - len(kept)} of {2 * runs} rounds")
-    # A path without random losses leaves real time and the programs themselves: equal rounds show that neither draws.
+        raise DeadlineMissedError(
+            f"the lab missed its deadlines in {2 * runs - len(valid)} of {2 * runs} rounds"
+        )
+    # Without random losses on the path, only real time and the programs vary: equal rounds show that both are
+    # deterministic.
     draws = Draws.SOMETHING if path_draws(path[0]["graph"]) else Draws.UNKNOWN
     pairs = [
         Pairs(
-            name, [one[name] for one, _ in kept], [other[name] for _, other in kept],
+            name, [one[name] for one, _ in valid], [other[name] for _, other in valid],
             primary=bool(criteria.metrics) or name == PRIMARY, draws=draws,
         )
         for name in criteria.select(OF_PROGRAMS)
@@ -118,15 +133,15 @@ def _services(work: Workload) -> list[str]:
         raise ScenarioError([("--server", f"found {work.server!r}: {error}")]) from None
 
 
-def _once(
+def _run(
     path: tuple[LabSpec, list[ProxySpec]], build: str, work: Workload, services: Sequence[str]
 ) -> dict[str, float]:
-    """What one run took, by metric; nothing where the machine was too late."""
-    words = filled(work.command, build)
+    """Return the metrics of one run; an empty dict if the lab missed its deadlines."""
+    arguments = filled(work.command, build)
     with run_command(
-        path, words, server=filled(services, build), listens=work.listens, timeout_s=work.timeout_s
-    ) as done:
-        raise_for_status(done, " ".join(words))
-        if not done.valid:
+        path, arguments, server=filled(services, build), listens=work.listens, timeout_s=work.timeout_s
+    ) as result:
+        raise_for_status(result, " ".join(arguments))
+        if not result.valid:
             return {}
-        return {"command_s": done.seconds, "up_bytes": done.up_bytes, "down_bytes": done.down_bytes}
+        return {"command_s": result.seconds, "up_bytes": result.up_bytes, "down_bytes": result.down_bytes}

@@ -1,4 +1,4 @@
-"""What came of two builds."""
+"""Result of a comparison of two builds."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["BuildComparison", "Side"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two."""
+    """One of the two builds."""
 
     word: str
-    """What it was called."""
+    """Name on the command line."""
     engine: str = ""
     """Version of the engine that made its runs."""
     store: Path | None = None
-    """Where they are."""
+    """Store of its runs."""
     whole: bool = True
-    """Whether every run could be made."""
+    """True if no run failed."""
 
 
 @dataclass(frozen=True)
 class BuildComparison:
-    """The two, and what changed from one to the other."""
+    """Both builds, and the changes from the first to the second."""
 
     before: Side
     after: Side
@@ -39,15 +39,15 @@ class BuildComparison:
 
     @property
     def worse(self) -> bool:
-        """Whether the second is worse, or one did not do what it was asked to."""
+        """True if the second build has a regression, or if a run of either build failed."""
         return self.comparison.regressed or not (self.before.whole and self.after.whole)
 
     def notes(self) -> list[str]:
-        """What else there is to know, a sentence each."""
+        """Return further notes, one sentence each."""
         sides = (self.before, self.after)
-        found = [f"Not every run could be made by {side.word}." for side in sides if not side.whole]
-        alone = (self.comparison.only_before, self.comparison.only_after)
-        for side, count in zip(sides, alone, strict=True):
+        sentences = [f"Not every run could be made by {side.word}." for side in sides if not side.whole]
+        unpaired = (self.comparison.only_before, self.comparison.only_after)
+        for side, count in zip(sides, unpaired, strict=True):
             if count:
-                found.append(f"{count} flows of runs of {side.store} have no partner.")
-        return [*found, *notes(self.comparison)]
+                sentences.append(f"{count} flows of runs of {side.store} have no partner.")
+        return [*sentences, *notes(self.comparison)]

@@ -1,7 +1,7 @@
-"""A scenario by two builds, each with its own ``bentpipe run``, and the two stores compared.
+"""Scenario with two builds, each with its own ``bentpipe run``, and a comparison of their stores.
 
-Every build is a process of its own, which is asked by the words of the command line: these hold from version to
-version. Both check the scenario before either runs it.
+Each build is a separate process with a command line, because the command line is stable between versions. Both builds
+check the scenario before either runs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from bentpipe.build_comparison.result import BuildComparison, Side
-from bentpipe.lab.process import signals_in_order
+from bentpipe.lab.process import defer_signals
 from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 
 class BuildFailed(RuntimeError):
-    """The command of a build could not make its runs; it has said why."""
+    """Failure of the ``run`` of a build, which has printed the reason."""
 
 
 def regress(
@@ -47,25 +47,25 @@ def regress(
     criteria: Criteria,
     tell: Callable[[str], None],
 ) -> BuildComparison:
-    """Runs ``file`` with both builds into ``out/before`` and ``out/after``, and compares what they measured.
+    """Run ``file`` with both builds into ``out/before`` and ``out/after``, and compare their metrics.
 
     Args:
-        file: a scenario.
-        before: one build.
-        after: the other.
-        out: folder of the stores that are made.
-        options: words of ``bentpipe run`` and ``check`` for both.
-        jobs: worker processes of each.
-        confidence: level of the intervals.
-        criteria: which metrics, and the smallest changes that get a verdict.
-        tell: told what is done.
+        file: scenario file.
+        before: first build.
+        after: second build.
+        out: directory of the new stores.
+        options: arguments of ``bentpipe run`` and ``check`` for both builds.
+        jobs: number of worker processes of each build.
+        confidence: confidence level of the intervals.
+        criteria: metrics, and smallest changes that get a verdict.
+        tell: called with a progress message.
 
     Raises:
-        ScenarioError: what is wrong with the scenario or a build, as the build says it.
+        ScenarioError: the scenario or a build is wrong, with the message of the build.
         BuildFailed: a build made no run.
-        StoreError: a store that cannot be read.
-        ValueError: the stores have nothing in common.
-        KeyboardInterrupt: Ctrl-C; what is finished is kept, and the same command goes on.
+        StoreError: a store cannot be read.
+        ValueError: the stores have no runs in common.
+        KeyboardInterrupt: Ctrl-C. Finished runs are saved, and the same command resumes.
     """
     builds = (before, after)
     versions = [_version(build, file, options) for build in builds]
@@ -76,45 +76,45 @@ def regress(
         if store is None:
             store = out / build.side
             tell(f"{build.side}: {build.word}, engine {version}, into {store}")
-            whole = _made(build, file, store, options, jobs)
+            whole = _run(build, file, store, options, jobs)
         stores.append(store)
         sides.append(Side(build.word, version, store, whole))
-    found = compare_stores(stores[0], stores[1], confidence, criteria, engine.catalogue)
-    return BuildComparison(sides[0], sides[1], found)
+    comparison = compare_stores(stores[0], stores[1], confidence, criteria, engine.catalogue)
+    return BuildComparison(sides[0], sides[1], comparison)
 
 
 def _version(build: Build, file: Path, options: Sequence[str]) -> str:
-    """The engine of a build, which takes the scenario. Raises ScenarioError, StoreError."""
+    """Check the scenario and return the version of the engine. Raises ScenarioError or StoreError."""
     if build.store is not None:
         return Store(build.store).engine
-    words = [*build.command, "check", str(file), *options, *build.options, "--json"]
+    command = [*build.command, "check", str(file), *options, *build.options, "--json"]
     try:
-        asked = subprocess.run(words, env=build.environment, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, env=build.environment, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise _wrong(build, f"{build.word} does not start: {error.strerror}") from None
-    if asked.returncode != 0:
-        lines = [line for line in asked.stderr.splitlines() if line.strip()]
-        said = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "")
-        why = said.removeprefix("error: ") or f"it ended with status {asked.returncode}"
-        raise _wrong(build, f"{build.word}: {why}")
+        raise _error(build, f"{build.word} does not start: {error.strerror}") from None
+    if process.returncode != 0:
+        lines = [line for line in process.stderr.splitlines() if line.strip()]
+        message = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "")
+        reason = message.removeprefix("error: ") or f"it ended with status {process.returncode}"
+        raise _error(build, f"{build.word}: {reason}")
     try:
-        return str(json.loads(asked.stdout)["engine"])
+        return str(json.loads(process.stdout)["engine"])
     except (ValueError, LookupError, TypeError):
-        raise _wrong(build, f"{build.word} is no bentpipe: it does not answer `check --json`") from None
+        raise _error(build, f"{build.word} is no bentpipe: it does not answer `check --json`") from None
 
 
-def _made(build: Build, file: Path, store: Path, options: Sequence[str], jobs: int | None) -> bool:
-    """Whether every run is there. Raises BuildFailed, KeyboardInterrupt."""
-    words = [*build.command, "run", str(file), *options, *build.options, "--out", str(store)]
-    words += ["--jobs", str(jobs)] if jobs is not None else []
+def _run(build: Build, file: Path, store: Path, options: Sequence[str], jobs: int | None) -> bool:
+    """Run the scenario and return True if no run failed. Raises BuildFailed or KeyboardInterrupt."""
+    command = [*build.command, "run", str(file), *options, *build.options, "--out", str(store)]
+    command += ["--jobs", str(jobs)] if jobs is not None else []
     with (
-        signals_in_order(),
-        subprocess.Popen(words, env=build.environment, stdout=subprocess.DEVNULL) as process,
+        defer_signals(),
+        subprocess.Popen(command, env=build.environment, stdout=subprocess.DEVNULL) as process,
     ):
         try:
             status = process.wait()
         except BaseException as end:
-            # Ctrl-C is the child's too, which says what it keeps; whatever else ends this ends it.
+            # The child receives Ctrl-C too and reports the saved runs. Any other exception must end it.
             if not isinstance(end, KeyboardInterrupt):
                 process.terminate()
             with contextlib.suppress(KeyboardInterrupt):
@@ -123,10 +123,10 @@ def _made(build: Build, file: Path, store: Path, options: Sequence[str], jobs: i
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status == BAD_INPUT or status < 0 or not (store / "plan.json").is_file():
-        how = f"signal {-status}" if status < 0 else f"status {status}"
-        raise BuildFailed(f"{build.side}: `run` of {build.word} ended with {how}")
+        exit_text = f"signal {-status}" if status < 0 else f"status {status}"
+        raise BuildFailed(f"{build.side}: `run` of {build.word} ended with {exit_text}")
     return status == 0
 
 
-def _wrong(build: Build, message: str) -> ScenarioError:
+def _error(build: Build, message: str) -> ScenarioError:
     return ScenarioError([(build.side, message)], SOURCE_ARGUMENT)

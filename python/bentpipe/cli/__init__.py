@@ -1,9 +1,33 @@
-"""The command line. Exit status: 0 done, 1 a run failed (or got worse), 2 bad input.
+"""Command line. Exit status: 0 done, 1 a run failed or a comparison got worse, 2 bad input, 130 interrupted.
 
-A module holds a few commands of one kind; they are listed here in the order of ``--help``, and each is imported and
-made when it is called (``table``). Heavy libraries are imported by the command that needs them. ``common``,
-``terminal``, ``helping`` and ``drawing`` (figures as files) are what they share, ``streams`` is what they write to;
-``visiting`` is the part of ``browse`` for a URL.
+The commands are listed here in the order of ``--help``. ``lazy_group`` imports the module of a command when
+the command is called. A command imports heavy libraries itself.
+
+* ``common``: options, errors and plans that commands share.
+* ``console``: tables, JSON, progress and messages.
+* ``stdio``: standard output and standard error.
+* ``figure_options``: options of figures as files.
+* ``lazy_group``: groups that import a command when it is used.
+* ``run``: ``run``.
+* ``check``: ``check`` and ``schema``.
+* ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
+* ``report``: ``report`` and ``export``.
+* ``catalogue``: ``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``.
+* ``break_even``: ``map``.
+* ``orbit``: ``orbit``.
+* ``fit``: ``fit``.
+* ``import_har``: ``page``.
+* ``shell``: ``shell`` and ``change``.
+* ``watch``: ``watch``.
+* ``time_command``: ``compare``.
+* ``perf``: ``perf``.
+* ``browse``: ``browse`` and ``serve``.
+* ``browse_site``: ``browse`` for a URL.
+* ``compare_engines``: ``agree``.
+* ``compare_builds``: ``regress``.
+* ``dtn``: ``dtn``.
+* ``doctor``: ``doctor``.
+* ``help``: ``help``.
 """
 
 from __future__ import annotations
@@ -53,7 +77,7 @@ _COMMANDS = {
         "import-har": "import_har:import_har",
     },
     "Real programs (Linux)": {
-        "shell": "shell:shell:BeforeCommand",
+        "shell": "shell:shell:TrailingCommand",
         "change": "shell:change",
         "watch": "watch:watch",
         "time": "time_command:time:TimeCommand",
@@ -84,13 +108,13 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The console script: errors of the user's become one message and exit status 2."""
-    # What modules make stays: to look through it again and again is a tenth of a short command's time.
+    """Run the command line; report an error of the user in one message with exit status 2."""
+    # Objects of modules remain. Repeated collections would take a tenth of the time of a short command.
     gc.set_threshold(GARBAGE)
     stdio.open_all()
-    warnings.showwarning = _warn
+    warnings.showwarning = _print_warning
     try:
-        _work()
+        _run_command()
     except (KeyboardInterrupt, BrokenPipeError) as end:
         if isinstance(end, BrokenPipeError):
             stdio.drop()
@@ -98,19 +122,22 @@ def main() -> None:
     except Exception as error:
         if _is_interruption(error):
             raise SystemExit(INTERRUPTED) from None
-        # The kinds of error are imported only once there is one.
-        status, message = _told(error)
+        # The classes of errors are imported only after an error.
+        status, message = _classify_error(error)
         if os.environ.get("BENTPIPE_TRACEBACK"):
             raise
         print(f"error: {message}", file=sys.stderr)
         raise SystemExit(status) from None
 
 
-def _work() -> None:
-    """Run the command. Ctrl-C is KeyboardInterrupt to it, and ends the process once it has ended."""
-    handled = signal.getsignal(signal.SIGINT) is end_silently
+def _run_command() -> None:
+    """Run the command.
+
+    Ctrl-C raises KeyboardInterrupt in the command. After the command it ends the process without a message.
+    """
+    is_handled = signal.getsignal(signal.SIGINT) is end_silently
     try:
-        if handled:
+        if is_handled:
             signal.signal(signal.SIGINT, interrupt)
             sys.unraisablehook = raise_unraisable
         app(prog_name="bentpipe")
@@ -119,38 +146,39 @@ def _work() -> None:
             stdio.close()
         raise
     finally:
-        if handled:
+        if is_handled:
             signal.signal(signal.SIGINT, end_silently)
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether a library made this error of Ctrl-C, as pydantic does while it builds a class.
+    """Return whether a library raised this error because of Ctrl-C.
 
-    Its text ends with KeyboardInterrupt then, or its causes do. An error after a Ctrl-C that a command took as its
-    ordinary end has neither.
+    Pydantic, for example, wraps KeyboardInterrupt while it creates a class. The text of such an error ends
+    with KeyboardInterrupt, or its causes do. An error after a Ctrl-C that ended a command regularly has
+    neither.
     """
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        if isinstance(error, KeyboardInterrupt) or _MADE_OF_IT.search(str(error)):
+    visited: list[BaseException] = []
+    while error is not None and error not in visited:
+        if isinstance(error, KeyboardInterrupt) or _INTERRUPTED_TEXT.search(str(error)):
             return True
-        seen.append(error)
+        visited.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 
-_MADE_OF_IT = re.compile(r"\bKeyboardInterrupt:?\s*\Z")
+_INTERRUPTED_TEXT = re.compile(r"\bKeyboardInterrupt:?\s*\Z")
 
 
 GARBAGE = 50_000
-"""New objects until garbage is looked for; Python's own is 700."""
+"""New objects until the garbage collector runs; Python's default is 700."""
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-def _told(error: Exception) -> tuple[int, str]:
-    """Exit status and message of an error."""
+def _classify_error(error: Exception) -> tuple[int, str]:
+    """Return exit status and message of an error."""
     from bentpipe.runners.runner import RunnerError
     from bentpipe.scenario.errors import ScenarioError, UserCodeError
     from bentpipe.store.files import DiskError, StoreError
@@ -160,25 +188,26 @@ def _told(error: Exception) -> tuple[int, str]:
     if isinstance(error, (ScenarioError, StoreError, RunnerError)):
         return BAD_INPUT, str(error)
     if isinstance(error, ImportError):
-        return BAD_INPUT, f"{error}; `bentpipe doctor` says what is missing"
+        return BAD_INPUT, f"{error}; `bentpipe doctor` lists what is missing"
     if isinstance(error, stdio.OutputError):
         stdio.drop()
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError):
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        where = f"{error.filename}: " if error.filename else ""
-        return FAILED if full else BAD_INPUT, f"{where}{error.strerror or error}"
+        is_disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        file_name = f"{error.filename}: " if error.filename else ""
+        return FAILED if is_disk_full else BAD_INPUT, f"{file_name}{error.strerror or error}"
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "bentpipe._engine":
         return (
             BAD_INPUT,
-            f"the engine is older than the rest: it has no {error.name!r}; `make engine` builds it again",
+            f"the engine is older than the Python package: it has no {error.name!r}; `make engine` rebuilds it",
         )
-    again = "BENTPIPE_TRACEBACK=1 before the same command shows where"
-    return FAILED, f"a fault of bentpipe's: {type(error).__name__}: {error}; {again}"
+    hint = "set BENTPIPE_TRACEBACK=1 for a traceback"
+    return FAILED, f"internal error: {type(error).__name__}: {error}; {hint}"
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    """Print the version of the engine and exit."""
+    if requested:
         from bentpipe.runners import engine
 
         print(f"bentpipe {engine.version()}")
@@ -186,7 +215,7 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def _everything(
+def _options(
     _: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="print the version of the engine"),

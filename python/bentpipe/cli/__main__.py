@@ -1,4 +1,4 @@
-"""``python -m bentpipe.cli``."""
+"""Entry point of ``python -m bentpipe.cli``."""
 
 from bentpipe.cli import main
 

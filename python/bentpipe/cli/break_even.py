@@ -1,4 +1,4 @@
-"""``break-even``: QUIC or split TCP, over object size and round-trip time."""
+"""Command ``map``: QUIC or split TCP, over object size and round-trip time."""
 
 from __future__ import annotations
 
@@ -67,23 +67,25 @@ def break_even(
 
     files = figure_options.files(figures, only, forms, width, no_title)
     with options(access="ACCESS"), interruptible():
-        behind, rest = resolve_access(access, down, up, rtt, settings or ())
-        question = parse_config(
-            behind,
-            controllers=_words(controllers),
-            windows=_words(windows),
+        resolved, remaining = resolve_access(access, down, up, rtt, settings or ())
+        config = parse_config(
+            resolved,
+            controllers=_split_list(controllers),
+            windows=_split_list(windows),
             tcp=tcp,
             proxy=proxy,
-            sizes=_words(sizes) if sizes else SIZES,
-            rtts=_words(rtts) if rtts else None,
+            sizes=_split_list(sizes) if sizes else SIZES,
+            rtts=_split_list(rtts) if rtts else None,
             seeds=seeds,
         )
-        place = out or Path("out") / f"break-even-{behind.name}"
-        said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json), files=files)
-    answer(said, as_json=as_json)
-    if not said.good:
+        directory = out or Path("out") / f"map-{resolved.name}"
+        output = run(
+            config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
+        )
+    answer(output, as_json=as_json)
+    if not output.good:
         raise typer.Exit(FAILED)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_list(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())

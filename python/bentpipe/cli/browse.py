@@ -1,4 +1,4 @@
-"""``browse`` and ``serve``: page loads in a real browser, and the server of their pages."""
+"""Commands ``browse`` and ``serve``: page loads in a real browser, and the server of their pages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["browse", "serve"]
 
 
-OF_A_SITE = {"file", "settings", "out", "timeout", "spki", "access", "pep", "without_sandbox", "as_json"}
-"""What ``browse`` takes beside a URL."""
+SITE_PARAMETERS = {
+    "file",
+    "settings",
+    "out",
+    "timeout",
+    "spki",
+    "access",
+    "pep",
+    "without_sandbox",
+    "as_json",
+}
+"""Parameters of ``browse`` that a URL accepts."""
 
 
 def browse(
@@ -37,7 +47,7 @@ def browse(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name-browser")
     ] = None,
-    units: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="units of each kind")] = 10,
+    sessions: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="units of each kind")] = 10,
     http: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="of 3, 2, 1.1, alt-svc [default: what FILE sweeps, or 3,2]"),
@@ -52,28 +62,31 @@ def browse(
     timeout: Annotated[
         str | None, typer.Option(metavar="TIME", help="of a load [default: FILE's, 300 s]")
     ] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="from one unit's start to the next one's")] = "0",
+    session_interval: Annotated[
+        str, typer.Option(metavar="TIME", help="from one unit's start to the next one's")
+    ] = "0",
     hours: Annotated[
         str | None, typer.Option(metavar="HH-HH", help="units start in these hours of the day")
     ] = None,
     quota: Annotated[
         str | None, typer.Option(metavar="SIZE", help="no more units beyond so many bytes")
     ] = None,
-    labs: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="units at a time")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="units at a time")] = 1,
     netlog: Annotated[bool, typer.Option("--netlog", help="keep the browser's own log of each load")] = False,
     no_check: Annotated[
         bool, typer.Option("--no-path-check", help="do not measure the path before each unit")
     ] = False,
-    keep_late: Annotated[
+    keep_invalid: Annotated[
         bool, typer.Option("--keep-invalid", help="keep units that the machine was too late for, marked")
     ] = False,
-    note: Annotated[
-        list[str] | None, typer.Option("--annotate", metavar="KEY=VALUE", help="kept with every unit; repeatable")
+    annotate: Annotated[
+        list[str] | None,
+        typer.Option("--annotate", metavar="KEY=VALUE", help="kept with every unit; repeatable"),
     ] = None,
     metar: Annotated[
         Path | None, typer.Option(metavar="FILE", help="a weather report (METAR), kept with every unit")
     ] = None,
-    field: Annotated[
+    remote: Annotated[
         str | None,
         typer.Option(metavar="HOST[:PORT]", help="no emulator: a real server, running bentpipe serve"),
     ] = None,
@@ -105,24 +118,24 @@ def browse(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Load a page, or your own site, in a real Chromium. The same command resumes."""
+    """Load a page or your web site in a real Chromium. Rerun the command to resume."""
     if spki is not None and not re.fullmatch(r"[A-Za-z0-9+/]{43}=", spki):
         refuse(f'--spki: found "{spki}", expected the 44 characters that bentpipe serve prints')
     if is_site(file):
-        for one in context.command.params:
-            source = context.get_parameter_source(str(one.name))
-            # Typer's own copy of Click is private: the source is known by its name.
-            if source is not None and source.name != "DEFAULT" and one.name not in OF_A_SITE:
-                refuse(f"{one.opts[0]}: found it beside a URL, which is loaded once, as it is")
+        for parameter in context.command.params:
+            source = context.get_parameter_source(str(parameter.name))
+            # Typer's copy of Click is private, so that only the name identifies the source.
+            if source is not None and source.name != "DEFAULT" and parameter.name not in SITE_PARAMETERS:
+                refuse(f"{parameter.opts[0]}: cannot be combined with a URL, which is loaded once")
         visit(
-            file, access, settings=settings or (), out=out, pep=pep, timeout_s=_timeout(timeout), spki=spki,
+            file, access, settings=settings or (), out=out, pep=pep, timeout_s=_parse_timeout(timeout), spki=spki,
             without_sandbox=without_sandbox, as_json=as_json,
         )  # fmt: skip
         return
-    if access is not None and field is not None:
-        refuse("--access: found beside --remote, whose access is the real one; expected one of them")
+    if access is not None and remote is not None:
+        refuse("--access: cannot be combined with --remote, which uses the real access")
     if pep is not None and access is None:
-        refuse("--pep: found without --access; a scenario has its own proxies ([[path.proxy]])")
+        refuse("--pep: requires --access; a scenario configures proxies with [[path.proxy]]")
     from bentpipe.cli.console import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.privileges import require_sandbox
@@ -134,152 +147,162 @@ def browse(
     from bentpipe.runners.execute import BROWSER
     from bentpipe.runners.observed import execute
 
-    far = _far(field, spki)
-    notes = _notes(note, metar)
+    server = _parse_remote(remote, spki)
+    notes = _parse_notes(annotate, metar)
     options = Options(
-        units=units,
+        units=sessions,
         http=tuple(word.strip() for word in http.split(",")) if http is not None else (),
         loads=loads,
-        pause_s=_pause(pause),
-        timeout_s=_timeout(timeout),
+        pause_s=_parse_pause(pause),
+        timeout_s=_parse_timeout(timeout),
         netlog=netlog,
-        field_host=far.host if isinstance(far, RemoteServer) else None,
+        field_host=server.host if isinstance(server, RemoteServer) else None,
         access=access,
         pep=pep,
         har_page=har_page,
         settings=tuple(settings or ()),
-        real=(str(far.port), far.spki or "") if far is not None else None,
+        real=(str(server.port), server.spki or "") if server is not None else None,
     )
-    due = _due(every, hours, quota)
+    schedule = _parse_schedule(session_interval, hours, quota)
     try:
         program = chromium.find()
-        # A page in a lab is made here: nothing foreign is in it.
-        sandbox = require_sandbox(without=without_sandbox, foreign=far is not None)
+        # The page of a lab is generated on this host and contains no foreign content.
+        sandbox = require_sandbox(without=without_sandbox, foreign=server is not None)
         name = engine_name(engine.version(), chromium.version(program))
     except chromium.ChromiumError as error:
         refuse(str(error))
     plan = plan_sessions(file, options, name, engine.catalogue())
-    for remark in page_remarks(plan):
-        print(f"note: {remark.text}", file=sys.stderr)
-    ids = [one.id for one in plan.runs]
-    for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--run: no unit {wrong} in this plan of {count(ids, 'unit')}")
+    for message in page_remarks(plan):
+        print(f"note: {message.text}", file=sys.stderr)
+    ids = [parameter.id for parameter in plan.runs]
+    for unknown in [parameter for parameter in only or [] if parameter not in ids]:
+        refuse(f"--run: no unit {unknown} in this plan of {count(ids, 'unit')}")
     target = (
         out or Path("out") / f"{Path(file).stem}-{Path(access).stem if access is not None else 'browser'}"
     )
-    seen = watch(quiet=as_json)
+    observer = watch(quiet=as_json)
     runner = BrowserRunner(
-        target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,
-        seen.on_message, sandbox,
+        target, name, program, executable() if server is None else None, server, jobs, not no_check, keep_invalid,
+        schedule, notes,
+        observer.on_message, sandbox,
     )  # fmt: skip
-    words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--run"))
+    command = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--run"))
     with interruptible():
-        report = execute(
-            plan, runner, target, only=only or (), watch=seen, where=BROWSER, command=words, what="units"
+        summary = execute(
+            plan,
+            runner,
+            target,
+            only=only or (),
+            watch=observer,
+            where=BROWSER,
+            command=command,
+            what="units",
         )
-    _tell(report, runner, as_json)
-    if report.failed:
+    _print_summary(summary, runner, as_json)
+    if summary.failed:
         raise typer.Exit(FAILED)
 
 
-def _tell(report: ExecutionSummary, runner: BrowserRunner, as_json: bool) -> None:
+def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bool) -> None:
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.browser import split_tcp
-    from bentpipe.lab.browser.validity import units
-    from bentpipe.lab.browser.validity import validity_notes as doubts_of
+    from bentpipe.lab.browser.validity import units, validity_notes
     from bentpipe.report import browse_summary
 
-    done = report.done + report.kept
-    rows = browse_summary.rows(report.store) if done else []
-    doubts = doubts_of(report.store) if done else []
-    verdict = (
-        split_tcp.detect_split_tcp(list(units(report.store))) if done and runner.far is not None else None
+    done = summary.done + summary.kept
+    rows = browse_summary.rows(summary.store) if done else []
+    notes_of_store = validity_notes(summary.store) if done else []
+    split_verdict = (
+        split_tcp.detect_split_tcp(list(units(summary.store))) if done and runner.far is not None else None
     )
     if as_json:
         emit({
-            "store": str(report.store), "planned": report.planned, "done": report.done, "kept": report.kept,
-            "failed": [{"unit": f.run, "error": f.error} for f in report.failed if not f.late],
-            "late": [{"unit": f.run, "error": f.error} for f in report.failed if f.late],
+            "store": str(summary.store), "planned": summary.planned, "done": summary.done, "kept": summary.kept,
+            "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.late],
+            "late": [{"unit": f.run, "error": f.error} for f in summary.failed if f.late],
             "stopped": runner.stopped or None,
-            "loads": rows, "doubts": doubts, "split": verdict.as_json() if verdict is not None else None,
+            "loads": rows, "doubts": notes_of_store,
+            "split": split_verdict.as_json() if split_verdict is not None else None,
         })  # fmt: skip
         return
     if rows:
         print_table(rows, "Medians over units, s, with their 95 % intervals")
-    if verdict is not None:
-        print_table([fact.row() for fact in verdict.facts], "Is TCP split on the way?")
-        print(verdict.text)
-    for text in doubts:
+    if split_verdict is not None:
+        print_table([fact.row() for fact in split_verdict.facts], "Is TCP split on the way?")
+        print(split_verdict.text)
+    for text in notes_of_store:
         print(f"note: {text}")
-    kept = f" ({report.kept} were there already)" if report.kept else ""
+    saved = f" ({summary.kept} from earlier runs)" if summary.kept else ""
     print(
-        f"{done} of {report.planned} units in {report.store}{kept}, {report.seconds:.1f} s{not_made(report)}"
+        f"{done} of {summary.planned} units in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
     )
     if done:
-        print(f"the report: bentpipe report {report.store}")
+        print(f"the report: bentpipe report {summary.store}")
     if runner.stopped:
-        print(f"{runner.stopped}; the same command with a larger --quota goes on", file=sys.stderr)
-    for word, error in dict.fromkeys((failure.word, failure.error) for failure in report.failed):
-        alike = [failure.run for failure in report.failed if failure.error == error]
-        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-        print(f"{word}: {alike[0]}{more}: {error}", file=sys.stderr)
-    if report.failed:
-        print("the same command makes them again", file=sys.stderr)
+        print(f"{runner.stopped}; rerun the command with a larger --quota to resume", file=sys.stderr)
+    for word, error in dict.fromkeys((failure.word, failure.error) for failure in summary.failed):
+        same_error = [failure.run for failure in summary.failed if failure.error == error]
+        more = f" and {len(same_error) - 1} more" if len(same_error) > 1 else ""
+        print(f"{word}: {same_error[0]}{more}: {error}", file=sys.stderr)
+    if summary.failed:
+        print("rerun the command to repeat them", file=sys.stderr)
 
 
-def _far(field: str | None, spki: str | None) -> RemoteServer | None:
+def _parse_remote(remote: str | None, spki: str | None) -> RemoteServer | None:
     import ipaddress
     import socket
 
     from bentpipe.lab.browser.runner import RemoteServer
     from bentpipe.lab.browser.session_lab import PORT
 
-    if field is None:
+    if remote is None:
         if spki is not None:
-            refuse("--spki: found it without --remote, expected it beside a server's name")
+            refuse("--spki: requires --remote with the name of a server")
         return None
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", field)
-    port = int(found.group(3) or PORT) if found else 0
-    if found is None or not 0 < port < 65536:
-        refuse(f'--remote: found "{field}", expected HOST or HOST:PORT; an IPv6 address in brackets')
-    host = found.group(1) or found.group(2)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", remote)
+    port = int(match.group(3) or PORT) if match else 0
+    if match is None or not 0 < port < 65536:
+        refuse(f'--remote: found "{remote}", expected HOST or HOST:PORT; an IPv6 address in brackets')
+    host = match.group(1) or match.group(2)
     try:
         address = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
         refuse(f"--remote: {host}: {error.strerror}")
-    named = None
+    name = None
     if spki is None:
         try:
             ipaddress.ip_address(host)
         except ValueError:
-            named = host
+            name = host
         else:
-            refuse("--remote: found an address without --spki, expected the key of its certificate, or a name")
-    return RemoteServer(host, address, port, spki, named)
+            refuse("--remote: an address requires --spki; expected the key of its certificate, or a name")
+    return RemoteServer(host, address, port, spki, name)
 
 
-def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _parse_notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
+    annotations: dict[str, Any] = {}
     for text in notes or []:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             refuse(f'--annotate: found "{text}", expected KEY=VALUE such as "rain=none"')
-        found[key.strip()] = value.strip()
+        annotations[key.strip()] = value.strip()
     if metar is not None:
         from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, read_input_text
 
         try:
-            found["metar"] = read_input_text(metar, MOST_DOCUMENT_BYTES, pipes=True, encoding="utf-8").strip()
+            annotations["metar"] = read_input_text(
+                metar, MOST_DOCUMENT_BYTES, pipes=True, encoding="utf-8"
+            ).strip()
         except UnicodeDecodeError as error:
             from bentpipe.scenario.errors import encoding_error
 
             refuse(f"--metar: {metar} {encoding_error(error)}")
         except OSError as error:
             refuse(f"--metar: {metar}: {error.strerror}")
-    return found
+    return annotations
 
 
-def _seconds(option: str, text: str) -> float:
+def _parse_seconds(option: str, text: str) -> float:
     from bentpipe.scenario.quantities import Duration
 
     try:
@@ -288,44 +311,44 @@ def _seconds(option: str, text: str) -> float:
         refuse(f"{option}: {error}")
 
 
-def _timeout(text: str | None) -> float | None:
+def _parse_timeout(text: str | None) -> float | None:
     if text is None:
         return None
-    found = _seconds("--timeout", text)
-    if found <= 0:
+    seconds = _parse_seconds("--timeout", text)
+    if seconds <= 0:
         refuse(f'--timeout: found "{text}", expected a time above 0')
-    return found
+    return seconds
 
 
-def _pause(text: str | None) -> tuple[float, float] | None:
+def _parse_pause(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     low, _, high = text.partition("-")
-    least = _seconds("--pause", low.strip())
-    most = _seconds("--pause", high.strip()) if high.strip() else least
-    if least > most:
+    shortest = _parse_seconds("--pause", low.strip())
+    longest = _parse_seconds("--pause", high.strip()) if high.strip() else shortest
+    if shortest > longest:
         refuse(f'--pause: found "{text}", expected the shorter one first')
-    return least, most
+    return shortest, longest
 
 
-def _due(every: str, hours: str | None, quota: str | None) -> Schedule:
+def _parse_schedule(session_interval: str, hours: str | None, quota: str | None) -> Schedule:
     from bentpipe.lab.browser.runner import Schedule
     from bentpipe.scenario.quantities import Size
 
     span = None
     if hours is not None:
-        found = re.fullmatch(r"(\d{1,2})(?::(\d\d))?-(\d{1,2})(?::(\d\d))?", hours.strip())
-        ends = [int(found[n]) + int(found[n + 1] or 0) / 60 for n in (1, 3)] if found else []
-        if not ends or max(ends) > 24 or ends[0] == ends[1]:
+        match = re.fullmatch(r"(\d{1,2})(?::(\d\d))?-(\d{1,2})(?::(\d\d))?", hours.strip())
+        hours_of_day = [int(match[n]) + int(match[n + 1] or 0) / 60 for n in (1, 3)] if match else []
+        if not hours_of_day or max(hours_of_day) > 24 or hours_of_day[0] == hours_of_day[1]:
             refuse(f'--hours: found "{hours}", expected two hours of the day such as "08-18" or "22:30-06"')
-        span = (ends[0], ends[1])
-    size = None
+        span = (hours_of_day[0], hours_of_day[1])
+    quota_bytes = None
     if quota is not None:
         try:
-            size = int(Size.parse(quota).bytes)
+            quota_bytes = int(Size.parse(quota).bytes)
         except ValueError as error:
             refuse(f"--quota: {error}")
-    return Schedule(_seconds("--session-interval", every), span, size)
+    return Schedule(_parse_seconds("--session-interval", session_interval), span, quota_bytes)
 
 
 def serve(

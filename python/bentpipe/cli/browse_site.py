@@ -1,4 +1,4 @@
-"""``browse URL``: a site of one's own in a real Chromium, behind an access."""
+"""``browse URL``: a web site of the user in a real Chromium over an access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["is_site", "visit"]
 
 
 def is_site(word: str) -> bool:
-    """Whether ``word`` is no file's name but an address."""
+    """Return whether ``word`` is a URL and not the name of a file."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", word) is not None
 
 
@@ -37,7 +37,7 @@ def visit(
     without_sandbox: bool,
     as_json: bool,
 ) -> None:
-    """Loads it, prints what came and writes its page; exit status 1 where it did not load."""
+    """Load the site, print the result and write its page; exit with status 1 if the site did not load."""
     from bentpipe.lab.browser import site_load
     from bentpipe.lab.browser.chromium import ChromiumError
     from bentpipe.lab.shell import InterruptedLab, LabError
@@ -45,54 +45,60 @@ def visit(
 
     site_load.address(url)
     if access is None:
-        refuse("--access: missing beside a URL, expected a preset or a scenario (TOML), such as geo-konnect")
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).netloc)
-    target = out or Path("out") / f"{name}-{Path(access).stem}"
+        refuse(
+            "--access: missing, required with a URL; expected a preset or a scenario (TOML), such as geo-konnect"
+        )
+    host_name = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).netloc)
+    directory = out or Path("out") / f"{host_name}-{Path(access).stem}"
     interrupted = False
     try:
-        found = site_load.visit(
-            url, access, target, overrides=[parse_override(text) for text in settings], pep=pep,
+        result = site_load.visit(
+            url, access, directory, overrides=[parse_override(text) for text in settings], pep=pep,
             timeout_s=timeout_s or 300.0, spki=spki, without_sandbox=without_sandbox,
         )  # fmt: skip
     except (ChromiumError, LabError) as error:
         refuse(str(error))
-    except site_load.InterruptedVisit as end:
-        found, interrupted = end.visit, True
+    except site_load.InterruptedVisit as error_of_visit:
+        result, interrupted = error_of_visit.visit, True
     except InterruptedLab:
-        print("\ninterrupted: before the site was asked for anything; nothing was kept", file=sys.stderr)
+        print("\ninterrupted before the first request; nothing was saved", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    _tell(found, as_json=as_json)
+    _report(result, as_json=as_json)
     if interrupted:
-        print(f"\ninterrupted: what had come is in {target}; the same command begins anew", file=sys.stderr)
+        print(
+            f"\ninterrupted: the partial result is in {directory}; rerun the command to start again",
+            file=sys.stderr,
+        )
         raise typer.Exit(INTERRUPTED)
-    if found.error:
+    if result.error:
         raise typer.Exit(FAILED)
 
 
-def _tell(found: SiteLoad, *, as_json: bool) -> None:
-    """Writes the page and prints what came."""
+def _report(result: SiteLoad, *, as_json: bool) -> None:
+    """Write the page and print the result."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.browser.site_load import HAR
     from bentpipe.report import site_page as pages
     from bentpipe.runners import engine
 
-    notes = [f"the machine did not keep the path's time: {reason}" for reason in found.reasons]
-    notes += [found.remark] if found.remark else []
-    seen = pages.Seen(
-        found.url, found.access, found.error, found.marks, found.requests, found.start_s, found.left_s, found.film,
+    notes = [f"the lab missed its deadlines: {reason}" for reason in result.reasons]
+    notes += [result.remark] if result.remark else []
+    site = pages.SiteReport(
+        result.url, result.access, result.error, result.marks, result.requests, result.start_s, result.left_s,
+        result.film,
         notes,
     )  # fmt: skip
-    page = pages.write(seen, found.folder / "page.html", engine.version())
+    page = pages.write(site, result.folder / "page.html", engine.version())
     if as_json:
         emit({
-            "url": found.url, "access": found.access, "error": found.error or None, "remark": found.remark or None,
-            "marks_ms": dict(found.marks), "requests": pages.rows(seen), "har": str(found.folder / HAR),
-            "page": str(page), "valid": not found.reasons, "reasons": list(found.reasons),
+            "url": result.url, "access": result.access, "error": result.error or None, "remark": result.remark or None,
+            "marks_ms": dict(result.marks), "requests": pages.rows(site), "har": str(result.folder / HAR),
+            "page": str(page), "valid": not result.reasons, "reasons": list(result.reasons),
         })  # fmt: skip
         return
-    print(pages.headline_text(seen))
-    print(pages.supporting_text(seen))
-    print_table(pages.rows(seen))
+    print(pages.headline_text(site))
+    print(pages.supporting_text(site))
+    print_table(pages.rows(site))
     for note in notes:
         print(f"note: {note}")
-    print(f"the page: {page}; the requests: {found.folder / HAR}")
+    print(f"the page: {page}; the requests: {result.folder / HAR}")

@@ -1,4 +1,7 @@
-"""``presets``, ``examples``, ``check-controller`` and ``check-scheduler``: what comes along, and what a scenario may name."""
+"""Commands ``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``.
+
+They list the contents of the package and test controllers and schedulers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from bentpipe.cli.common import FAILED, AsJson, options, refuse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_controller", "check_scheduler", "presets", "examples"]
+__all__ = ["check_controller", "check_scheduler", "examples", "presets"]
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -35,23 +38,23 @@ def examples(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the scenarios that come along, or copy one. With the files beside it that it names."""
+    """List the example scenarios, or copy one with its input files."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.scenario.examples import example, examples
     from bentpipe.store.files import write_atomic
 
     if name is None:
-        rows = [{"scenario": one.name, "what": one.title} for one in examples()]
+        rows = [{"scenario": listed.name, "what": listed.title} for listed in examples()]
         emit(rows) if as_json else print_table(rows)
         return
     with options(name="NAME"):
-        found = example(name)
-    place = out or Path()
-    copies = {place / file.name: file.read_bytes() for file in (found.file, *found.beside)}
+        chosen = example(name)
+    directory = out or Path()
+    copies = {directory / file.name: file.read_bytes() for file in (chosen.file, *chosen.input_files)}
     for target, content in copies.items():
         if target.exists() and target.read_bytes() != content:
-            refuse(f"{target}: is there already, and is not the same; --out DIR copies elsewhere")
-    place.mkdir(parents=True, exist_ok=True)
+            refuse(f"{target}: exists with other content; choose another directory with --out DIR")
+    directory.mkdir(parents=True, exist_ok=True)
     for target, content in copies.items():
         write_atomic(target, content)
     if as_json:
@@ -69,7 +72,7 @@ def check_controller(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the conformance list on a congestion controller."""
+    """Run the conformance tests on a congestion controller."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.conformance import verdicts
 
@@ -77,7 +80,7 @@ def check_controller(
     if as_json:
         emit(rows)
     else:
-        print_table([_conformance(row) for row in rows], f"Conformance of {controller}")
+        print_table([_conformance_row(row) for row in rows], f"Conformance of {controller}")
     if any(not row["passed"] and row["exemption"] is None for row in rows):
         raise typer.Exit(FAILED)
 
@@ -91,7 +94,7 @@ def check_scheduler(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the conformance list on a scheduler of users."""
+    """Run the conformance tests on a scheduler."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.conformance import of_scheduler
 
@@ -99,17 +102,18 @@ def check_scheduler(
     if as_json:
         emit(rows)
     else:
-        print_table([_conformance(row, "asks") for row in rows], f"Conformance of {scheduler}")
+        print_table([_conformance_row(row, "asks") for row in rows], f"Conformance of {scheduler}")
     if any(not row["passed"] and row["exemption"] is None for row in rows):
         raise typer.Exit(FAILED)
 
 
-def _conformance(row: Mapping[str, Any], last: str = "asked by") -> dict[str, Any]:
+def _conformance_row(row: Mapping[str, Any], last: str = "asked by") -> dict[str, Any]:
+    """Return the table row of a conformance test."""
     verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
-    found = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
+    text = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
     return {
         "check": row["name"],
         "": verdict,
-        "found": found,
+        "found": text,
         last: row["rfc_section" if last == "asked by" else last],
     }

@@ -1,4 +1,4 @@
-"""``check`` and ``schema``: a scenario without a run."""
+"""Commands ``check`` and ``schema``: validation of a scenario without a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check(
     seeds: Seeds = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a scenario: what is wrong, or what follows. Nothing runs."""
+    """Validate a scenario and print its plan and performance bounds."""
     from dataclasses import asdict
 
     from bentpipe.api.check import coded_bits, nr_links
@@ -34,7 +34,7 @@ def check(
     from bentpipe.scenario.sweep import describe_cell
 
     plan = read_plan(file, settings, seeds, sweeps=sweeps, own=controllers_of(controllers or ()))
-    found, coded, nr = bounds(plan), coded_bits(plan), nr_links(plan)
+    flow_bounds, coded, nr_rows_of_plan = bounds(plan), coded_bits(plan), nr_links(plan)
     estimate = estimate_seconds(plan, cores())
     if as_json:
         emit(
@@ -45,11 +45,11 @@ def check(
                 "runs": len(plan.runs),
                 "link_seconds": plan.link_seconds,
                 "estimated_seconds": round(estimate, 1),
-                "bounds": [asdict(bound) for bound in found],
+                "bounds": [asdict(bound) for bound in flow_bounds],
                 "remarks": [asdict(remark) for remark in lint_plan(plan)],
             }
             | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
-            | ({"nr_links": [asdict(one) for one in nr]} if nr else {})
+            | ({"nr_links": [asdict(one) for one in nr_rows_of_plan]} if nr_rows_of_plan else {})
         )
         return
     print(
@@ -57,12 +57,12 @@ def check(
         f"{plan.link_seconds:,.0f} s of link time,"
     )
     print(f"about {max(estimate, 1):,.0f} s on {cores()} processors")
-    by_bound: dict[tuple[Any, ...], list[str]] = {}
-    for bound in found:
+    cells_by_bound: dict[tuple[Any, ...], list[str]] = {}
+    for bound in flow_bounds:
         row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
-        by_bound.setdefault(tuple(row.items()), []).append(describe_cell(bound.cell))
+        cells_by_bound.setdefault(tuple(row.items()), []).append(describe_cell(bound.cell))
     rows = []
-    for items, cells in by_bound.items():
+    for items, cells in cells_by_bound.items():
         row = dict(items)
         rows.append(
             {
@@ -107,7 +107,7 @@ def check(
             for one in coded
         ]
         print_table(rows, "A frame on the air")
-    if nr:
+    if nr_rows_of_plan:
         rows = [
             {
                 "5G link": one.link,
@@ -118,22 +118,25 @@ def check(
                 "blocks ≤ Mbit/s": one.rate_bit_s / 1e6,
                 "cell": describe_cell(one.cell),
             }
-            for one in nr
+            for one in nr_rows_of_plan
         ]
         print_table(rows, "What HARQ leaves of the slots")
-    segments = _segment_rows(found)
+    segments = _segment_rows(flow_bounds)
     if segments:
         print_table(segments, "Slow start of split TCP, segment by segment")
 
 
-def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
-    """Segments of split TCP, each value of the sweep that changes them once; the longest marked."""
+def _segment_rows(flow_bounds: list[Bound]) -> list[dict[str, Any]]:
+    """Return the rows of the segments of split TCP; the longest segment is marked.
+
+    Cells with equal values share a row.
+    """
     from bentpipe.scenario.sweep import describe_cell
 
-    seen: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
-    for bound in found:
+    cells_by_segments: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
+    for bound in flow_bounds:
         if bound.segments:
-            seen.setdefault((bound.flow, bound.segments), []).append(describe_cell(bound.cell))
+            cells_by_segments.setdefault((bound.flow, bound.segments), []).append(describe_cell(bound.cell))
     return [
         {
             "flow": flow,
@@ -144,7 +147,7 @@ def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
             "": "longest" if one.longest else "",
             "cells": cells[0] if len(cells) == 1 else len(cells),
         }
-        for (flow, segments), cells in seen.items()
+        for (flow, segments), cells in cells_by_segments.items()
         for one in segments
     ]
 

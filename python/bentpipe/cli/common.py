@@ -1,4 +1,4 @@
-"""What the commands share: words of the command line, refusals, plans."""
+"""Options, errors and plans that commands share."""
 
 from __future__ import annotations
 
@@ -90,26 +90,30 @@ Metrics = Annotated[
 
 
 def not_made(report: ExecutionSummary) -> str:
-    """How many runs failed, and for how many the machine was too late."""
-    words = [failure.word for failure in report.failed]
-    return "".join(f"; {words.count(word)} {word}" for word in ("failed", "late") if word in words)
+    """Return the numbers of failed and invalid runs as text."""
+    kinds = [failure.word for failure in report.failed]
+    return "".join(f"; {kinds.count(kind)} {kind}" for kind in ("failed", "late") if kind in kinds)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Says on standard error what Ctrl-C left of a session, and how it goes on."""
+    """Report on standard error what remains after Ctrl-C and how to resume; exit with status 130."""
     from bentpipe.runners.observed import InterruptedExecution
 
     try:
         yield
-    except InterruptedExecution as left:
-        print(f"\ninterrupted: {left}", file=sys.stderr)
+    except InterruptedExecution as interruption:
+        print(f"\ninterrupted: {interruption}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
-def options(**others: str) -> Iterator[None]:
-    """Says what is wrong with an argument of its option; ``others`` are arguments whose word is not ``--NAME``."""
+def options(**option_names: str) -> Iterator[None]:
+    """Report an invalid function argument under the name of its option.
+
+    Args:
+        **option_names: names of arguments whose option is not ``--NAME``, with that option.
+    """
     from bentpipe.scenario.errors import NO_FILE, SOURCE_ARGUMENT, ScenarioError
 
     try:
@@ -117,18 +121,18 @@ def options(**others: str) -> Iterator[None]:
     except ScenarioError as error:
         if error.source != SOURCE_ARGUMENT:
             raise
-        said = [(others.get(key, f"--{key}" if key else ""), text) for key, text in error.problems]
-        raise ScenarioError(said, NO_FILE) from None
+        problems = [(option_names.get(key, f"--{key}" if key else ""), text) for key, text in error.problems]
+        raise ScenarioError(problems, NO_FILE) from None
 
 
 def refuse(message: str) -> NoReturn:
-    """Says ``message`` and ends with exit status 2."""
+    """Print ``message`` as an error and exit with status 2."""
     print(f"error: {message}", file=sys.stderr)
     raise typer.Exit(BAD_INPUT)
 
 
 def folder(out: Path | None, option: str = "--out") -> None:
-    """Refuses an ``option``'s folder where it is a file, before anything is worked out."""
+    """Reject an ``option`` whose directory is a file, before any computation."""
     if out is not None and out.exists() and not out.is_dir():
         refuse(f"{option}: {out} is a file, expected a folder")
 
@@ -143,12 +147,19 @@ def read_plan(
     own: Mapping[str, type] | None = None,
     options: Sequence[str] = (),
 ) -> Plan:
-    """The plan of a scenario with ``--set``, ``--sweep`` and ``--seeds``, for virtual or real time (``emu``).
+    """Return the plan of a scenario with ``--set``, ``--sweep`` and ``--seeds``.
 
-    ``own`` are controllers of the command line, and ``options`` its words for them.
+    Args:
+        file: the scenario.
+        settings: values of ``--set``.
+        seeds: number of seeds; None: as in the scenario.
+        clock: engine: ``sim`` or ``emu``.
+        sweeps: values of ``--sweep``.
+        own: user-supplied controllers by name.
+        options: options of the command line that name them.
 
     Raises:
-        ScenarioError: what is wrong, or what real time cannot have.
+        ScenarioError: the scenario is invalid, or emulation does not support it.
     """
     from dataclasses import replace
 
@@ -159,8 +170,8 @@ def read_plan(
     from bentpipe.scenario.sweep import format_override, parse_override, parse_sweep
 
     given = [(parse_override(text), text) for text in settings or ()]
-    given += [(one, format_override(*one)) for one in map(parse_sweep, sweeps or ())]
-    document = load_scenario(file, [one for one, _ in given], [text for _, text in given])
+    given += [(override, format_override(*override)) for override in map(parse_sweep, sweeps or ())]
+    document = load_scenario(file, [override for override, _ in given], [text for _, text in given])
     plan = plan_document(
         replace(document, options=tuple(options)),
         seeds=seeds,
@@ -168,35 +179,35 @@ def read_plan(
         own={name: fingerprint(kind) for name, kind in own.items()} if own else None,
         each=patience(),
     )
-    _say(plan)
+    _print_warnings(plan)
     return plan
 
 
-def _say(plan: Plan) -> None:
-    """What is in order and yet hardly meant, on standard error."""
+def _print_warnings(plan: Plan) -> None:
+    """Print lint warnings on standard error: settings that are valid but probably wrong."""
     from bentpipe.plan.analysis.lint import lint_plan
 
-    for remark in lint_plan(plan):
-        print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)
+    for message in lint_plan(plan):
+        print(f"note: {message.line(plan.document.name)}", file=sys.stderr)
 
 
-MOST_UNPACKED = 5_000
-"""Directories of runs in a store above which packing them is suggested: opening it takes seconds then."""
+MAX_UNPACKED = 5_000
+"""Number of unpacked runs of a store above which packing is suggested: the store takes seconds to open."""
 
 
 def suggest_pack(directory: Path) -> None:
-    """Say on standard error that ``bentpipe pack`` would help, where a store has many runs that are not packed."""
+    """Suggest ``bentpipe pack`` on standard error if a store has many unpacked runs."""
     try:
         unpacked = sum(1 for _ in os.scandir(directory / "runs"))
     except OSError:
         return
-    if unpacked > MOST_UNPACKED:
-        what = f"{directory} has {unpacked:,} runs that are not packed"
-        why = f"bentpipe pack {directory} makes it smaller and faster to read"
-        print(f"note: {what}; {why}", file=sys.stderr)
+    if unpacked > MAX_UNPACKED:
+        problem = f"{directory} has {unpacked:,} unpacked runs"
+        remedy = f"bentpipe pack {directory} makes it smaller and faster to read"
+        print(f"note: {problem}; {remedy}", file=sys.stderr)
 
 
-def count(things: Sequence[object] | int, what: str) -> str:
-    """A number of things: ``1 run``, ``2 runs``."""
-    number = things if isinstance(things, int) else len(things)
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def count(items: Sequence[object] | int, noun: str) -> str:
+    """Return a number of things: ``1 run``, ``2 runs``."""
+    number = items if isinstance(items, int) else len(items)
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

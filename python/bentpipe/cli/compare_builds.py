@@ -1,4 +1,4 @@
-"""``regress``: two builds do the same, and the second is worse or not."""
+"""Command ``regress``: comparison of two builds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bentpipe.cli.common import (
     options,
     refuse,
 )
-from bentpipe.cli.shell import BeforeCommand
+from bentpipe.cli.shell import TrailingCommand
 
 if TYPE_CHECKING:
     from bentpipe.build_comparison.result import BuildComparison
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 __all__ = ["CompareBuildsCommand", "compare_builds"]
 
 MIN_RUNS = 5
-"""Rounds of a program: as many pairs as a verdict takes (:data:`bentpipe.metrics.compare.MIN_SEEDS`)."""
+"""Minimum number of rounds of a program: a verdict needs as many pairs
+(:data:`bentpipe.metrics.compare.MIN_SEEDS`)."""
 
 _COMMAND = "bentpipe.command"
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-class CompareBuildsCommand(BeforeCommand):
-    """A scenario; or an access, and behind ``--`` the command."""
+class CompareBuildsCommand(TrailingCommand):
+    """Command line of a scenario, or of an access and a command after ``--``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever, without the command, which the context keeps."""
+        """Parse the arguments before ``--``; the context stores the command after it."""
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[_COMMAND] = args[at + 1 :] if at < len(args) else None
         return super().parse_args(ctx, args[:at])
@@ -49,7 +50,7 @@ class CompareBuildsCommand(BeforeCommand):
 
 def compare_builds(
     context: typer.Context,
-    what: Annotated[
+    subject: Annotated[
         str,
         typer.Argument(
             metavar="FILE | ACCESS -- CMD...", help="a scenario; or a preset or path, and a command"
@@ -90,7 +91,7 @@ def compare_builds(
     server: Annotated[
         str | None, typer.Option(metavar="CMD", help="with CMD: a service at the far end, {} for the build")
     ] = None,
-    listens: Annotated[
+    server_port: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="of the service: it is waited for")
     ] = None,
     summary: Annotated[
@@ -99,93 +100,108 @@ def compare_builds(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Compare two builds. A scenario, or a program behind an access; exit status 1 when the second is worse."""
+    """Compare two builds with a scenario, or with a program over an access.
+
+    Exit status 1 if the second build is worse.
+    """
     from bentpipe.build_comparison.markdown import headline_text, markdown
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.change_table import format_rows, rows
     from bentpipe.store.files import write_atomic
 
     if summary is not None and (summary.is_dir() or not summary.absolute().parent.is_dir()):
-        refuse(f"--summary: {summary} cannot be written, expected a file in a folder that is there")
+        refuse(f"--summary: {summary} cannot be written, expected a file in an existing directory")
     command: list[str] | None = context.meta[_COMMAND]
-    level = _level(confidence)
+    level = _parse_level(confidence)
     if command is None:
-        _unused("without a command behind --", runs=runs, warmup=warmup, timeout=timeout, server=server,
-                listens=listens)  # fmt: skip
-        given = {"--set": settings, "--sweep": sweeps, "--controller": controllers}
-        words = [word for option, texts in given.items() for text in texts or () for word in (option, text)]
-        words += ["--seeds", str(seeds)] if seeds is not None else []
-        found = _engines(Path(what), before, after, out, words, jobs, level, (thresholds, metrics))
+        _reject_unused("without a command behind --", runs=runs, warmup=warmup, timeout=timeout, server=server,
+                listens=server_port)  # fmt: skip
+        options_of_scenario = {"--set": settings, "--sweep": sweeps, "--controller": controllers}
+        arguments = [
+            word
+            for option, texts in options_of_scenario.items()
+            for text in texts or ()
+            for word in (option, text)
+        ]
+        arguments += ["--seeds", str(seeds)] if seeds is not None else []
+        comparison = _compare_engines(
+            Path(subject), before, after, out, arguments, jobs, level, (thresholds, metrics)
+        )
     else:
-        _unused("beside a command, which runs in real time", sweep=sweeps, controller=controllers, seeds=seeds,
+        _reject_unused("beside a command, which runs in real time", sweep=sweeps, controller=controllers, seeds=seeds,
                 jobs=jobs, out=out)  # fmt: skip
-        rounds = (10 if runs is None else runs, 1 if warmup is None else warmup)
-        work = (command, server or "", listens, timeout or "60 s")
-        found = _programs(what, before, after, work, rounds, settings, level, (thresholds, metrics))
-    title = f"{what}: {found.before.word} → {found.after.word}"
+        run_counts = (10 if runs is None else runs, 1 if warmup is None else warmup)
+        workload = (command, server or "", server_port, timeout or "60 s")
+        comparison = _compare_programs(
+            subject, before, after, workload, run_counts, settings, level, (thresholds, metrics)
+        )
+    title = f"{subject}: {comparison.before.word} → {comparison.after.word}"
     text = markdown(
-        title, found, f"Paired t-tests; intervals of {confidence}, p-values corrected by Holm's procedure."
+        title,
+        comparison,
+        f"Paired t-tests; intervals of {confidence}, p-values corrected by Holm's procedure.",
     )
     if summary is not None:
         write_atomic(summary, text.encode())
     if place := os.environ.get(_STEP_SUMMARY):
         with Path(place).open("a", encoding="utf-8") as file:
             file.write(text)
-    answer = [headline_text(found.comparison), *found.notes()]
+    messages = [headline_text(comparison.comparison), *comparison.notes()]
     if as_json:
-        emit({"worse": found.worse, "said": answer, "changes": rows(found.comparison.changes)})
+        emit({"worse": comparison.worse, "said": messages, "changes": rows(comparison.comparison.changes)})
     else:
         print_table(
-            format_rows(found.comparison),
+            format_rows(comparison.comparison),
             f"{title} (means over pairs; changes with their {confidence} intervals)",
         )
-        print("\n".join(answer))
-    if found.worse:
+        print("\n".join(messages))
+    if comparison.worse:
         raise typer.Exit(FAILED)
 
 
-def _unused(where: str, **given: object) -> None:
-    """Refuses options that say nothing there."""
+def _reject_unused(reason: str, **given: object) -> None:
+    """Reject options without an effect."""
     for name, value in given.items():
         if value is not None:
-            refuse(f"--{name}: found {where}")
+            refuse(f"--{name}: found {reason}")
 
 
-def _level(text: str) -> float:
+def _parse_level(text: str) -> float:
     from bentpipe.scenario.quantities import Probability, UnitError
 
     try:
         level = Probability.parse(text).value
     except UnitError as error:
         refuse(f"--confidence: {error}")
-    if not LEAST_LEVEL <= level <= MOST_LEVEL:
+    if not MIN_LEVEL <= level <= MAX_LEVEL:
         refuse(f'--confidence: found "{text}", expected from 50 % to 99.9 %')
     return level
 
 
-LEAST_LEVEL, MOST_LEVEL = 0.5, 0.999
-"""Levels of intervals. Of five pairs, Student's interval at 99.9 % is three times as wide as at 95 %."""
+MIN_LEVEL, MAX_LEVEL = 0.5, 0.999
+"""Range of the confidence level. With five pairs, the t interval of 99.9 % is three times as wide as that of
+95 %."""
 
 
-def _criteria(asked: tuple[list[str] | None, list[str] | None], known: list[str]) -> Criteria:
+def _criteria(selection: tuple[list[str] | None, list[str] | None], known: list[str]) -> Criteria:
     from bentpipe.metrics.compare import Criteria
 
-    thresholds, metrics = asked
+    thresholds, metrics = selection
     with options():
         return Criteria.parse(thresholds or (), metrics or (), known)
 
 
-def _engines(
+def _compare_engines(
     file: Path,
     before: str,
     after: str | None,
     out: Path | None,
-    words: list[str],
+    arguments: list[str],
     jobs: int | None,
     level: float,
-    asked: tuple[list[str] | None, list[str] | None],
+    selection: tuple[list[str] | None, list[str] | None],
 ) -> BuildComparison:
-    """A scenario in virtual time."""
+    """Compare two builds with a scenario in simulation."""
     from bentpipe.build_comparison.build import build_of
     from bentpipe.build_comparison.scenario_pairs import BuildFailed, regress
     from bentpipe.metrics.compare import OF_STORES
@@ -193,13 +209,14 @@ def _engines(
     from bentpipe.store.files import StoreError
 
     if not file.is_file():
-        refuse(f"{file}: no such file, expected a scenario; of an access, -- and a command stand behind it")
-    criteria = _criteria(asked, list(OF_STORES))
+        refuse(f"{file}: no such file, expected a scenario; an access requires -- and a command after it")
+    criteria = _criteria(selection, list(OF_STORES))
     try:
         with options():
             return regress(
-                file, build_of("before", before), build_of("after", after), out or Path(f"out/compare-builds-{file.stem}"),
-                options=words, jobs=jobs, confidence=level, criteria=criteria,
+                file, build_of("before", before), build_of("after", after),
+                out or Path(f"out/compare-builds-{file.stem}"),
+                options=arguments, jobs=jobs, confidence=level, criteria=criteria,
                 tell=lambda text: print(text, file=sys.stderr),
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -210,40 +227,41 @@ def _engines(
         refuse(str(error))
 
 
-def _programs(
+def _compare_programs(
     access: str,
     before: str,
     after: str | None,
-    work: tuple[list[str], str, int | None, str],
-    rounds: tuple[int, int],
+    workload: tuple[list[str], str, int | None, str],
+    run_counts: tuple[int, int],
     settings: list[str] | None,
     level: float,
-    asked: tuple[list[str] | None, list[str] | None],
+    selection: tuple[list[str] | None, list[str] | None],
 ) -> BuildComparison:
-    """A real program behind an access."""
+    """Compare two builds with a real program over an access."""
     from bentpipe.build_comparison.command_pairs import DeadlineMissedError, Workload, regress
     from bentpipe.cli.console import patience
-    from bentpipe.lab.command_timing import CommandFailed
+    from bentpipe.lab.command_timing import CommandError
     from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.metrics.compare import OF_PROGRAMS
     from bentpipe.scenario.quantities import Duration, UnitError
     from bentpipe.scenario.sweep import parse_override
 
     if after is None:
-        refuse("--after: missing, expected what {} in the command stands for the second time")
-    command, server, listens, timeout = work
+        refuse("--after: missing, expected the second value of {} in the command")
+    command, server, server_port, timeout = workload
     try:
-        longest = Duration.parse(timeout).ns / 1e9
+        timeout_s = Duration.parse(timeout).ns / 1e9
     except UnitError as error:
         refuse(f"--timeout: {error}")
-    criteria = _criteria(asked, list(OF_PROGRAMS))
+    criteria = _criteria(selection, list(OF_PROGRAMS))
     overrides = [parse_override(text) for text in settings or ()]
     try:
         return regress(
-            access, before, after, Workload(command, server, listens, longest), runs=rounds[0], warmup=rounds[1],
+            access, before, after, Workload(command, server, server_port, timeout_s), runs=run_counts[0],
+            warmup=run_counts[1],
             overrides=overrides, confidence=level, criteria=criteria, each=patience("comparing", "rounds"),
         )  # fmt: skip
-    except (CommandFailed, DeadlineMissedError) as failed:
+    except (CommandError, DeadlineMissedError) as failed:
         print(f"error: {failed}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except LabError as error:

@@ -1,4 +1,4 @@
-"""``agree``: a scenario on both clocks."""
+"""Command ``agree``: comparison of simulation and emulation of a scenario."""
 
 from __future__ import annotations
 
@@ -61,29 +61,32 @@ def compare_engines(
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
-    as_is: Annotated[bool, typer.Option("--no-run", help="run nothing: of what has run")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario in virtual and in real time. Exit status 0 when all differences are within their bounds."""
+    """Run a scenario in simulation and emulation and compare the results.
+
+    Exit status 0 if all differences are within their bounds.
+    """
     from bentpipe.cli.console import answer, emit, print_table, watch
 
     files = figure_options.files(figures, only, forms, width, no_title)
     if file.is_dir():
-        _none_of(
-            {"--report": page, "--figures": figures}, f"found it with the folder {file}, expected one scenario"
+        _reject_options(
+            {"--report": page, "--figures": figures}, f"requires one scenario, found the folder {file}"
         )
         from bentpipe.engine_validation.summary_table import write_summary
 
-        place = out or Path("out") / file.resolve().name
+        directory = out or Path("out") / file.resolve().name
         with interruptible():
-            said = write_summary(
-                file, settings or [], seeds, jobs, place,
-                table=table, archive=publish, as_is=as_is, watch=watch(quiet=as_json),
+            output = write_summary(
+                file, settings or [], seeds, jobs, directory,
+                table=table, archive=publish, as_is=no_run, watch=watch(quiet=as_json),
             )  # fmt: skip
-        answer(said, as_json=as_json)
-        raise typer.Exit(0 if said.good else FAILED)
-    _none_of(
-        {"--summary": table, "--archive": publish}, f"found it with {file}, expected a folder of scenarios"
+        answer(output, as_json=as_json)
+        raise typer.Exit(0 if output.good else FAILED)
+    _reject_options(
+        {"--summary": table, "--archive": publish}, f"requires a folder of scenarios, found {file}"
     )
     from bentpipe.engine_validation.compare import compare_engines, format_rows
     from bentpipe.engine_validation.run_both import plan_engines, run_both
@@ -91,47 +94,51 @@ def compare_engines(
     from bentpipe.store.files import EmptyStoreError
     from bentpipe.store.journal import host_summary
 
-    _check(files)
-    given = settings or []
-    target = out or Path("out") / file.stem
-    both = plan_engines(file, target, [parse_override(text) for text in given], given, seeds)
+    _check_figures(files)
+    setting_texts = settings or []
+    directory = out or Path("out") / file.stem
+    engines = plan_engines(
+        file, directory, [parse_override(text) for text in setting_texts], setting_texts, seeds
+    )
     try:
-        reports = () if as_is else run_both(both, jobs, watch(quiet=as_json))
+        summaries = () if no_run else run_both(engines, jobs, watch(quiet=as_json))
     except KeyboardInterrupt:
-        print("\ninterrupted: the same command goes on from there", file=sys.stderr)
+        print("\ninterrupted: rerun the command to resume", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    failed = say_failures(reports)
+    failed = print_failures(summaries)
     try:
-        found = compare_engines(*both.stores)
+        comparison = compare_engines(*engines.stores)
     except EmptyStoreError:
-        if failed:  # which has been said
+        if failed:  # The failures are already printed.
             raise typer.Exit(FAILED) from None
         raise
     if as_json:
-        emit(found.data())
+        emit(comparison.data())
     else:
-        print_table(format_rows(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
-        print(host_summary(both.stores[1]))
-        if found.undecided:
+        print_table(
+            format_rows(comparison.rows), f"{comparison.title} (means; differences with their 95 % intervals)"
+        )
+        print(host_summary(engines.stores[1]))
+        if comparison.undecided:
             print(
-                f"{count(found.undecided, 'number')} undecided: more seeds (--seeds N) narrow the intervals"
+                f"{count(comparison.undecided, 'number')} undecided: more seeds (--seeds N) narrow the intervals"
             )
-    for line in _drawn(found, page, files):
+    for line in _write_figures(comparison, page, files):
         if not as_json:
             print(line)
-    if failed or not found.agreed:
+    if failed or not comparison.agreed:
         raise typer.Exit(FAILED)
 
 
-def _none_of(given: Mapping[str, Path | None], why: str) -> None:
-    """Refuses options that go with the other kind of FILE."""
+def _reject_options(given: Mapping[str, Path | None], reason: str) -> None:
+    """Reject options that require the other kind of FILE."""
     for option, value in given.items():
         if value is not None:
-            refuse(f"{option}: {why}")
+            refuse(f"{option}: {reason}")
 
 
-def _check(files: FigureExport | None) -> None:
-    """Refuses what is no figure of both clocks, before anything runs."""
+def _check_figures(files: FigureExport | None) -> None:
+    """Reject unknown figures before anything runs."""
     if files is not None:
         from bentpipe.engine_validation.figures import KEYS
 
@@ -139,22 +146,24 @@ def _check(files: FigureExport | None) -> None:
             files.check(KEYS)
 
 
-def _drawn(found: EngineComparison, page: Path | None, files: FigureExport | None) -> Iterator[str]:
-    """Writes page and figures, and says where they are."""
+def _write_figures(
+    comparison: EngineComparison, page: Path | None, files: FigureExport | None
+) -> Iterator[str]:
+    """Write page and figures, and yield their paths."""
     if page is not None:
         from bentpipe.engine_validation.page import write_page
 
-        yield f"page: {write_page(found, page)}"
+        yield f"page: {write_page(comparison, page)}"
     if files is not None:
         from bentpipe.engine_validation.figures import figures
 
         with options():
-            yield from map(str, files.write(figures(found)))
+            yield from map(str, files.write(figures(comparison)))
 
 
-def say_failures(reports: tuple[ExecutionSummary, ...]) -> bool:
-    """Names runs that failed, on standard error."""
-    failures = [failure for report in reports for failure in report.failed]
+def print_failures(summaries: tuple[ExecutionSummary, ...]) -> bool:
+    """Print failed runs on standard error; return whether there are any."""
+    failures = [failure for report in summaries for failure in report.failed]
     for failure in failures[:10]:
         print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     return bool(failures)

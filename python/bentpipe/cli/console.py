@@ -1,4 +1,4 @@
-"""What the command line prints: tables, the progress bar, and rows as JSON."""
+"""Output of the command line: tables, JSON, messages and the progress bar."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "steps", "watch"]
 
 FIRST_S, NEXT_S = 2.0, 5.0
-"""When something long says for the first time how far it is, and from then on."""
+"""Times of the first and of further messages of a long operation, s."""
 
 
 def _one_line(text: str) -> str:
-    """``text`` as one line of a table or a bar."""
+    """Return ``text`` as one line of a table or a progress bar."""
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _screen(stream: IO[str]) -> IO[str]:
-    """The stream for texts that are plain already, with colours."""
+def _styled_stream(stream: IO[str]) -> IO[str]:
+    """Return the stream for texts without control characters, to which Rich may add colours."""
     styled: IO[str] = getattr(stream, "styled", stream)
     return styled
 
@@ -44,15 +44,20 @@ def _screen(stream: IO[str]) -> IO[str]:
 def print_table(
     rows: Sequence[Mapping[str, Any]], title: str = "", headings: Mapping[str, str] | None = None
 ) -> None:
-    """Prints rows that share their keys; numbers to the right. Long texts and headings wrap, but no word is broken.
+    """Print rows that share their keys, with right-aligned numbers.
 
-    What is wider than the terminal even so is printed as wide as it is.
+    Long texts and headings wrap between words. A table wider than the terminal is printed in full width.
+
+    Args:
+        rows: the rows.
+        title: line above the table.
+        headings: headings by key.
     """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=_screen(sys.stdout), width=None if sys.stdout.isatty() else PAGE)
+    console = Console(file=_styled_stream(sys.stdout), width=None if sys.stdout.isatty() else DEFAULT_WIDTH)
     if not rows:
         console.print("(no rows)")
         return
@@ -60,56 +65,59 @@ def print_table(
         console.print(Text(_one_line(title)), soft_wrap=True)
     names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
     cells = {key: [plain(format_cell(row.get(key))) for row in rows] for key in rows[0]}
-    wide = {key: max(_least(names[key], cells[key]), len(names[key])) for key in rows[0]}
-    least = {key: _least(names[key], cells[key]) for key in rows[0]}
-    if sum(wide.values()) + 2 * len(wide) > console.width:
-        names = {key: "\n".join(textwrap.wrap(names[key], least[key])) for key in rows[0]}
+    wide_widths = {key: max(_min_width(names[key], cells[key]), len(names[key])) for key in rows[0]}
+    widths = {key: _min_width(names[key], cells[key]) for key in rows[0]}
+    if sum(wide_widths.values()) + 2 * len(wide_widths) > console.width:
+        names = {key: "\n".join(textwrap.wrap(names[key], widths[key])) for key in rows[0]}
     else:
-        least = wide
-    gap = 2 if sum(least.values()) + 2 * len(least) <= console.width else 1
-    console.width = max(console.width, sum(least.values()) + gap * len(least))
-    many = len(rows) > MANY and _fits(names, cells, gap, console.width)
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+        widths = wide_widths
+    column_gap = 2 if sum(widths.values()) + 2 * len(widths) <= console.width else 1
+    console.width = max(console.width, sum(widths.values()) + column_gap * len(widths))
+    is_large = len(rows) > MANY_ROWS and _fits(names, cells, column_gap, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, column_gap, 0, 0))
     for key in rows[0]:
         numeric = any(isinstance(row.get(key), (int, float)) for row in rows)
-        if many:
-            least[key] = _width(names[key], cells[key])
-            cells[key] = [_padded(cell, least[key], left=numeric) for cell in cells[key]]
+        if is_large:
+            widths[key] = _width(names[key], cells[key])
+            cells[key] = [_pad(cell, widths[key], left=numeric) for cell in cells[key]]
         table.add_column(
-            Text(names[key]), justify="right" if numeric else "left", overflow="fold", min_width=least[key]
+            Text(names[key]), justify="right" if numeric else "left", overflow="fold", min_width=widths[key]
         )
-    for index in range(0 if many else len(rows)):
+    for index in range(0 if is_large else len(rows)):
         table.add_row(*(Text(cells[key][index]) for key in rows[0]))
     console.print(table)
-    if many:
+    if is_large:
         lines = zip(*(cells[key] for key in rows[0]), strict=True)
-        print("\n".join((" " * gap).join(line) for line in lines), file=console.file)
+        print("\n".join((" " * column_gap).join(line) for line in lines), file=console.file)
 
 
-PAGE = 200
-"""Width where there is no terminal."""
+DEFAULT_WIDTH = 200
+"""Width without a terminal, characters."""
 
-MANY = 100
-"""Rows above which a table where nothing wraps is put together here: over a thousand Rich takes most of a second."""
+MANY_ROWS = 100
+"""Number of rows above which a table without wrapped cells is formatted here: Rich takes most of a second for
+a thousand."""
 
-SENTENCE = 32
-"""A cell longer than this is text, and may wrap."""
+MAX_UNWRAPPED = 32
+"""Length above which a cell is text that may wrap, characters."""
 
 
-def _least(heading: str, cells: Sequence[str]) -> int:
-    """The least width of a column: its longest word, and its longest cell that is no sentence."""
+def _min_width(heading: str, cells: Sequence[str]) -> int:
+    """Return the minimum width of a column: the longest word or the longest cell that may not wrap."""
     words = [word for text in (heading, *cells) for word in text.split()]
-    whole = [cell for cell in cells if len(cell) <= SENTENCE]
-    return max((len(part) for part in (*words, *whole)), default=0)
+    unwrapped = [cell for cell in cells if len(cell) <= MAX_UNWRAPPED]
+    return max((len(part) for part in (*words, *unwrapped)), default=0)
 
 
 def _width(heading: str, cells: Sequence[str]) -> int:
+    """Return the width of a column without wrapping."""
     from rich.cells import cell_len
 
     return max(map(cell_len, (heading, *cells)))
 
 
-def _padded(cell: str, width: int, *, left: bool) -> str:
+def _pad(cell: str, width: int, *, left: bool) -> str:
+    """Return ``cell`` filled with spaces to ``width``."""
     from rich.cells import cell_len
 
     space = " " * (width - cell_len(cell))
@@ -117,21 +125,21 @@ def _padded(cell: str, width: int, *, left: bool) -> str:
 
 
 def _fits(names: Mapping[str, str], cells: Mapping[str, Sequence[str]], gap: int, width: int) -> bool:
-    """Whether every cell and heading has one line."""
+    """Return whether every cell and heading fits on one line."""
     if any("\n" in text for key in names for text in (names[key], *cells[key])):
         return False
     return sum(_width(names[key], cells[key]) for key in names) + gap * len(names) <= width
 
 
 def emit(rows: object) -> None:
-    """Prints rows as JSON."""
-    text = json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
-    # JSON has a way of its own to write them out, which gives the same text back to whoever reads it
+    """Print rows as JSON."""
+    text = json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=_to_json_value, allow_nan=False)
+    # JSON escapes control characters, so that a reader gets the same text.
     print(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _finite(value: object) -> object:
-    """JSON has no infinities and no not-a-numbers: they become null."""
+    """Return the value with null in place of infinities and NaN, which JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -141,37 +149,46 @@ def _finite(value: object) -> object:
     return value
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     return _finite(float(value)) if isinstance(value, Decimal) else str(value)
 
 
-def patience(doing: str = "planning", what: str = "cells") -> Callable[[int, int], None]:
-    """Says on standard error how far something long is: after 2 s, then every 5 s, and when it is done."""
-    begun = time.monotonic()
-    next_s = begun + FIRST_S
+def patience(operation: str = "planning", items: str = "cells") -> Callable[[int, int], None]:
+    """Return a callback that prints the progress of a long operation.
 
-    def each(done: int, of: int) -> None:
+    It prints after 2 s, then every 5 s, and at the end.
+
+    Args:
+        operation: name of the operation.
+        items: name of the counted items.
+    """
+    started_s = time.monotonic()
+    next_s = started_s + FIRST_S
+
+    def each(done: int, total: int) -> None:
+        """Print the progress if it is time."""
         nonlocal next_s
         now = time.monotonic()
-        if now >= next_s or (done == of and next_s > begun + FIRST_S):
+        if now >= next_s or (done == total and next_s > started_s + FIRST_S):
             next_s = now + NEXT_S
-            print(f"{doing}: {done:,} of {of:,} {what}", file=sys.stderr, flush=True)
+            print(f"{operation}: {done:,} of {total:,} {items}", file=sys.stderr, flush=True)
 
     return each
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """Say on standard error which step of something long goes on: after 2 s, then every 5 s; nothing where there is no
-    terminal.
+    """Print the current step of a long operation on standard error, only at a terminal.
+
+    It prints after 2 s, then every 5 s.
 
     Yields:
-        what takes the name of the step that begins.
+        A function that takes the name of the next step.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    begun = time.monotonic()
+    started_s = time.monotonic()
     ended = threading.Event()
     current = ""
 
@@ -182,7 +199,7 @@ def steps() -> Iterator[Callable[[str], None]]:
     def report() -> None:
         wait_s = FIRST_S
         while not ended.wait(wait_s):
-            print(f"{current}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+            print(f"{current}: {time.monotonic() - started_s:.0f} s", file=sys.stderr, flush=True)
             wait_s = NEXT_S
 
     reporter = threading.Thread(target=report, daemon=True)
@@ -194,22 +211,26 @@ def steps() -> Iterator[Callable[[str], None]]:
         reporter.join()
 
 
-def answer(said: CommandOutput, *, as_json: bool = False) -> None:
-    """Prints what came out, and on standard error what went wrong."""
+def answer(output: CommandOutput, *, as_json: bool = False) -> None:
+    """Print the output of a command, and its problems on standard error."""
     if as_json:
-        emit(said.data)
+        emit(output.data)
     else:
-        for part in said.shown:
+        for part in output.shown:
             if isinstance(part, TextTable):
                 print_table(part.rows, part.title)
             else:
                 print(part)
-    for problem in said.problems:
+    for problem in output.problems:
         print(problem, file=sys.stderr)
 
 
 def watch(*, quiet: bool = False) -> Observer:
-    """Says on standard error how far a session is; ``quiet`` is without its bar."""
+    """Return an observer that prints progress and messages on standard error.
+
+    Args:
+        quiet: omit the progress bar.
+    """
     from bentpipe.runners.observed import Observer
 
     return Observer(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
@@ -219,13 +240,22 @@ def watch(*, quiet: bool = False) -> Observer:
 def progress(
     plan: Plan, runs: Sequence[Run], *, quiet: bool = False
 ) -> Iterator[Callable[[Run, bool], None]]:
-    """A progress bar on standard error with an estimate of the time left; nothing where there is no terminal."""
+    """Show a progress bar with the estimated remaining time on standard error, only at a terminal.
+
+    Args:
+        plan: the plan.
+        runs: its runs that will run.
+        quiet: omit the bar.
+
+    Yields:
+        A function that takes each finished run and whether it succeeded.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from bentpipe.plan.cost.estimate import run_weight
 
-    console = Console(file=_screen(sys.stderr))
+    console = Console(file=_styled_stream(sys.stderr))
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

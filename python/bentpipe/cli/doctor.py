@@ -1,4 +1,4 @@
-"""``doctor``: what bentpipe can use on this machine."""
+"""Command ``doctor``: check of this host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["doctor"]
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what of this machine bentpipe can use. Exit status 2 when something needed is missing."""
+    """Check which features this host supports. Exit status 2 if a requirement is missing."""
     from dataclasses import asdict
 
     from bentpipe.cli.console import emit, print_table

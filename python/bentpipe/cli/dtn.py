@@ -1,4 +1,4 @@
-"""``dtn``: contact plans, the routes of bundles, nodes on real sockets."""
+"""Commands ``dtn``: contact plans, routes of bundles, nodes on real sockets."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def plan(
     no_title: figure_options.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a contact plan, and draw it."""
+    """Validate a contact plan and draw it."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn import plan as check
 
     folder(out)
     files = figure_options.files(figures, only, forms, width, no_title)
     with options(), steps() as step:
-        said = check(file, out, files, step)
-    answer(said, as_json=as_json)
+        output = check(file, out, files, step)
+    answer(output, as_json=as_json)
 
 
 @dtn.command()
@@ -88,7 +88,7 @@ def route(
         list[str] | None, typer.Option(metavar="NODE", help="not to this neighbour; repeatable")
     ] = None,
     confidence: Annotated[float, typer.Option(metavar="P", help="use no contact that is less likely")] = 0.0,
-    waiting: Annotated[
+    queued: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE=SIZE[:PRIORITY]", help="what waits for a neighbour already; repeatable"),
     ] = None,
@@ -107,18 +107,18 @@ def route(
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Say where a node sends a bundle, and why."""
+    """Compute the route of a bundle at a node and explain the decision."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn import route as decide
     from bentpipe.dtn.route_query import BundleQuery
 
-    asked = BundleQuery(
+    query = BundleQuery(
         source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
-        tuple(exclude or ()), confidence, tuple(waiting or ()), tuple(booked or ()), tuple(static or ()), alternatives,
+        tuple(exclude or ()), confidence, tuple(queued or ()), tuple(booked or ()), tuple(static or ()), alternatives,
     )  # fmt: skip
     with steps() as step:
-        said = decide(file, asked, step)
-    answer(said, as_json=as_json)
+        output = decide(file, query, step)
+    answer(output, as_json=as_json)
 
 
 @dtn.command()
@@ -131,24 +131,24 @@ def bound(
     ] = "0 s",
     size: Annotated[str, typer.Option(metavar="SIZE", help="of a bundle")] = "1 MB",
     count: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="so many")] = 1,
-    every: Annotated[str, typer.Option(metavar="TIME", help="from one to the next")] = "0 s",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="from one to the next")] = "0 s",
     store: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE=SIZE", help="a node keeps no more; repeatable; without: all"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say when bundles can be there at the earliest by a plan, whatever carries them."""
+    """Compute the earliest possible delivery of bundles by a contact plan, for any routing."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn.contact_plan import read
     from bentpipe.dtn.delivery_bound import BundleSeries, best
 
-    asked = BundleSeries(source, destination, at, size, count, every, tuple(store or ()))
+    query = BundleSeries(source, destination, at, size, count, interval, tuple(store or ()))
     with steps() as step:
-        found = read(file, step)
+        contact_plan = read(file, step)
         step("searching the earliest deliveries")
-        said = best(found, asked)
-    answer(said, as_json=as_json)
+        output = best(contact_plan, query)
+    answer(output, as_json=as_json)
 
 
 @dtn.command()
@@ -160,7 +160,7 @@ def gap(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print how far runs were from the best that their contact plan allows; --json has every run."""
+    """Print the gap between runs and the optimum of their contact plan; --json has every run."""
     from bentpipe.cli.console import answer
     from bentpipe.dtn.optimality_gap import summarise
 
@@ -202,14 +202,14 @@ def passes(
     """Write the contact plan of a constellation: passes over places, links between satellites."""
     from bentpipe.cli.console import answer
     from bentpipe.orbit.passes import Rates, write
-    from bentpipe.orbit.query import ask
+    from bentpipe.orbit.query import parse_query
 
     table = {
         "constellation": constellation, "from": places[0], "to": places[1:] or [places[0]], "start": begin,
         "step": step, "elevation": elevation, "links": links,
     }  # fmt: skip
     rates = Rates.parse(up, down, across, tolerance)
-    answer(write(ask(table, duration), rates, out), as_json=as_json)
+    answer(write(parse_query(table, duration), rates, out), as_json=as_json)
 
 
 NodeArgument = Annotated[
@@ -266,7 +266,7 @@ MonitorFile = Annotated[
 
 @contextlib.contextmanager
 def _monitor(file: Path | None) -> Iterator[Monitor | None]:
-    """What writes a monitor's CSV."""
+    """Yield the writer of a monitor's CSV file; None without a file."""
     from bentpipe.dtn.dtnperf_monitor import Monitor
 
     if file is None:
@@ -306,19 +306,19 @@ def node(
     monitor: MonitorFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
+    """Run a bundle node on real sockets until Ctrl-C; --json prints a line of JSON for each event."""
     from bentpipe.dtn.node import plan_of, run
     from bentpipe.dtn.node_config import Shown
 
     shown = Shown(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
-    _noted(plan)
+    _print_unused_neighbours(plan)
     if files is not None:
         folder(files)
         plan["files"] = str(files)
-    with _monitor(monitor) as writing:
-        said = run(plan, _told(as_json=as_json), tables=_tables(out), monitor=writing)
-    _ended(said, as_json=as_json)
+    with _monitor(monitor) as monitor_writer:
+        output = run(plan, _event_printer(as_json=as_json), tables=_tables(out), monitor=monitor_writer)
+    _print_output(output, as_json=as_json)
 
 
 @dtn.command()
@@ -336,7 +336,10 @@ def keygen(
     days: Annotated[int, typer.Option(min=1, max=3650, help="how long the certificate is valid")] = 365,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and a certificate for a node of a lab, and the lab's authority if there is none in the folder."""
+    """Create a key and a certificate for a node of a lab.
+
+    The command creates the authority of the lab if the directory has none.
+    """
     from bentpipe.cli.console import answer
     from bentpipe.dtn.certificates import make
 
@@ -384,11 +387,14 @@ def perf(
     out: NodeTables = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
+    """Send bundles from a node on real sockets, with the options of dtnperf.
+
+    The command prints goodput and acknowledgement delays.
+    """
     from bentpipe.dtn.node import Client, plan_of, run
     from bentpipe.dtn.node_config import Shown
 
-    given = {
+    valued_options = {
         "-W": window,
         "-R": rate,
         "-T": time,
@@ -408,15 +414,15 @@ def perf(
         "-r": delivered,
         "--del": deleted,
     }
-    words = [word for key, value in given.items() if value is not None for word in (key, value)]
-    words += [key for key, value in flags.items() if value]
+    arguments = [word for key, value in valued_options.items() if value is not None for word in (key, value)]
+    arguments += [key for key, value in flags.items() if value]
     shown = Shown(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
-    client = Client(plan, to, shlex.join(words), reports_to)
-    _noted(plan)
-    with _monitor(monitor) as writing:
-        said = run(plan, lambda _: None, client, _tables(out), writing)
-    _ended(said, as_json=as_json)
+    client = Client(plan, to, shlex.join(arguments), reports_to)
+    _print_unused_neighbours(plan)
+    with _monitor(monitor) as monitor_writer:
+        output = run(plan, lambda _: None, client, _tables(out), monitor_writer)
+    _print_output(output, as_json=as_json)
 
 
 @dtn.command()
@@ -431,7 +437,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what clients of bundle nodes had in a store. Goodput as acknowledged and as generated; --json has runs."""
+    """Print the statistics of the clients of bundle nodes in a store; --json has every run."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.cli.results import BUNDLES
     from bentpipe.dtn.dtnperf_monitor import monitor_csv
@@ -439,7 +445,7 @@ def show(
 
     rows = bundle_rows(directory, numbers=as_json)
     if not rows:
-        refuse(f"{directory}: it has no bundle nodes; load = {{ bundles = ... }} of a flow makes some")
+        refuse(f"{directory}: no bundle nodes in this store; set load = {{ bundles = ... }} of a flow")
     if monitor is not None:
         monitor.write_text(monitor_csv(directory, run))
     if as_json:
@@ -448,36 +454,37 @@ def show(
         print_table(rows, BUNDLES)
 
 
-def _noted(plan: BundleNodePlan) -> None:
-    """Says on standard error which neighbours get nothing."""
+def _print_unused_neighbours(plan: BundleNodePlan) -> None:
+    """Print on standard error which neighbours get no bundles."""
     from bentpipe.dtn.node import unused
 
     for name in unused(plan):
         print(
-            f"note: neighbour.{name}: no contact with it is to come and no route goes there, so it is sent nothing; "
-            'routing = "epidemic" would',
+            f"note: neighbour.{name}: no future contact and no route, so that it gets no bundles; "
+            'routing = "epidemic" would send some',
             file=sys.stderr,
         )
 
 
-def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:
-    """Prints what happens, each a line."""
+def _event_printer(*, as_json: bool) -> Callable[[dict[str, Any]], None]:
+    """Return a function that prints each event on a line."""
     from bentpipe.cli.console import plain
     from bentpipe.dtn.node import line
 
     return lambda row: print(json.dumps(row) if as_json else plain(line(row)), flush=True)
 
 
-def _ended(said: CommandOutput, *, as_json: bool) -> None:
+def _print_output(output: CommandOutput, *, as_json: bool) -> None:
+    """Print the output of a node; exit with status 1 if it failed."""
     from bentpipe.cli.console import answer
 
     if as_json:
-        print(json.dumps(said.data), flush=True)
-        for problem in said.problems:
+        print(json.dumps(output.data), flush=True)
+        for problem in output.problems:
             print(problem, file=sys.stderr)
     else:
-        answer(said)
-    if not said.good:
+        answer(output)
+    if not output.good:
         raise typer.Exit(1)
 
 

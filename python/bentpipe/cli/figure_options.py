@@ -1,4 +1,4 @@
-"""``--figures DIR`` and what goes with it: figures as files, of every command that draws some."""
+"""Options of figures as files (``--figures DIR``), for every command with figures."""
 
 from __future__ import annotations
 
@@ -40,9 +40,16 @@ def files(
     which: str = "--figure",
     **others: object,
 ) -> FigureExport | None:
-    """What is asked for; refuses what is wrong, and what goes with ``--figures`` where that is not given.
+    """Return the requested figure export; None without ``--figures``. Reject invalid options.
 
-    ``which`` is the word for ``only``; ``others`` are options of one command that go with ``--figures``, too.
+    Args:
+        out: directory of the figures.
+        only: keys of the figures; None: all.
+        forms: file formats.
+        width: width of a figure.
+        no_title: omit title and note.
+        which: name of the option ``only``.
+        others: further options of a command that require ``--figures``.
     """
     from bentpipe.figures.export import DEFAULT, FORMS, FigureExport
     from bentpipe.figures.layout import width_px
@@ -56,14 +63,14 @@ def files(
     }
     given |= {f"--{key}": value for key, value in others.items()}
     if out is None:
-        if beside := next((key for key, value in given.items() if value is not None), None):
-            refuse(f"{beside}: goes with --figures DIR, into which figures are written")
+        if option := next((key for key, value in given.items() if value is not None), None):
+            refuse(f"{option}: requires --figures DIR")
         return None
     folder(out, "--figures")
-    for wrong in [form for form in forms or () if form not in FORMS]:
-        refuse(f"--format: {unknown_name(wrong, FORMS, 'form of a figure')}")
+    for unknown in [form for form in forms or () if form not in FORMS]:
+        refuse(f"--format: {unknown_name(unknown, FORMS, 'form of a figure')}")
     try:
-        wide = None if width is None else width_px(width)
+        width_in_px = None if width is None else width_px(width)
     except ValueError as error:
         refuse(f"--width: {error}")
-    return FigureExport(out, tuple(forms or DEFAULT), tuple(only or ()), wide, titled=not no_title)
+    return FigureExport(out, tuple(forms or DEFAULT), tuple(only or ()), width_in_px, titled=not no_title)

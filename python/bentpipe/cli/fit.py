@@ -1,4 +1,4 @@
-"""``fit``: a preset out of logs of a link."""
+"""Command ``fit``: a preset from logs of a link."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fit(
         "out/fit"
     ),
     name: Annotated[str, typer.Option(metavar="NAME", help="of the preset")] = "fitted",
-    every: Annotated[str, typer.Option(metavar="TIME", help="length of a slot")] = "15 s",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="length of a slot")] = "15 s",
     phase: Annotated[
         str | None, typer.Option(metavar="TIME", help="where slots begin; default: it is looked for")
     ] = None,
@@ -39,12 +39,12 @@ def fit(
     no_title: figure_options.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a link's slots to its logs. A preset (of Starlink's slots, say), a page, the log as traces."""
+    """Fit a link model to measurement logs. Write a preset, a page and the logs as traces."""
     from bentpipe.cli.console import answer
     from bentpipe.fit import run
 
     folder(out)
-    wanted = figure_options.files(figures, only, forms, width, no_title)
+    figure_export = figure_options.files(figures, only, forms, width, no_title)
     with options():
-        said = run(files, up or [], out, name, every, phase, wanted)
-    answer(said, as_json=as_json)
+        output = run(files, up or [], out, name, interval, phase, figure_export)
+    answer(output, as_json=as_json)

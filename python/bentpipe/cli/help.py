@@ -1,4 +1,4 @@
-"""``help``: what ``--help`` says, for who types the word."""
+"""Command ``help``: the text of ``--help``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def helps(
         list[str] | None, typer.Argument(metavar="[COMMAND]", help="a command, such as run")
     ] = None,
 ) -> None:
-    """Say what the commands are, or what one of them takes."""
+    """List the commands, or describe one of them."""
     from bentpipe.scenario.errors import unknown_name
 
-    here = context.find_root()
+    current = context.find_root()
     for word in command or []:
-        known = getattr(here.command, "commands", {})
-        if word not in known:
-            refuse(f"COMMAND: {unknown_name(word, known, 'command')}")
-        here = type(here)(known[word], info_name=word, parent=here)
-    print(here.get_help())
+        subcommands = getattr(current.command, "commands", {})
+        if word not in subcommands:
+            refuse(f"COMMAND: {unknown_name(word, subcommands, 'command')}")
+        current = type(current)(subcommands[word], info_name=word, parent=current)
+    print(current.get_help())

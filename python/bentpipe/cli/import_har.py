@@ -1,4 +1,4 @@
-"""``import-har``: pages out of HAR files."""
+"""Command ``page``: pages from HAR files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def import_har(
     ] = None,
     har_page: HarPage = None,
 ) -> None:
-    """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
+    """Convert a HAR file to a page: objects, hosts, sizes and dependencies, as TOML."""
     from bentpipe.scenario.har import read_har, to_toml
     from bentpipe.store.files import write_atomic
 
-    found = read_har(file, select=har_page)
-    for note in found.notes:
+    imported = read_har(file, select=har_page)
+    for note in imported.notes:
         print(f"note: {note}", file=sys.stderr)
-    text = to_toml(found.page)
+    text = to_toml(imported.page)
     if out is None:
         print(text)
     else:

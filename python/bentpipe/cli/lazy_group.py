@@ -23,51 +23,51 @@ __all__ = ["Commands", "group"]
 
 
 class Commands(Mapping[str, "Command"]):
-    """Commands by name.
+    """Commands by name, imported on first use.
 
     Args:
         places: ``module:function``, ``module:function:class`` or ``module:app`` in ``bentpipe.cli``, by name.
-        entry_points: The group of entry points that adds commands.
+        entry_points: group of the entry points that add commands.
     """
 
     def __init__(self, places: Mapping[str, str], entry_points: str | None = None) -> None:
         self._places = places
         self._group = entry_points
-        self._made: dict[str, Command] = {}
+        self._commands: dict[str, Command] = {}
 
     def __getitem__(self, name: str) -> Command:
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._commands:
+            self._commands[name] = self._create(name)
+        return self._commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._places, *self._added])
+        return iter([*self._places, *self._entry_points])
 
     def __len__(self) -> int:
-        return len(self._places) + len(self._added)
+        return len(self._places) + len(self._entry_points)
 
     @cached_property
-    def _added(self) -> dict[str, EntryPoint]:
+    def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points
 
         return {point.name: point for point in entry_points(group=self._group)} if self._group else {}
 
-    def _make(self, name: str) -> Command:
+    def _create(self, name: str) -> Command:
         cls = None
         if name in self._places:
-            place, function, *kind = self._places[name].split(":")
-            module = importlib.import_module(f"bentpipe.cli.{place}")
-            found = getattr(module, function)
-            cls = getattr(module, kind[0]) if kind else None
+            module_name, function, *class_names = self._places[name].split(":")
+            module = importlib.import_module(f"bentpipe.cli.{module_name}")
+            loaded = getattr(module, function)
+            cls = getattr(module, class_names[0]) if class_names else None
         else:
-            found = self._added[name].load()
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.callback()(lambda: None)  # a group, whatever it has
-        if isinstance(found, typer.Typer):
-            alone.add_typer(found, name=name)
+            loaded = self._entry_points[name].load()
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+        parent.callback()(lambda: None)  # A callback makes a group, even with one command.
+        if isinstance(loaded, typer.Typer):
+            parent.add_typer(loaded, name=name)
         else:
-            alone.command(name=name, cls=cls)(found)
-        return typer.main.get_group(alone).commands[name]
+            parent.command(name=name, cls=cls)(loaded)
+        return typer.main.get_group(parent).commands[name]
 
 
 def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = None) -> type[TyperGroup]:
@@ -86,12 +86,16 @@ def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = 
         def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
             return list(self.commands)
 
-        def format_commands(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+        def format_commands(  # type: ignore[override]
+            self,
+            ctx: typer.Context,  # noqa: ARG002
+            formatter: HelpFormatter,
+        ) -> None:
             added = {name: "" for name in self.commands if name not in places}
             width = max(map(len, self.commands))
             for title, section in {**sections, "Studies": added}.items():
                 rows = [
-                    (name.ljust(width), self.commands[name].get_short_help_str(formatter.width - 6 - width))
+                    (name.ljust(width), self.commands[name].get_short_help_str(200))
                     for name in section
                     if not self.commands[name].hidden
                 ]

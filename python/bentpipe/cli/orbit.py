@@ -1,4 +1,4 @@
-"""``orbit``: a pair of places over a constellation."""
+"""Command ``orbit``: routes between two places over a constellation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["PlacesCommand", "orbit"]
 
 
 class PlacesCommand(TyperCommand):
-    """A command line with places: one south of the equator begins with a minus sign, and is no option."""
+    """Command line with coordinates: a place south of the equator starts with a minus sign, but is no option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever; before such a place stands a blank, which a place may have."""
+        """Parse the arguments; a space before a negative latitude distinguishes it from an option."""
         south = re.compile(r"-\d[\d.]*\s*,")
         return super().parse_args(ctx, [f" {word}" if south.match(word) else word for word in args])
 
@@ -81,30 +81,30 @@ def orbit(
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
-    listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
+    list_catalogue: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Follow the way between two places over satellites."""
+    """Compute the route between two places over a constellation."""
     from bentpipe.cli.console import answer
 
-    if listed:
-        from bentpipe.orbit.catalogue import listing
+    if list_catalogue:
+        from bentpipe.orbit.catalogue import list_names
 
-        answer(listing(), as_json=as_json)
+        answer(list_names(), as_json=as_json)
         return
     if start is None or not ends:
         refuse('FROM and TO: missing, expected two places, such as "Rio de Janeiro" "Saint Petersburg"')
     from bentpipe.orbit import run
-    from bentpipe.orbit.query import ask
+    from bentpipe.orbit.query import parse_query
 
     table = {
         "constellation": constellation, "from": start, "to": ends, "relays": relay or [], "start": begin,
         "step": step, "elevation": elevation, "links": links, "handover": handover,
     }  # fmt: skip
     if rate is not None and out is None:
-        refuse("--rate: goes with --out, where its trace is written")
+        refuse("--rate: requires --out, the directory of its trace")
     folder(out)
     files = figure_options.files(figures, only, forms, width, no_title)
     with options():
-        said = run(ask(table, duration, settings or []), out, rate, files)
-    answer(said, as_json=as_json)
+        output = run(parse_query(table, duration, settings or []), out, rate, files)
+    answer(output, as_json=as_json)

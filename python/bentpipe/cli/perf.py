@@ -1,4 +1,4 @@
-"""``perf``: real sockets."""
+"""Commands ``perf``: throughput and calls over real sockets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def server(
         bool, typer.Option("-1", "--once", help="end after one connection; of TCP, after those of one client")
     ] = False,
     congestion: Congestion = "cubic",
-    choose: Annotated[
+    client_controllers: Annotated[
         str,
         typer.Option(
             metavar="no|named|any",
@@ -101,21 +101,30 @@ def server(
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
-    frames: FramesFile = None,
-    frames_interval: FramesInterval = "0.1s",
+    json_stream: FramesFile = None,
+    json_stream_interval: FramesInterval = "0.1s",
     record: RecordFolder = None,
     qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
-    SSLKEYLOGFILE gets the keys."""
+    """Serve `bentpipe perf client` and other clients with ALPN perf or pico-perf.
+
+    SSLKEYLOGFILE receives the TLS keys.
+    """
     from bentpipe.lab.perf import Output, Server, server_plan
 
-    side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
-    frames = _recorded("server", record, frames)
-    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
-    raise _measured(
-        server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report), record
+    server_options = Server(
+        listen, once, certificate, key, connections, handshakes, streams, transport, client_controllers
+    )
+    json_stream = _stream_file("server", record, json_stream)
+    output = Output(
+        interval, csv, csv_interval, as_json, json_stream, json_stream_interval, _use_colour(), qlog
+    )
+    raise _run_endpoint(
+        server_plan(
+            server_options, _parse_options(congestion, initial_window, mtu, ecn, mss, buffer), output
+        ),
+        record,
     )
 
 
@@ -130,7 +139,7 @@ def client(
     transport: Annotated[str, typer.Option(help="quic, tcp, or tls over TCP")] = "quic",
     time: Annotated[str | None, typer.Option(metavar="TIME", help="send for so long [default: 10s]")] = None,
     size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
-    send: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
+    direction: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
     streams: Annotated[int, typer.Option(metavar="N", help="streams each way; --bytes is each one's")] = 1,
     congestion: ClientCongestion = None,
     initial_window: Window = None,
@@ -148,24 +157,41 @@ def client(
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
-    frames: FramesFile = None,
-    frames_interval: FramesInterval = "0.1s",
+    json_stream: FramesFile = None,
+    json_stream_interval: FramesInterval = "0.1s",
     record: RecordFolder = None,
     qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
-    vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Client, Output, asked, client_plan
-    from bentpipe.lab.perf import load as words
+    """Measure throughput to or from a server.
 
-    chosen = words(load, time=time, size=size, send=send, streams=streams)
-    options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
-    wish, options = asked(chosen, options) if congestion is not None else (None, options)
-    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
-    frames = _recorded("client", record, frames)
-    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
-    raise _measured(client_plan(side, options, report), record)
+    Without --insecure or --fingerprint, a self-signed certificate is accepted only at loopback and private
+    addresses. SSLKEYLOGFILE receives the TLS keys.
+    """
+    from bentpipe.lab.perf import Client, Output, assign_controller, client_plan
+    from bentpipe.lab.perf import load as parse_load
+
+    streams_of_load = parse_load(load, time=time, size=size, send=direction, streams=streams)
+    options = _parse_options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
+    requested, options = (
+        assign_controller(streams_of_load, options) if congestion is not None else (None, options)
+    )
+    client_options = Client(
+        host,
+        streams_of_load,
+        alpn,
+        insecure,
+        fingerprint,
+        timeout,
+        transport,
+        negotiate=True,
+        requested=requested,
+    )
+    json_stream = _stream_file("client", record, json_stream)
+    output = Output(
+        interval, csv, csv_interval, as_json, json_stream, json_stream_interval, _use_colour(), qlog
+    )
+    raise _run_endpoint(client_plan(client_options, options, output), record)
 
 
 @perf.command("call-server")
@@ -174,7 +200,7 @@ def call_server(
     once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
     calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
 ) -> None:
-    """Answer the calls of `bentpipe perf call-client`: over TCP what is sent is agreed on, over UDP it comes and goes."""
+    """Serve `bentpipe perf call-client`: negotiation over TCP, datagrams over UDP."""
     from bentpipe.lab import calls as lab
 
     raise typer.Exit(lab.answer(lab.answer_plan(listen, once=once, calls=calls)))
@@ -194,7 +220,7 @@ def call_client(
         ),
     ] = None,
     time: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10s",
-    send: Annotated[
+    direction: Annotated[
         Send | None, typer.Option(help="which way [default: both of a call, up of a stream]")
     ] = None,
     count: Annotated[int, typer.Option(metavar="N", help="so many at the same time")] = 1,
@@ -208,55 +234,58 @@ def call_client(
     record: RecordFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call somebody who answers over UDP. One-way delays, losses, jitter; R and MOS (ITU-T G.107) of each direction."""
+    """Call a server over UDP and rate the call.
+
+    The command prints one-way delay, loss, jitter, R and MOS (ITU-T G.107) of each direction.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab import calls as lab
-    from bentpipe.lab.call_recording import KEPT, keep
+    from bentpipe.lab.call_recording import CALLS_FILE, write
     from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
 
     try:
-        how = RatingConfig(None, parse(playout), advantage, plc)
+        config = RatingConfig(None, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
-    plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
-    _new(record, KEPT)
-    told = lab.call(plan)
+    plan = lab.call_plan(lab.CallOptions(host, codec, live, packet, time, direction, count))
+    _new_file(record, CALLS_FILE)
+    results = lab.call(plan)
     if record is not None:
-        keep(record, plan, told, how)
-    rows = lab.rows(told, plan["load"], how)
+        write(record, plan, results, config)
+    rows = lab.rating_rows(results, plan["load"], config)
     if as_json:
         emit(rows)
         return
     from bentpipe.report.call_page import TWO_CLOCKS, shown
 
-    print_table(shown(rows), f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
-    if not all(one["one_clock"] for one in told):
+    print_table(shown(rows), f"{results[0]['peer']}, play-out {config.playout}, A = {advantage:g}")
+    if not all(one["one_clock"] for one in results):
         print(TWO_CLOCKS)
 
 
-def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | None:
-    """The file of frames, where ``--record`` names the folder that both sides may share."""
-    from bentpipe.lab.perf_recording import kept_name
+def _stream_file(role: str, record: Path | None, json_stream: Path | None) -> Path | None:
+    """Return the file of the JSON stream; ``--record`` names a directory that both endpoints may share."""
+    from bentpipe.lab.perf_recording import recording_name
 
     if record is None:
-        return frames
-    if frames is not None:
-        refuse("--json-stream: found beside --record, which keeps them; expected one of them")
-    return _new(record, kept_name(role))
+        return json_stream
+    if json_stream is not None:
+        refuse("--json-stream: cannot be combined with --record, which writes the same data")
+    return _new_file(record, recording_name(role))
 
 
-def _new(record: Path | None, name: str) -> Path | None:
-    """The file called ``name`` of ``--record``; refused where it is there."""
+def _new_file(record: Path | None, name: str) -> Path | None:
+    """Return the file ``name`` of ``--record``; reject an existing file."""
     if record is None:
         return None
     file = record / name
     if file.exists() or (record.exists() and not record.is_dir()):
-        refuse(f"--record: {file if file.exists() else record} is there already, expected a new directory")
+        refuse(f"--record: {file if file.exists() else record} exists, expected a new directory")
     return file
 
 
-def _measured(plan: PerfServerPlan | PerfClientPlan, record: Path | None) -> typer.Exit:
-    """Runs a side; ``record`` is made now that nothing is wrong with the plan."""
+def _run_endpoint(plan: PerfServerPlan | PerfClientPlan, record: Path | None) -> typer.Exit:
+    """Run an endpoint; create the directory ``record`` only after the plan is valid."""
     from bentpipe.lab.perf import run
 
     if record is not None:
@@ -264,12 +293,12 @@ def _measured(plan: PerfServerPlan | PerfClientPlan, record: Path | None) -> typ
     return typer.Exit(run(plan))
 
 
-def _colour() -> bool:
-    """Whether the terminal has colours and they are wanted (https://no-color.org)."""
+def _use_colour() -> bool:
+    """Return whether the terminal supports colours and the user permits them (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _options(
+def _parse_options(
     congestion: str,
     initial_window: str | None,
     mtu: str | None,
@@ -277,14 +306,15 @@ def _options(
     mss: str | None,
     buffer: str | None,
 ) -> Options:
+    """Return the options of an endpoint."""
     import json
 
     from bentpipe.lab.perf import Options
     from bentpipe.scenario.errors import ScenarioError
 
-    name, colon, text = congestion.partition(":")
+    name, separator, text = congestion.partition(":")
     options = {}
-    if colon:
+    if separator:
         try:
             options = json.loads(text)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""``export`` and ``report``: a store in other forms."""
+"""Commands ``export`` and ``report``: a store in other formats."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def export(
     ] = None,
     controllers: Controllers = None,
 ) -> None:
-    """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the packets of its runs."""
+    """Write a store in another format: CSV, Parquet, JSON, a spreadsheet, or the packets of its runs."""
     from bentpipe.report.export import export as write
     from bentpipe.store.reader import Store
 
     if template is not None and form != "ods":
-        refuse("--template goes with --format ods")
+        refuse("--template requires --format ods")
     if run is not None and form not in ("qlog", "pcapng"):
-        refuse("--run goes with --format pcapng or qlog")
+        refuse("--run requires --format pcapng or qlog")
     if controllers and run is None:
-        refuse("--controller goes with --run ID, which it makes again")
+        refuse("--controller requires --run ID, the run to repeat")
     if run is not None and (form == "qlog" or form == "pcapng"):
-        paths = _packets(Store(directory), run, form, out, controllers or ())
+        paths = _write_run_traces(Store(directory), run, form, out, controllers or ())
     else:
         paths = write(Store(directory), form, out, template)
     for path in paths:
         print(path)
 
 
-def _packets(
+def _write_run_traces(
     store: Store, run: str, form: Literal["qlog", "pcapng"], out: Path | None, controllers: Sequence[str]
 ) -> list[Path]:
-    """The traces of one run, which is made again where the store has none of it."""
+    """Return the traces of one run, which is repeated if the store has no traces of it."""
     from bentpipe.api.replay import NotTheSameError, again
     from bentpipe.api.user_code import controllers_of, import_place
     from bentpipe.report.export import place_of
@@ -69,10 +69,10 @@ def _packets(
     if any(file.parent.name == run for suffix in SUFFIXES[form] for file in store.files(suffix)):
         return traces(store, form, target, run)
     own = controllers_of(controllers)
-    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    import_places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
     try:
         with options():
-            spec, files = again(store, run, form, places)
+            spec, files = again(store, run, form, import_places)
     except NotTheSameError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
@@ -86,7 +86,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="F.html", help="default: DIR/report.html")
     ] = None,
-    between: Annotated[
+    range_text: Annotated[
         str | None, typer.Option("--range", metavar="FROM..TO", help='of figures over time: "0..30 s"')
     ] = None,
     figures: figure_options.Folder = None,
@@ -102,98 +102,107 @@ def report(
     ] = None,
     no_title: figure_options.NoTitle = False,
 ) -> None:
-    """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
+    """Write an HTML report of a store. It needs no network. Figures also as PDF, SVG and PNG."""
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import store_page as pages
 
     files = figure_options.files(figures, only, forms, width, no_title, seed=seed, at=at)
-    if page := _other_page(directory):
-        given = {"range": between, "seed": seed, "at": at}
-        if wrong_one := next((key for key, value in given.items() if value is not None), None):
-            refuse(f"--{wrong_one}: is of a store; {directory} is {page.what}")
+    if page := _recording_page(directory):
+        given = {"range": range_text, "seed": seed, "at": at}
+        if invalid := next((key for key, value in given.items() if value is not None), None):
+            refuse(f"--{invalid}: requires a store; {directory} is {page.what}")
         with options():
             written = page.write(out, files)
         print("\n".join(map(str, written)))
         return
     try:
-        span = parse_range(between)
+        span = parse_range(range_text)
     except ValueError as error:
         refuse(f"--range: {error}")
     with options():
-        drawn = [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
+        written_figures = (
+            [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
+        )
     print(pages.write_report(directory, out, span))
     suggest_pack(directory)
-    for path in drawn:
+    for path in written_figures:
         print(path)
 
 
 @dataclass(frozen=True)
-class _Other:
-    """Something beside a store that has a page: ``what`` it is, and what writes it, to a path or where it belongs."""
+class _RecordingPage:
+    """Page of a recording: its description and the function that writes it.
+
+    The function takes a path; None is the default path.
+    """
 
     what: str
     write: Callable[[Path | None, FigureExport | None], list[Path]]
 
 
-def _other_page(place: Path) -> _Other | None:
-    """The page of what was measured in real time by hand; None for all else."""
-    from bentpipe.lab.call_recording import is_kept
-    from bentpipe.lab.perf_recording import files_of
-    from bentpipe.lab.recording import is_record
+def _recording_page(place: Path) -> _RecordingPage | None:
+    """Return the page of a recording of emulation or real sockets; None for stores."""
+    from bentpipe.lab.call_recording import is_call_recording
+    from bentpipe.lab.perf_recording import find_files
+    from bentpipe.lab.recording import is_recording
 
-    if is_record(place):
-        return _Other("the record of a shell", partial(_of_record, place))
-    if is_kept(place):
-        return _Other("what perf call-client has kept", partial(_of_calls, place))
-    if not (place / "runs").exists() and files_of(place):
-        return _Other("a measurement of perf", partial(_of_perf, place))
+    if is_recording(place):
+        return _RecordingPage("a recording of shell", partial(_write_shell_page, place))
+    if is_call_recording(place):
+        return _RecordingPage("a recording of perf call", partial(_write_call_page, place))
+    if not (place / "runs").exists() and find_files(place):
+        return _RecordingPage("a measurement of perf", partial(_write_perf_page, place))
     return None
 
 
-def _of_perf(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
-    """The page of what ``perf`` has measured, and its figures."""
-    from bentpipe.lab.perf_recording import read_sides
+def _write_perf_page(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
+    """Write the page of a recording of ``perf``, and its figures."""
+    from bentpipe.lab.perf_recording import read_endpoints
     from bentpipe.report import perf_page
     from bentpipe.runners import engine
 
-    beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
-    sides = read_sides(place)
-    drawn = [] if files is None else files.write(perf_page.figures(sides))
-    return [perf_page.write(sides, out or beside, engine.version()), *drawn]
+    default_path = place / "report.html" if place.is_dir() else place.with_suffix(".html")
+    endpoints = read_endpoints(place)
+    written_figures = [] if files is None else files.write(perf_page.figures(endpoints))
+    return [perf_page.write(endpoints, out or default_path, engine.version()), *written_figures]
 
 
-def _of_calls(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
-    """The page of calls that ``perf call-client`` has made, and its figures."""
+def _write_call_page(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
+    """Write the page of a recording of ``perf call-client``, and its figures."""
     from bentpipe.lab import calls as lab
     from bentpipe.lab.call_recording import read
     from bentpipe.report import call_page
     from bentpipe.runners import engine
 
-    kept = read(place)
-    said = call_page.Called(
-        str(kept.told[0]["peer"]), all(one["one_clock"] for one in kept.told), kept.how,
-        lab.rows(kept.told, kept.load, kept.how), *lab.frames(kept.told, kept.load),
+    recording = read(place)
+    calls = call_page.CallReport(
+        str(recording.results[0]["peer"]), all(one["one_clock"] for one in recording.results), recording.config,
+        lab.rating_rows(recording.results, recording.load, recording.config),
+        *lab.result_tables(recording.results, recording.load),
     )  # fmt: skip
-    beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
-    drawn = [] if files is None else files.write(call_page.figures(said))
-    return [call_page.write(said, out or beside, engine.version()), *drawn]
+    default_path = place / "report.html" if place.is_dir() else place.with_suffix(".html")
+    written_figures = [] if files is None else files.write(call_page.figures(calls))
+    return [call_page.write(calls, out or default_path, engine.version()), *written_figures]
 
 
-def _of_record(directory: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
-    """The page of what ``shell --record`` has kept, and its figures."""
+def _write_shell_page(directory: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
+    """Write the page of a recording of ``shell``, and its figures."""
     import shlex
 
-    from bentpipe.lab.recording import read_record
+    from bentpipe.lab.recording import read_recording
     from bentpipe.report import recording_page
     from bentpipe.runners import engine
 
-    found = read_record(directory)
-    notes = [f"The machine did not keep the path's time: {reason}" for reason in found.reasons]
-    if found.record_error is not None:
-        notes.append(f"The series end early: {found.record_error}")
-    rtt = None if found.check is None else float(found.check["rtt_ns"]) / 1e6
+    recording = read_recording(directory)
+    notes = [f"The lab missed its deadlines: {reason}" for reason in recording.reasons]
+    if recording.record_error is not None:
+        notes.append(f"The series end early: {recording.record_error}")
+    rtt = None if recording.check is None else float(recording.check["rtt_ns"]) / 1e6
     session = recording_page.Session(
-        shlex.join(found.command), found.wall_s, rtt, notes, found.rows, found.totals
+        shlex.join(recording.command), recording.wall_s, rtt, notes, recording.rows, recording.totals
     )
-    drawn = [] if files is None else files.write(recording_page.figures(session))
-    return [recording_page.write(session, out or directory / "report.html", engine.version()), *drawn]
+    written_figures = [] if files is None else files.write(recording_page.figures(session))
+    return [
+        recording_page.write(session, out or directory / "report.html", engine.version()),
+        *written_figures,
+    ]

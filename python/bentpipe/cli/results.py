@@ -1,5 +1,7 @@
-"""``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack``, ``verify``: what a store says, if it can be so; made
-small."""
+"""Contents and checks of a store.
+
+The commands are ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Print the summary of a store. Means over seeds, with their 95 % intervals."""
+    """Print the summary of a store: means over seeds with 95 % confidence intervals."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
@@ -44,7 +46,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
 
     store = open_store(directory)
     title, rows, notes = summary_rows(store, numbers=as_json)
-    in_real_time = host_summary(directory)
+    host_text = host_summary(directory)
     if as_json:
         emit(rows)
         for note in notes:
@@ -61,12 +63,13 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_table(bundles, BUNDLES)
         if has_scheduler(store):
             print_users(user_tables(store))
-        if in_real_time:
-            print(in_real_time)
+        if host_text:
+            print(host_text)
     suggest_pack(directory)
 
 
 BUNDLES = "Clients of bundle nodes (means over seeds)"
+"""Titles of tables."""
 CALLS = "Calls and other datagrams (means over calls and seeds;"
 
 
@@ -82,30 +85,33 @@ def calls(
     plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Judge the calls of a store. Late loss, R and MOS (ITU-T G.107) with any codec and play-out, without a new run."""
+    """Rate the calls of a store (ITU-T G.107 E-model), with any codec and play-out. Nothing runs."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
     from bentpipe.metrics.summary_table import call_rows
 
     try:
-        how = RatingConfig(codec, parse(playout), advantage, plc)
+        config = RatingConfig(codec, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
     with options():
-        rows = call_rows(directory, how, numbers=as_json)
+        rows = call_rows(directory, config, numbers=as_json)
     suggest_pack(directory)
     if as_json:
         emit(rows)
         return
     if not rows:
-        refuse(f"{directory}: nothing in it sends datagrams; load = {{ call = ... }} of a flow does")
+        refuse(f"{directory}: no datagram flows in this store; set load = {{ call = ... }} of a flow")
     print_table(
-        rows, f"{CALLS} play-out {how.playout}{f', codec {codec}' if codec else ''}, A = {advantage:g})"
+        rows, f"{CALLS} play-out {config.playout}{f', codec {codec}' if codec else ''}, A = {advantage:g})"
     )
 
 
 def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Print what users had that share a link. How far apart they are, waits, drops by cause, air; --json has each."""
+    """Print per-user statistics of shared links.
+
+    Fairness, queueing delays, drops by cause, airtime; --json has every user.
+    """
     from bentpipe.cli.console import emit
     from bentpipe.metrics.summary_table import user_numbers, user_tables
 
@@ -116,16 +122,16 @@ def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
     tables = user_tables(directory)
     suggest_pack(directory)
     if not tables:
-        refuse(f"{directory}: nothing tells its users apart; count or user of a flow does")
+        refuse(f"{directory}: no per-user data in this store; set count or user of a flow")
     print_users(tables)
 
 
 def print_users(tables: Sequence[TextTable]) -> None:
-    """Prints what users had."""
+    """Print the tables of users."""
     from bentpipe.cli.console import print_table
 
-    for one in tables:
-        print_table(one.rows, one.title)
+    for table in tables:
+        print_table(table.rows, table.title)
 
 
 def query(
@@ -147,7 +153,10 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
+    """Query a store in SQL.
+
+    Every table (runs, summary, flows, links...) is a view with run, seed and the swept keys.
+    """
     import duckdb
 
     from bentpipe.cli.console import emit, print_table
@@ -168,7 +177,7 @@ def query(
         else:
             print_table(rows)
 
-    with _ending(connection):
+    with _closing(connection):
         try:
             connection.guard(answer)
         except (duckdb.Error, RuntimeError) as error:
@@ -177,18 +186,21 @@ def query(
 
 
 @contextmanager
-def _ending(connection: Answers) -> Iterator[None]:
-    """Close a connection at the end, and on SIGTERM and SIGHUP; end the process where DuckDB does not end a query."""
+def _closing(connection: Answers) -> Iterator[None]:
+    """Close the connection at the end, and on SIGTERM and SIGHUP.
+
+    End the process if DuckDB does not end a query.
+    """
     from bentpipe.store.query_limits import QueryLimitError
 
-    def end(number: int, _: object) -> None:
+    def handle(number: int, _: object) -> None:
         connection.remove_spill()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
-    for number in ends:
-        signal.signal(number, end)
+    signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for number in signals:
+        signal.signal(number, handle)
     try:
         with connection:
             yield
@@ -199,7 +211,7 @@ def _ending(connection: Answers) -> Iterator[None]:
             print(f"error: {error}", file=sys.stderr)
         os._exit(INTERRUPTED if isinstance(error, KeyboardInterrupt) else BAD_INPUT)
     finally:
-        for number in ends:
+        for number in signals:
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -210,7 +222,7 @@ def diff(
     metrics: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two stores, pairing their runs by seed. Exit status 1 when a metric got worse."""
+    """Compare two stores, with runs paired by seed. Exit status 1 if a metric got worse."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.compare import OF_STORES, Criteria
@@ -225,82 +237,85 @@ def diff(
         raise
     except ValueError as error:
         refuse(str(error))
-    said = notes(comparison)
-    for where, count in ((before, comparison.only_before), (after, comparison.only_after)):
+    messages = notes(comparison)
+    for store, count in ((before, comparison.only_before), (after, comparison.only_after)):
         if count:
-            said.append(f"{count} flows of runs of {where} have no partner.")
+            messages.append(f"{count} flows of runs of {store} have no counterpart.")
     if as_json:
-        emit({"worse": comparison.regressed, "notes": said, "changes": rows(comparison.changes)})
+        emit({"worse": comparison.regressed, "notes": messages, "changes": rows(comparison.changes)})
     else:
-        shown = format_rows(comparison, MAX_ROWS)
-        print_table(shown, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
-        if left_out := len(comparison.changes) - len(shown):
+        table_rows = format_rows(comparison, MAX_ROWS)
+        print_table(table_rows, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
+        if left_out := len(comparison.changes) - len(table_rows):
             print(f"{left_out} comparisons without a verdict are not shown; --json has them.")
-        print("\n".join(said), end="\n" if said else "")
+        print("\n".join(messages), end="\n" if messages else "")
     if comparison.regressed:
         raise typer.Exit(FAILED)
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Return the engine's controllers; the engine is loaded when they are asked for."""
+    """Return the controllers of the engine, which is loaded on the first call."""
     from bentpipe.runners import engine
 
     return engine.catalogue()
 
 
 MAX_ROWS = 40
-"""Comparisons up to which ``diff`` prints those without a verdict too."""
+"""Number of comparisons up to which ``diff`` also prints those without a verdict."""
 
 
 def pack(directory: StoreDirectory) -> None:
-    """Pack the finished runs of a store. One file a table for 1,000 runs; every command reads it as before."""
+    """Pack the finished runs of a store: one file for each table of 1,000 runs. Every command reads packs."""
     from bentpipe.cli.common import count
     from bentpipe.cli.console import patience
     from bentpipe.store.packing import pack as packed
 
-    done = packed(directory, patience("packing", "runs"))
-    print(f"{count(done.runs, 'run')} packed into {count(done.packs, 'pack')}")
-    for number, why in (
-        (done.left.traced, "with traces, which are files of their own"),
-        (done.left.large, "too large to gain by it"),
-        (done.left.unsummed, "made before runs had checksums"),
+    result = packed(directory, patience("packing", "runs"))
+    print(f"{count(result.runs, 'run')} packed into {count(result.packs, 'pack')}")
+    for number, reason in (
+        (result.left.traced, "with traces, which are files of their own"),
+        (result.left.large, "too large to gain by it"),
+        (result.left.unsummed, "made before runs had checksums"),
     ):
         if number:
-            print(f"{count(number, 'run')} {why}: as they were")
+            print(f"{count(number, 'run')} {reason}: as they were")
 
 
-_SHOWN = 5
+_MAX_FINDINGS = 5
 
 
 def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Check bundles and traced packets without the engine.
+    """Verify packet and bundle traces against the scenario, independently of the engine.
 
-    Packets need [trace] stages = true. Exit 1 when something cannot be.
+    Packets require [trace] stages = true. Exit status 1 if a trace is inconsistent.
     """
     from bentpipe.cli.console import emit
     from bentpipe.store.reader import Store
     from bentpipe.trace_check import verify as check
 
-    wrong, rows = 0, []
+    failures, rows = 0, []
     for verdict in check(Store(directory)):
-        wrong += bool(verdict.findings)
-        found = [{"rule": one.rule, "place": one.place, "found": one.text} for one in verdict.findings]
+        failures += bool(verdict.findings)
+        findings = [
+            {"rule": finding.rule, "place": finding.place, "found": finding.text}
+            for finding in verdict.findings
+        ]
         rows.append(
             {"run": verdict.run, "packets": verdict.packets, "steps": verdict.steps}
             | ({} if verdict.bundles is None else {"bundle_events": verdict.bundles})
-            | {"findings": found}
+            | {"findings": findings}
         )
         if not as_json:
-            said = f"{len(found):,} findings" if found else "nothing found"
-            looked = f"{verdict.packets:,} packets, {verdict.steps:,} steps"
+            summary = f"{len(findings):,} findings" if findings else "nothing found"
+            scope = f"{verdict.packets:,} packets, {verdict.steps:,} steps"
             if verdict.bundles is not None:
-                looked += f", {verdict.bundles:,} events of bundles"
-            print(f"{verdict.run}  {looked}: {said}")
-            for one in found[:_SHOWN]:
-                print(f"    {one['rule']}: {one['place']}: {one['found']}")
-            if len(found) > _SHOWN:
-                print(f"    and {len(found) - _SHOWN:,} more (--json has all)")
+                scope += f", {verdict.bundles:,} events of bundles"
+            print(f"{verdict.run}  {scope}: {summary}")
+            for finding in findings[:_MAX_FINDINGS]:
+                print(f"    {finding['rule']}: {finding['place']}: {finding['found']}")
+            if len(findings) > _MAX_FINDINGS:
+                print(f"    and {len(findings) - _MAX_FINDINGS:,} more (--json has all)")
     if as_json:
         emit(rows)
-    if wrong:
+    if failures:
         raise typer.Exit(FAILED)

@@ -1,4 +1,4 @@
-"""``run``."""
+"""Command ``run``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Engine = Annotated[
 
 
 def known_engine(engine: str) -> None:
-    """Refuses what is none."""
+    """Reject an unknown engine."""
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_name(engine, ENGINES, 'engine')}")
 
@@ -54,7 +54,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name")
     ] = None,
-    on: Annotated[
+    cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="dask://HOST:PORT", help="run on a Dask cluster")
     ] = None,
     engine: Engine = "sim",
@@ -64,7 +64,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario into a store. The same command resumes what was interrupted."""
+    """Run a scenario into a store. Rerun the command to resume an interrupted one."""
     from bentpipe.api.engine_choice import runner_of
     from bentpipe.api.user_code import controllers_of, import_place
     from bentpipe.cli.console import emit, watch
@@ -72,41 +72,43 @@ def run(
     from bentpipe.runners.observed import execute
 
     known_engine(engine)
-    if engine == "emu" and on is not None:
-        refuse("--cluster: found a cluster beside --engine emu, which runs on this machine")
-    if on is not None and jobs is not None:
-        refuse("--jobs: found beside --cluster, whose workers have a number of their own; expected one of them")
-    if controllers and (engine == "emu" or on is not None):
-        where = (
-            "--engine emu, which runs with those it has"
+    if engine == "emu" and cluster is not None:
+        refuse("--cluster: cannot be combined with --engine emu, which runs on this host")
+    if cluster is not None and jobs is not None:
+        refuse("--jobs: cannot be combined with --cluster, whose cluster determines the number of workers")
+    if controllers and (engine == "emu" or cluster is not None):
+        engine_or_cluster = (
+            "--engine emu, which supports only built-in controllers"
             if engine == "emu"
             else "--cluster, whose workers lack its file"
         )
-        refuse(f"--controller: found beside {where}")
+        refuse(f"--controller: cannot be combined with {engine_or_cluster}")
     own = controllers_of(controllers or ())
-    words = [word for one in controllers or () for word in ("--controller", one)]
-    plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=words)
+    controller_options = [word for one in controllers or () for word in ("--controller", one)]
+    plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=controller_options)
     ids = [one.id for one in plan.runs]
-    for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--run: no run {wrong} in this plan of {count(ids, 'run')}")
-    target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
-    if on is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
-        refuse(f'--cluster: found "{on}", expected dask://HOST:PORT')
-    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
-    runner = runner_of(engine, jobs, on, places)
-    where = on or ("local" if engine == "sim" else REAL_TIME)
+    for unknown in [one for one in only or [] if one not in ids]:
+        refuse(f"--run: no run {unknown} in this plan of {count(ids, 'run')}")
+    directory = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
+    if cluster is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", cluster):
+        refuse(f'--cluster: found "{cluster}", expected dask://HOST:PORT')
+    import_places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    runner = runner_of(engine, jobs, cluster, import_places)
+    engine_or_cluster = cluster or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
-        report = execute(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
+        summary = execute(
+            plan, runner, directory, only=only or (), watch=watch(quiet=as_json), where=engine_or_cluster
+        )
     if as_json:
-        emit(_report_rows(report))
+        emit(_summary_data(summary))
     else:
-        _print_report(report)
-    suggest_pack(target)
-    if report.failed:
+        _print_summary(summary)
+    suggest_pack(directory)
+    if summary.failed:
         raise typer.Exit(FAILED)
 
 
-def _report_rows(report: ExecutionSummary) -> dict[str, Any]:
+def _summary_data(report: ExecutionSummary) -> dict[str, Any]:
     return {
         "store": str(report.store),
         "planned": report.planned,
@@ -124,14 +126,14 @@ def _report_rows(report: ExecutionSummary) -> dict[str, Any]:
     }
 
 
-def _print_report(report: ExecutionSummary) -> None:
-    kept = f" ({report.kept} were there already)" if report.kept else ""
+def _print_summary(report: ExecutionSummary) -> None:
+    kept = f" ({report.kept} from earlier runs)" if report.kept else ""
     print(
         f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"
         f"{not_made(report)}"
     )
     if report.refused:
-        print(f"nothing to do: {report.store} is whole, and cannot be written ({report.refused})")
+        print(f"nothing to do: {report.store} is complete, and cannot be written ({report.refused})")
     for failure in report.failed[:10]:
         print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     if len(report.failed) > 10:

@@ -1,4 +1,4 @@
-"""``shell``: real programs behind an emulated access; ``change``: the access while it runs."""
+"""Real programs over an emulated access (``shell``), and changes of the running access (``change``)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bentpipe.cli.common import AsJson, Settings
 __all__ = ["change", "shell"]
 
 
-class BeforeCommand(TyperCommand):
-    """A command line with another one at its end: an unknown option may be that one's."""
+class TrailingCommand(TyperCommand):
+    """Command line that ends with another one: an unknown option may belong to that one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever; the message about an unknown option says how it is left to the command."""
+        """Parse the arguments; the message about an unknown option explains how to pass it to the command."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            # Typer's own copy of Click is private: the error is known by what it has.
-            wrong: Any = error
-            if option := getattr(wrong, "option_name", None):
-                again = f"bentpipe {self.name} ACCESS -- CMD {option}"
-                wrong.message += f"; if it belongs to the command, -- stands before that: {again}"
+            # Typer's copy of Click is private, so that only its attribute identifies the error.
+            usage_error: Any = error
+            if option := getattr(usage_error, "option_name", None):
+                example = f"bentpipe {self.name} ACCESS -- CMD {option}"
+                usage_error.message += f"; if it belongs to the command, put -- before the command: {example}"
             raise
 
 
@@ -57,32 +57,32 @@ def shell(
         str | None,
         typer.Option("--pep", metavar="SETUP", help="split TCP behind the longest segment: early, relayed"),
     ] = None,
-    users: Annotated[
+    background_users: Annotated[
         int | None, typer.Option(metavar="N", help="simulated users who share the access with the command")
     ] = None,
-    mix: Annotated[
+    background_mix: Annotated[
         str | None,
         typer.Option(
             metavar="KIND=SHARE,...", help="what they do: tcp, quic, call, page [tcp=0.2,call=0.3,page=0.5]"
         ),
     ] = None,
 ) -> None:
-    """Run a command behind an emulated access."""
+    """Run a command over an emulated access network."""
     from bentpipe.lab.shell import run
     from bentpipe.scenario.sweep import parse_override
 
     overrides = [parse_override(text) for text in settings or []]
     status = run(
         access, command or [], overrides=overrides, check=check, outside=not no_outside,
-        watch=watch, record=record, pep=pep, users=users, mix=mix,
+        watch=watch, record=record, pep=pep, users=background_users, mix=background_mix,
         on_message=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    gc.freeze()  # Python's end looks through nothing of it
+    gc.freeze()  # The interpreter then skips these objects at its end.
     raise typer.Exit(status)
 
 
 def change(
-    words: Annotated[
+    assignments: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[[SEGMENT[.up|.down].]rate|delay|loss=VALUE...]",
@@ -94,18 +94,18 @@ def change(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a running shell's access from inside, or print it."""
+    """Change the access of a running shell from inside, or print it."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.control import get_path
     from bentpipe.lab.control import set_path as change_it
 
-    done = [line for one in words or [] for line in change_it(one, control=control)]
+    messages = [line for one in assignments or [] for line in change_it(one, control=control)]
     if as_json:
         emit(get_path(control=control).as_json())
-    elif words:
-        print("\n".join(done))
+    elif assignments:
+        print("\n".join(messages))
     else:
-        now = get_path(control=control)
+        path = get_path(control=control)
         print_table(
-            [line.as_row() for line in now.lines], f"the path, {now.time_s:.0f} s after its time began"
+            [line.as_row() for line in path.lines], f"the path, {path.time_s:.0f} s after its time began"
         )

@@ -1,8 +1,9 @@
-"""Standard output and standard error of a command: either may be closed, a full disk, or a pipe that nobody reads.
+"""Standard output and standard error of a command.
 
-A message that cannot be written ends nothing. A result that cannot be written is an error, which is said once.
-Control characters of what a command was given (titles, names, what it read in files) do not pass: a terminal would
-obey them. Colours and the progress bar, which are ours, go by ``styled``.
+Either may be closed, a full disk, or a pipe without a reader. A message that cannot be written is ignored. A
+result that cannot be written is an error, which is reported once. Control characters of the input (titles,
+names, contents of files) are removed, because a terminal would obey them. Colours and the progress bar of
+bentpipe use ``styled``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ __all__ = ["OutputError", "close", "drop", "open_all"]
 
 
 class OutputError(OSError):
-    """Standard output did not take a result."""
+    """Standard output rejected a result."""
 
 
 class _Results(io.TextIOWrapper):
-    """Standard output, whose errors name it."""
+    """Standard output; its errors name it."""
 
     def write(self, text: str) -> int:
         self.write_styled(plain(text))
@@ -32,7 +33,7 @@ class _Results(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError as error:
-            raise _named(error) from None
+            raise _name_error(error) from None
 
     @property
     def styled(self) -> _Styled:
@@ -42,11 +43,11 @@ class _Results(io.TextIOWrapper):
         try:
             super().flush()
         except OSError as error:
-            raise _named(error) from None
+            raise _name_error(error) from None
 
 
 class _Messages(io.TextIOWrapper):
-    """Standard error, which has no errors of its own: there would be nobody to tell."""
+    """Standard error; its errors are ignored, because they cannot be reported."""
 
     def write(self, text: str) -> int:
         self.write_styled(plain(text))
@@ -70,7 +71,7 @@ class _Messages(io.TextIOWrapper):
 
 
 class _Styled(io.TextIOBase):
-    """A stream for those who have made their texts plain themselves, and add what a terminal is to obey."""
+    """Stream for texts without control characters and for the styles of a terminal."""
 
     def __init__(self, stream: _Results | _Messages) -> None:
         self._stream = stream
@@ -93,17 +94,19 @@ class _Styled(io.TextIOBase):
 
 
 def open_all() -> None:
-    """Makes both streams ready, if they are the process' own. A terminal without the letters of a title shows
-    question marks."""
-    _occupy()
+    """Replace both streams, if they are those of the process.
+
+    A terminal without the characters of a text shows question marks.
+    """
+    _open_closed_descriptors()
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _Results(*_taken(sys.stdout, 1), "replace", line_buffering=os.isatty(1))
+        sys.stdout = _Results(*_detach(sys.stdout, 1), "replace", line_buffering=os.isatty(1))
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _Messages(*_taken(sys.stderr, 2), "replace", line_buffering=True)
+        sys.stderr = _Messages(*_detach(sys.stderr, 2), "replace", line_buffering=True)
 
 
-def _taken(stream: TextIO | None, descriptor: int) -> tuple[BinaryIO, str]:
-    """Buffer and encoding of a stream, which is none where its descriptor was closed."""
+def _detach(stream: TextIO | None, descriptor: int) -> tuple[BinaryIO, str]:
+    """Return buffer and encoding of a stream; None has a closed descriptor."""
     if stream is None:
         return open(descriptor, "wb", closefd=False), "utf-8"
     encoding = stream.encoding
@@ -111,24 +114,26 @@ def _taken(stream: TextIO | None, descriptor: int) -> tuple[BinaryIO, str]:
 
 
 def close() -> None:
-    """Writes what standard output still holds.
+    """Write the buffer of standard output.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the buffer cannot be written.
     """
     sys.stdout.flush()
 
 
 def drop() -> None:
-    """Forgets what standard output still holds: the interpreter would complain of it as it ends."""
+    """Discard the buffer of standard output, so that the interpreter reports no error at its end."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
 
 
-def _occupy() -> None:
-    """Puts something in the place of descriptors that are closed, where the next file would be: nothing to read, no
-    messages, and a standard output that takes no result (EBADF)."""
+def _open_closed_descriptors() -> None:
+    """Open closed standard descriptors, which the next file would otherwise use.
+
+    Standard input is empty, messages are discarded, and standard output rejects results (EBADF).
+    """
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
@@ -140,7 +145,8 @@ def _occupy() -> None:
             os.set_inheritable(descriptor, True)
 
 
-def _named(error: OSError) -> OSError:
+def _name_error(error: OSError) -> OSError:
+    """Return the error with the name of the stream; a broken pipe remains."""
     if isinstance(error, BrokenPipeError):
         return error
     return OutputError(error.errno, error.strerror, "standard output")

@@ -1,4 +1,4 @@
-"""``time``: one command behind several accesses."""
+"""Command ``compare``: benchmark of a command over several access networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED, Settings, count, refuse
-from bentpipe.cli.shell import BeforeCommand
+from bentpipe.cli.shell import TrailingCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TimeCommand", "time"]
 
-_COMMAND = "bentpipe.command"
+_COMMAND_KEY = "bentpipe.command"
 
 
-class TimeCommand(BeforeCommand):
-    """Accesses, and behind ``--`` the command: both are lists of words."""
+class TimeCommand(TrailingCommand):
+    """Command line of accesses, and of a command after ``--``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever, without the command, which the context keeps."""
+        """Parse the arguments before ``--``; the context stores the command after it."""
         at = args.index("--") if "--" in args else len(args)
-        ctx.meta[_COMMAND] = args[at + 1 :]
+        ctx.meta[_COMMAND_KEY] = args[at + 1 :]
         return super().parse_args(ctx, args[:at])
 
 
@@ -44,21 +44,21 @@ def time(
         Path | None, typer.Option("--export-json", metavar="FILE", help="write all times as JSON")
     ] = None,
 ) -> None:
-    """Time a command behind several accesses. Real time; runs interleaved."""
+    """Benchmark a command over several access networks. Emulation, with interleaved runs."""
     import json
 
     from bentpipe.cli.console import patience, print_table
-    from bentpipe.lab import command_timing as comparing
+    from bentpipe.lab import command_timing
     from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import write_atomic
 
     if as_json is not None and (as_json.is_dir() or not as_json.absolute().parent.is_dir()):
-        refuse(f"--export-json: {as_json} cannot be written, expected a file in a folder that is there")
-    command = context.meta[_COMMAND]
+        refuse(f"--export-json: {as_json} cannot be written, expected a file in an existing directory")
+    command = context.meta[_COMMAND_KEY]
     overrides = [parse_override(text) for text in settings or ()]
     try:
-        found = comparing.time_command(
+        timings = command_timing.time_command(
             accesses,
             command,
             runs=runs,
@@ -66,38 +66,40 @@ def time(
             overrides=overrides,
             each=patience("comparing", "runs"),
         )
-    except comparing.CommandFailed as failed:
-        print(f"error: {failed}", file=sys.stderr)
+    except command_timing.CommandError as error_of_command:
+        print(f"error: {error_of_command}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(BAD_INPUT) from None
     except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None
-    print_table(_rows(found), f"{' '.join(command)}: {count(runs, 'run')} behind each")
-    for one in found:
-        if one.late:
+    print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} behind each")
+    for timing in timings:
+        if timing.late:
             print(
-                f"note: {one.access}: in {count(one.late, 'run')} the machine was too late", file=sys.stderr
+                f"note: {timing.access}: the lab missed its deadlines in {count(timing.late, 'run')}",
+                file=sys.stderr,
             )
     if as_json is not None:
-        data = {"command": command, "warmup": warmup, "accesses": [one.as_row() for one in found]}
+        data = {"command": command, "warmup": warmup, "accesses": [timing.as_row() for timing in timings]}
         write_atomic(as_json, (json.dumps(data, indent=1) + "\n").encode())
 
 
-def _rows(found: Sequence[Timing]) -> list[dict[str, str]]:
+def _rows(timings: Sequence[Timing]) -> list[dict[str, str]]:
     from bentpipe.metrics.format import format_interval
     from bentpipe.metrics.intervals import format_significant
 
     return [
         {
-            "access": one.access,
-            "mean ± σ, s": f"{one.mean:.3f}" + ("" if one.deviation is None else f" ± {one.deviation:.3f}"),
-            "min, s": f"{min(one.seconds):.3f}",
-            "max, s": f"{max(one.seconds):.3f}",
+            "access": timing.access,
+            "mean ± σ, s": f"{timing.mean:.3f}"
+            + ("" if timing.deviation is None else f" ± {timing.deviation:.3f}"),
+            "min, s": f"{min(timing.seconds):.3f}",
+            "max, s": f"{max(timing.seconds):.3f}",
             "times the fastest": format_significant(1.0, 3)
-            if one.ratio is None
-            else format_interval(one.ratio, digits=3),
+            if timing.ratio is None
+            else format_interval(timing.ratio, digits=3),
         }
-        for one in found
+        for timing in timings
     ]

@@ -1,4 +1,4 @@
-"""``watch``: a running shell's path in the terminal, with keys that change it."""
+"""Command ``watch``: the path of a running shell in the terminal, with keys that change it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["watch"]
 
-LOOK_S = 0.25
-"""Between two looks at the session."""
+UPDATE_S = 0.25
+"""Interval between two updates, s."""
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 40
-"""Of a series and of a slider, characters."""
+"""Width of a time series and of a slider, characters."""
 
 KEYS = "↑ ↓ choose   ← → change   u put back   q end"
 ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[D": "less", b"\x1b[C": "more",
@@ -44,146 +44,153 @@ def watch(
         ),
     ] = None,
 ) -> None:
-    """Watch the path of a running shell from beside it. Rate, queue and drops over time; keys change the path."""
+    """Watch the path of a running shell from another terminal.
+
+    Shows rate, queue and drops over time. Keys change the path.
+    """
     from bentpipe.lab.control import CONTROL, get_path
-    from bentpipe.lab.monitor import PathMonitor, running
+    from bentpipe.lab.monitor import PathMonitor, find_control_socket
 
-    place = control or os.environ.get(CONTROL) or running()
-    watched = PathMonitor(most=WIDTH)
-    watched.take(get_path(control=place, counters=True))
+    control_socket = control or os.environ.get(CONTROL) or find_control_socket()
+    monitor = PathMonitor(max_samples=WIDTH)
+    monitor.add(get_path(control=control_socket, counters=True))
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _live(place, watched)
+        _show_live(control_socket, monitor)
     else:
-        _lines(place, watched)
+        _print_lines(control_socket, monitor)
 
 
-def _look(place: str, watched: PathMonitor) -> bool:
-    """One more look; whether the session is still there."""
+def _update(control: str, monitor: PathMonitor) -> bool:
+    """Update the samples; return whether the lab still runs."""
     from bentpipe.lab.control import get_path
     from bentpipe.scenario.errors import ScenarioError
 
     try:
-        watched.take(get_path(control=place, counters=True))
+        monitor.add(get_path(control=control, counters=True))
     except ScenarioError:
         return False
     return True
 
 
-def _lines(place: str, watched: PathMonitor) -> None:
-    """Without a terminal: a line a second for each direction, until the session ends."""
+def _print_lines(control: str, monitor: PathMonitor) -> None:
+    """Print a line a second for each link direction until the lab ends, without a terminal."""
     while True:
         time.sleep(1.0)
-        if not _look(place, watched):
+        if not _update(control, monitor):
             return
-        for name, series in watched.series.items():
-            now = series[-1]
+        for name, series in monitor.series.items():
+            sample = series[-1]
             print(
-                f"{watched.time_s:.1f} s {plain(name)}: {now.rate_bit_s / 1e6:.2f} Mbit/s, "
-                f"queue {now.queued_bytes / 1e3:.0f} kB, dropped {watched.dropped[name]}",
+                f"{monitor.time_s:.1f} s {plain(name)}: {sample.rate_bit_s / 1e6:.2f} Mbit/s, "
+                f"queue {sample.queued_bytes / 1e3:.0f} kB, dropped {monitor.dropped[name]}",
                 flush=True,
             )
 
 
-def _live(place: str, watched: PathMonitor) -> None:
-    """In a terminal, until a key or the session ends it."""
+def _show_live(control: str, monitor: PathMonitor) -> None:
+    """Show the path in the terminal until a key or the end of the lab."""
     from rich.console import Console
     from rich.live import Live
 
-    desk = _Desk(place, watched)
-    with _keys(), Live(desk.shown(), console=Console(), screen=True, auto_refresh=False) as live:
-        due = time.monotonic()
-        while not desk.over:
-            due += LOOK_S
-            while (left := due - time.monotonic()) > 0 and not desk.over:
-                if select.select([sys.stdin], [], [], left)[0]:
-                    desk.press(os.read(sys.stdin.fileno(), 64))
-                    live.update(desk.shown(), refresh=True)
-            if not _look(place, watched):
-                desk.over = True
-            live.update(desk.shown(), refresh=True)
-    print(f"the session ran for {watched.time_s:.0f} s" if desk.ended else "the session goes on")
+    screen = _Screen(control, monitor)
+    with _raw_keys(), Live(screen.render(), console=Console(), screen=True, auto_refresh=False) as live:
+        next_update = time.monotonic()
+        while not screen.is_over:
+            next_update += UPDATE_S
+            while (wait_s := next_update - time.monotonic()) > 0 and not screen.is_over:
+                if select.select([sys.stdin], [], [], wait_s)[0]:
+                    screen.press(os.read(sys.stdin.fileno(), 64))
+                    live.update(screen.render(), refresh=True)
+            if not _update(control, monitor):
+                screen.is_over = True
+            live.update(screen.render(), refresh=True)
+    print(f"the shell ran for {monitor.time_s:.0f} s" if screen.ended else "the shell still runs")
 
 
-class _Desk:
-    """What is shown, and which of the sliders the keys move."""
+class _Screen:
+    """Contents of the screen, and the slider that the keys move."""
 
-    def __init__(self, place: str, watched: PathMonitor) -> None:
-        self.place, self.watched = place, watched
-        self.begun = {line.name: line for line in watched.lines}
+    def __init__(self, control: str, monitor: PathMonitor) -> None:
+        self.control, self.monitor = control, monitor
+        self.initial = {line.name: line for line in monitor.lines}
         self.chosen = 0
-        self.said = ""
-        self.over = False
-        self.asked = False
+        self.message = ""
+        self.is_over = False
+        self.quit_requested = False
 
     @property
     def ended(self) -> bool:
-        """By the session, not by a key."""
-        return not self.asked
+        """Return whether the lab ended the display, not a key."""
+        return not self.quit_requested
 
     def sliders(self) -> list[tuple[LinkState, str]]:
+        """Return the link direction and the setting of each slider."""
         from bentpipe.lab.monitor import KINDS
 
-        return [(line, kind) for line in self.watched.lines for kind in KINDS]
+        return [(line, kind) for line in self.monitor.lines for kind in KINDS]
 
     def press(self, keys: bytes) -> None:
+        """Handle a key."""
         from bentpipe.lab.monitor import step
 
-        what = ARROWS.get(keys)
+        action = ARROWS.get(keys)
         sliders = self.sliders()
-        if what == "end":
-            self.over = self.asked = True
-        elif what in ("up", "down"):
-            self.chosen = (self.chosen + (1 if what == "down" else -1)) % len(sliders)
-        elif what in ("less", "more"):
+        if action == "end":
+            self.is_over = self.quit_requested = True
+        elif action in ("up", "down"):
+            self.chosen = (self.chosen + (1 if action == "down" else -1)) % len(sliders)
+        elif action in ("less", "more"):
             line, kind = sliders[self.chosen]
-            words = step(line, kind, up=what == "more")
-            self.change([words] if words is not None else [])
-            if words is None:
-                self.said = f"{plain(line.name)}: no {kind} that goes there"
-        elif what == "back":
-            self.change(list(self.put_back()))
+            change_text = step(line, kind, up=action == "more")
+            self.change([change_text] if change_text is not None else [])
+            if change_text is None:
+                self.message = f"{plain(line.name)}: {kind} cannot change further"
+        elif action == "back":
+            self.change(list(self.restore()))
 
-    def put_back(self) -> Iterator[str]:
-        """Words that make the path what it was when this began."""
-        for line in self.watched.lines:
-            old = self.begun[line.name]
-            if old.rate is not None and line.rate != old.rate:
-                yield f"{line.name}.rate={old.rate.bit_s} bit/s"
-            if old.delay is not None and line.delay != old.delay:
-                yield f"{line.name}.delay={old.delay.ns} ns"
-            if old.loss is not None and line.loss != old.loss:
-                yield f"{line.name}.loss={old.loss * 100:.9f} %"
+    def restore(self) -> Iterator[str]:
+        """Yield the changes that restore the path at the start of the display."""
+        for line in self.monitor.lines:
+            initial = self.initial[line.name]
+            if initial.rate is not None and line.rate != initial.rate:
+                yield f"{line.name}.rate={initial.rate.bit_s} bit/s"
+            if initial.delay is not None and line.delay != initial.delay:
+                yield f"{line.name}.delay={initial.delay.ns} ns"
+            if initial.loss is not None and line.loss != initial.loss:
+                yield f"{line.name}.loss={initial.loss * 100:.9f} %"
 
-    def change(self, words: Sequence[str]) -> None:
+    def change(self, changes: Sequence[str]) -> None:
+        """Apply changes to the path."""
         from bentpipe.lab.control import set_path
         from bentpipe.scenario.errors import ScenarioError
 
-        for one in words:
+        for change_text in changes:
             try:
-                self.said = "; ".join(set_path(one, control=self.place))
+                self.message = "; ".join(set_path(change_text, control=self.control))
             except ScenarioError as error:
-                self.said = str(error)
-        if words:
-            _look(self.place, self.watched)
+                self.message = str(error)
+        if changes:
+            _update(self.control, self.monitor)
 
-    def shown(self) -> Group:
-        """The whole picture."""
+    def render(self) -> Group:
+        """Return the contents of the screen."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        names = max((len(name) for name in self.watched.series), default=0)
-        # what is left for each of two series beside their numbers
-        room = max(8, min(WIDTH, (shutil.get_terminal_size().columns - names - 34) // 2))
+        names = max((len(name) for name in self.monitor.series), default=0)
+        # Two time series share the width beside their numbers.
+        bar_width = max(8, min(WIDTH, (shutil.get_terminal_size().columns - names - 34) // 2))
         series = Table(box=None, pad_edge=False)
         for head in ("", "Mbit/s", "", "queue, kB", "", "dropped"):
             series.add_column(head, justify="right" if head else "left", no_wrap=True)
-        for name, kept in self.watched.series.items():
-            rates = [one.rate_bit_s / 1e6 for one in kept]
-            queues = [one.queued_bytes / 1e3 for one in kept]
+        for name, samples in self.monitor.series.items():
+            rates = [sample.rate_bit_s / 1e6 for sample in samples]
+            queues = [sample.queued_bytes / 1e3 for sample in samples]
             series.add_row(
-                Text(plain(name)), f"{rates[-1]:.2f}", drawn(rates, room), f"{queues[-1]:.0f}", drawn(queues, room),
-                f"{self.watched.dropped[name]:,}",
+                Text(plain(name)), f"{rates[-1]:.2f}", draw_bars(rates, bar_width), f"{queues[-1]:.0f}",
+                draw_bars(queues, bar_width),
+                f"{self.monitor.dropped[name]:,}",
             )  # fmt: skip
         sliders = Table(box=None, pad_edge=False)
         for _ in range(4):
@@ -193,49 +200,56 @@ class _Desk:
             value = line.as_row()[kind]
             sliders.add_row(
                 Text(plain(line.name) if kind == "rate" else ""), Text(kind, style=style),
-                Text(slider(line, self.begun[line.name], kind)), Text(str(value or "–")),
+                Text(draw_slider(line, self.initial[line.name], kind)), Text(str(value or "–")),
             )  # fmt: skip
-        above = Text(f"{self.watched.time_s:.0f} s   {KEYS}", style="dim")
-        return Group(above, Text(), series, Text(), sliders, Text(), Text(self.said))
+        status = Text(f"{self.monitor.time_s:.0f} s   {KEYS}", style="dim")
+        return Group(status, Text(), series, Text(), sliders, Text(), Text(self.message))
 
 
-def drawn(values: Sequence[float], room: int) -> str:
-    """The last values over time as bars, the largest the highest."""
-    values = values[-room:]
-    top = max(values, default=0.0)
-    if top <= 0:
+def draw_bars(values: Sequence[float], width: int) -> str:
+    """Return the last values over time as bars; the largest value has the highest bar."""
+    values = values[-width:]
+    maximum = max(values, default=0.0)
+    if maximum <= 0:
         return " " * len(values)
-    return "".join(BARS[round(value / top * (len(BARS) - 1))] for value in values).rjust(room)
+    return "".join(BARS[round(value / maximum * (len(BARS) - 1))] for value in values).rjust(width)
 
 
-def slider(line: LinkState, begun: LinkState, kind: str) -> str:
-    """Where a number stands between a tenth and ten times of what it was; a loss between 0 and 1, by its steps."""
+def draw_slider(line: LinkState, initial: LinkState, kind: str) -> str:
+    """Return a slider for a setting.
+
+    A rate or delay is between 0.1 and 10 times its initial value. A loss is between 0 and 1, by its steps.
+    """
     import math
 
     from bentpipe.lab.monitor import LOSSES
 
     if kind == "loss":
-        at = sum(one <= (line.loss or 0.0) for one in LOSSES[1:]) / (len(LOSSES) - 1)
+        position = sum(state <= (line.loss or 0.0) for state in LOSSES[1:]) / (len(LOSSES) - 1)
     else:
-        now, old = ((one.rate.bit_s if one.rate else 0) if kind == "rate" else (one.delay.ns if one.delay else 0)
-                    for one in (line, begun))  # fmt: skip
-        if not now:
+        current, initial_value = (
+            (state.rate.bit_s if state.rate else 0)
+            if kind == "rate"
+            else (state.delay.ns if state.delay else 0)
+            for state in (line, initial)
+        )
+        if not current:
             return ""
-        at = 0.5 + math.log10(now / (old or 1_000_000)) / 2
-    place = round(min(1.0, max(0.0, at)) * (WIDTH - 1))
-    return "─" * place + "●" + "─" * (WIDTH - 1 - place)
+        position = 0.5 + math.log10(current / (initial_value or 1_000_000)) / 2
+    column = round(min(1.0, max(0.0, position)) * (WIDTH - 1))
+    return "─" * column + "●" + "─" * (WIDTH - 1 - column)
 
 
 @contextmanager
-def _keys() -> Iterator[None]:
-    """Keys come at once and are not shown; the terminal is afterwards as it was."""
+def _raw_keys() -> Iterator[None]:
+    """Read keys without echo; restore the terminal at the end."""
     import termios
     import tty
 
     handle = sys.stdin.fileno()
-    before = termios.tcgetattr(handle)
+    attributes = termios.tcgetattr(handle)
     tty.setcbreak(handle)
     try:
         yield
     finally:
-        termios.tcsetattr(handle, termios.TCSADRAIN, before)
+        termios.tcsetattr(handle, termios.TCSADRAIN, attributes)

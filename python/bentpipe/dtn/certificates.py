@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.dtn.node_config import EID
 from bentpipe.dtn.node_plan import node_id
-from bentpipe.lab.bundle_node import issued
+from bentpipe.lab.bundle_node import issue_certificate
 from bentpipe.metrics.format import CommandOutput
 from bentpipe.scenario.errors import ScenarioError
 
@@ -41,7 +41,7 @@ def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> Co
         "days": days,
         "now_unix_s": int(time.time()),
     }
-    made = issued(plan)
+    made = issue_certificate(plan)
     signed = "a new authority" if made["authority_is_new"] else "the authority"
     said = f"{made['certificate']} is the certificate of {name} ({made['eid']}), signed by {signed} "
     said += f"({made['authority']}); {made['key']} is its key."

@@ -77,7 +77,7 @@ def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
         except ValidationError as error:
             raise from_pydantic(error, data, name) from None
         except ScenarioError as error:
-            raise error.within(name) from None
+            raise error.with_source(name) from None
     else:
         parsed = engine.read_contact_plan(text)
         if parsed["problems"]:

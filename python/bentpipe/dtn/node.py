@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.dtn.neighbour_status import NeighbourStatus
 from bentpipe.dtn.node_config import node_file
 from bentpipe.dtn.node_plan import node_plan
-from bentpipe.lab.bundle_node import running
+from bentpipe.lab.bundle_node import run_node
 from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.plan.dtn.nodes import perf_spec
 from bentpipe.scenario.dtn.nodes import dtnperf
@@ -74,8 +74,8 @@ def run(
     contacts, reached = _contacts(plan), NeighbourStatus()
     takers = [one for one in (tables, monitor, client) if one is not None]
     begun = time.monotonic()
-    with running(plan) as node:
-        for row in node.said():
+    with run_node(plan) as node:
+        for row in node.messages():
             now = time.monotonic() - begun
             if row is not None and row.get("ready"):
                 begun, now = time.monotonic(), 0.0

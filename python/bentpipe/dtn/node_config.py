@@ -225,7 +225,7 @@ def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpe
     except ValidationError as error:
         raise from_pydantic(error, data, name) from None
     except ScenarioError as error:
-        raise error.within(name) from None
+        raise error.with_source(name) from None
     if found.plan is not None:
         if found.contact or found.range:
             raise ScenarioError([("plan", "found beside contact or range, expected one of them")], name)

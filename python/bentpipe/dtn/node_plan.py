@@ -73,7 +73,7 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
                 f"neighbour.{one.name}.rate",
             )
         except ScenarioError as error:
-            raise error.within(source) from None
+            raise error.with_source(source) from None
         doors += _doors(one, layer, source, _tls(one, found, folder))
     plan: BundleNodePlan = {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
     if found.integrity is not None:
@@ -87,7 +87,7 @@ def _prove(plan: BundleNodePlan, asked: Integrity, keys: Path | None, source: st
     try:
         words = integrity_words(asked, [node["name"] for node in nodes], "integrity")
     except ScenarioError as error:
-        raise error.within(source) from None
+        raise error.with_source(source) from None
     next(node for node in nodes if node["name"] == plan["name"])["integrity"] = words
     plan["keys"] = secrets_of(asked, keys, source)
 

@@ -1,8 +1,15 @@
-"""``bentpipe compare-engines``: a scenario on both clocks, flow by flow, with the difference and whether it is within its bound.
+"""Comparison of simulation and emulation of a scenario, flow by flow, with bounds: ``bentpipe compare-engines``.
 
-``both`` runs (or resumes) the two stores, ``compare`` sets them side by side, within ``tolerance`` and, where flows
-belong together, by ``among``, bundles by ``bundles``; ``page``, ``opening`` and ``drawing`` show them,
-``standing`` is the table of ``studies/agreement``, ``publish`` the archive of its stores.
+run_both: the two stores of a scenario, run or resumed
+compare: metrics of both stores, their differences and verdicts
+bounds: largest differences by metric, and the equivalence test
+user_shares: shares of users and totals of flow tables
+bundles: delivered bundles of dtnperf clients
+page: HTML page of a comparison
+headline: first sentence of the page
+figures: figures of a comparison
+summary_table: the table of ``studies/agreement``
+archive: published stores of the table
 """
 
 from bentpipe.engine_validation.compare import EngineComparison, Row, Verdict, compare_engines

@@ -1,4 +1,4 @@
-"""The stores of a standing table as one archive, from which anyone can write the table again."""
+"""Archive of the stores of a summary table, from which anyone can reproduce the table."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["publish"]
 
-WHOLE = ("journal.jsonl", "plan.json", "scenario.toml")
-LEFT_OUT = frozenset({"packets.parquet", "requests.parquet", "internals.parquet", "events.parquet"})
+STORE_FILES = ("journal.jsonl", "plan.json", "scenario.toml")
+UNUSED_TABLES = frozenset({"packets.parquet", "requests.parquet", "internals.parquet", "events.parquet"})
 """Tables that no comparison reads."""
 
 
 def publish(stores: Iterable[Path], archive: Path) -> None:
-    """Writes what a comparison reads of ``stores`` into ``archive`` (tar, xz); the same stores give the same bytes.
+    """Write the files of ``stores`` that a comparison reads into ``archive`` (tar, xz).
 
-    Finished runs alone: their resolved runs and tables, with checksums of these, without single packets, requests and
-    captures. Unpacked, each is a store again.
+    The archive has the resolved specs and tables of finished runs with checksums, without tables of packets and
+    requests and without captures. Each unpacked directory is a store. The same stores give the same bytes.
 
     Raises:
         bentpipe.StoreError: a run is damaged.
@@ -35,45 +35,45 @@ def publish(stores: Iterable[Path], archive: Path) -> None:
     with atomic_file(archive) as part, tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
         for store in sorted(stores):
             for name, data in _files(store):
-                # nothing of the machine that wrote it
+                # TarInfo without time and owner: the bytes do not depend on the host.
                 info = tarfile.TarInfo(f"{store.name}/{name}")
                 info.size, info.mode = len(data), 0o644
                 whole.addfile(info, io.BytesIO(data))
 
 
 def _files(store: Path) -> Iterator[tuple[str, bytes]]:
-    """What is published of a store: names in it, and contents."""
-    for name in WHOLE:
+    """Yield the names and contents of the published files of a store."""
+    for name in STORE_FILES:
         if (store / name).is_file():
             yield name, read_input(store / name, links=False)
-    kept = Store(store).kept()
-    for run, files in _runs(kept):
-        wanted = {name: files[name] for name in sorted(files) if _wanted(name)}
-        for name, data in wanted.items():
+    index = Store(store).kept()
+    for run, files in _runs(index):
+        published = {name: files[name] for name in sorted(files) if _is_published(name)}
+        for name, data in published.items():
             yield f"runs/{run}/{name}", data
-        if None not in kept.folders[run].files.values():
-            yield f"runs/{run}/{SUMS}", listing({name: checksum(data) for name, data in wanted.items()})
+        if None not in index.folders[run].files.values():
+            yield f"runs/{run}/{SUMS}", listing({name: checksum(data) for name, data in published.items()})
 
 
-def _runs(kept: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Every run with its files, a packed one as it was before."""
+def _runs(index: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield every run with its files; packed runs have their original files."""
     from bentpipe.store.pack import taken_out
 
-    taken: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
-    for run, folder in sorted(kept.folders.items()):
-        place = kept.store / folder.name
+    packs: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
+    for run, folder in sorted(index.folders.items()):
+        path = index.store / folder.name
         if folder.packed is None:
-            names = [name for name in folder.files if _wanted(name)]
-            kept.check((folder, name) for name in names)
-            yield run, {name: (place / name).read_bytes() for name in names}
+            names = [name for name in folder.files if _is_published(name)]
+            index.check((folder, name) for name in names)
+            yield run, {name: (path / name).read_bytes() for name in names}
             continue
-        if folder.name not in taken:
+        if folder.name not in packs:
             names = [name for name in folder.files if name.endswith(".parquet")]
-            kept.check((folder, name) for name in names)
-            own = sorted(one for one, where in kept.folders.items() if where is folder)
-            taken[folder.name] = taken_out(place, filter(_wanted, names), own)
-        yield next(taken[folder.name])
+            index.check((folder, name) for name in names)
+            members = sorted(member for member, pack in index.folders.items() if pack is folder)
+            packs[folder.name] = taken_out(path, filter(_is_published, names), members)
+        yield next(packs[folder.name])
 
 
-def _wanted(name: str) -> bool:
-    return name == "spec.json" or (name.endswith(".parquet") and name not in LEFT_OUT)
+def _is_published(name: str) -> bool:
+    return name == "spec.json" or (name.endswith(".parquet") and name not in UNUSED_TABLES)

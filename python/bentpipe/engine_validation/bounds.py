@@ -1,7 +1,8 @@
-"""How near the two clocks have to be, and when a number may be judged at all.
+"""Largest differences between simulation and emulation, and the equivalence test of a metric.
 
-Agreement is an equivalence: the data must show that the difference is small, not fail to show that it is there
-(Schuirmann, J. Pharmacokinet. Biopharm. 15, 657-680, 1987). So an interval decides, not an estimate.
+Agreement is an equivalence: the data must show that the difference is small. A test that does not find a difference is
+not enough (Schuirmann, J. Pharmacokinet. Biopharm. 15, 657-680, 1987). Therefore the interval decides, not the
+estimate.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ __all__ = ["BOUNDS", "Bound", "Verdict", "verdict"]
 
 
 class Verdict(StrEnum):
-    """On one number."""
+    """Verdict on one metric."""
 
     WITHIN = "within"
     EXCEEDED = "exceeded"
     UNDECIDED = "undecided"
     SHOWN = ""
-    """It has no bound."""
+    """The metric has no bound."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest difference: of the mean, relative, or in the number's own unit; either is enough."""
+    """Largest difference, relative to the mean or in the unit of the metric; the larger one applies."""
 
     relative: float = 0.0
     absolute: float = 0.0
     text: str = ""
 
     def of(self, simulated: float) -> float:
-        """Return the largest difference from ``simulated``, in the number's unit."""
+        """Return the largest difference from ``simulated``, in the unit of the metric."""
         return max(self.relative * abs(simulated), self.absolute)
 
 
@@ -51,23 +52,29 @@ BOUNDS: dict[str, Bound] = {
     "rating": Bound(absolute=1.0, text="1"),
     "mos": Bound(absolute=0.05, text="0.05"),
 }
-"""By metric. What has none is shown and not judged."""
+"""Bounds by metric. Metrics without a bound are shown without a verdict."""
 
 
 def verdict(metric: str, simulated: float, differences: Sequence[float], among: int = 1) -> Verdict:
-    """Judge the mean of ``differences`` (real minus simulated, one a seed) by the metric's bound.
+    """Compare the mean difference with the bound of the metric.
 
-    It is within the bound if its whole 95 % interval is, and exceeds it if the whole interval lies beyond; else, and
-    for one seed, which has no interval, it is undecided. Where it is one ``among`` several numbers of a kind, their
-    intervals hold together at 95 % (Bonferroni's correction).
+    The mean is within the bound if its whole 95 % interval is, and exceeds it if the whole interval is outside.
+    Otherwise, and for a single seed, which has no interval, it is undecided.
+
+    Args:
+        metric: name of the metric.
+        simulated: mean of the simulated values.
+        differences: real minus simulated, one for each seed.
+        among: number of metrics of the same kind that are tested together; their intervals hold simultaneously at
+            95 % (Bonferroni correction).
     """
     bound = BOUNDS.get(metric)
     if bound is None or not differences:
         return Verdict.SHOWN
-    found = mean_ci(differences, 1 - (1 - CONFIDENCE) / among)
-    if found.low is None or found.high is None or not math.isfinite(found.low + found.high):
+    interval = mean_ci(differences, 1 - (1 - CONFIDENCE) / among)
+    if interval.low is None or interval.high is None or not math.isfinite(interval.low + interval.high):
         return Verdict.UNDECIDED
-    largest = bound.of(simulated)
-    if -largest <= found.low and found.high <= largest:
+    limit = bound.of(simulated)
+    if -limit <= interval.low and interval.high <= limit:
         return Verdict.WITHIN
-    return Verdict.EXCEEDED if found.low > largest or found.high < -largest else Verdict.UNDECIDED
+    return Verdict.EXCEEDED if interval.low > limit or interval.high < -limit else Verdict.UNDECIDED

@@ -1,4 +1,4 @@
-"""Two stores of one scenario, simulated and real, side by side."""
+"""Comparison of the simulated and the real store of a scenario."""
 
 from __future__ import annotations
 
@@ -49,26 +49,29 @@ COMPARED = (
     METRICS["rating"],
     METRICS["mos"],
 )
-"""What is compared, in the order in which it is printed."""
+"""Compared metrics, in the order of the output."""
 
 IN_PER_CENT = frozenset({
     "goodput_bit_s", "goodput_sum_bit_s", "share_percent", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes",
     "delivered_bundles", "delivery_p50_s",
 })  # fmt: skip
-"""Metrics whose difference is said so; of the others in their unit."""
+"""Metrics with a difference in per cent; other differences have the unit of the metric."""
 
 
 PLAYOUT = parse("60 ms")
-"""With which calls are heard: an adaptive one buffers no more than the jitter, of which virtual time has none where
-nothing else is on the way, so that tenths of a millisecond of a real machine would be late loss."""
+"""Playout delay of calls.
 
-OF_ALL = frozenset({"decoded_ratio"})
-"""Metrics of a link, whichever flow they stand at."""
+An adaptive buffer would be no longer than the jitter. Simulation has no jitter without cross traffic, so that tenths of
+a millisecond of a real host would count as late loss.
+"""
+
+LINK_METRICS = frozenset({"decoded_ratio"})
+"""Metrics of a link, independent of the flow in whose row they are."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a flow in a cell of the sweep, on both clocks."""
+    """One metric of a flow in a cell of the sweep, with both engines."""
 
     cell: Mapping[str, str | None]
     flow: str
@@ -81,37 +84,37 @@ class Row:
     """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
     verdict: Verdict
     among: int = ALONE
-    """Flows of its table: so many numbers of one kind are judged together."""
+    """Number of flows of its table, whose metrics of one kind are tested together."""
 
     @property
     def relative(self) -> bool:
-        """Whether the difference is one to the simulated mean."""
+        """True if the difference is relative to the simulated mean."""
         return self.metric.name in IN_PER_CENT
 
     @property
     def bound(self) -> str:
-        """Of the difference, in words."""
+        """Text of the bound; empty without one."""
         bound = BOUNDS.get(self.metric.name)
         if bound is None:
             return ""
         return f"{bound.text}{f', of {self.among} together' if self.among > ALONE else ''}"
 
     def data(self) -> dict[str, Any]:
-        """As JSON would have it, in base units."""
+        """Return the row as JSON data in base units."""
 
-        def told(found: ConfidenceInterval) -> dict[str, Any]:
-            ends = {"mean": found.estimate, "low": found.low, "high": found.high}
-            return {key: round_significant(value) for key, value in ends.items()} | {"seeds": found.n}
+        def interval_data(interval: ConfidenceInterval) -> dict[str, Any]:
+            values = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+            return {key: round_significant(value) for key, value in values.items()} | {"seeds": interval.n}
 
         return {
             "cell": dict(self.cell), "flow": self.flow, "direction": self.direction, "congestion": self.congestion,
-            "metric": self.metric.name, "simulated": told(self.simulated), "real": told(self.real),
-            "difference": told(self.difference) | {"relative": self.relative}, "bound": self.bound,
+            "metric": self.metric.name, "simulated": interval_data(self.simulated), "real": interval_data(self.real),
+            "difference": interval_data(self.difference) | {"relative": self.relative}, "bound": self.bound,
             "verdict": self.verdict.value or None,
         }  # fmt: skip
 
     def line(self) -> dict[str, Any]:
-        """As the terminal prints it."""
+        """Return the row as text for the terminal, by column."""
         line = {
             "flow": self.flow,
             "way": self.direction,
@@ -122,22 +125,21 @@ class Row:
             "bound": self.bound,
             "": self.verdict.value,
         }
-        called = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in self.cell}, line)
-        return {called[column_name(key)]: value for key, value in self.cell.items()} | line
+        headings = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in self.cell}, line)
+        return {headings[column_name(key)]: value for key, value in self.cell.items()} | line
 
     @property
     def apart(self) -> str:
-        """The difference with its interval, as text."""
+        """Difference with its interval, as text."""
         factor = 100.0 if self.relative else self.metric.scale
-        found = self.difference
-        sign = "+" if found.estimate > 0 else ""
-        said = format_mean(found, factor, digits=2)
-        return f"{sign}{said}{' %' if self.relative else ''}"
+        sign = "+" if self.difference.estimate > 0 else ""
+        text = format_mean(self.difference, factor, digits=2)
+        return f"{sign}{text}{' %' if self.relative else ''}"
 
 
 @dataclass(frozen=True)
 class EngineComparison:
-    """All numbers of two stores."""
+    """All compared metrics of two stores."""
 
     title: str
     simulated: Store
@@ -146,21 +148,21 @@ class EngineComparison:
 
     @property
     def exceeded(self) -> bool:
-        """Whether a bound is."""
+        """True if a difference exceeds its bound."""
         return any(row.verdict is Verdict.EXCEEDED for row in self.rows)
 
     @property
     def undecided(self) -> int:
-        """How many numbers the seeds cannot judge."""
+        """Number of metrics for which the seeds do not suffice."""
         return sum(row.verdict is Verdict.UNDECIDED for row in self.rows)
 
     @property
     def agreed(self) -> bool:
-        """Whether every number that is judged is within its bound: exit status 0 of ``bentpipe compare-engines``."""
+        """True if every metric with a bound is within it: exit status 0 of ``bentpipe compare-engines``."""
         return all(row.verdict in (Verdict.WITHIN, Verdict.SHOWN) for row in self.rows)
 
     def data(self) -> dict[str, Any]:
-        """As JSON would have it."""
+        """Return the comparison as JSON data."""
         return {
             "title": self.title,
             "simulated": str(self.simulated.path),
@@ -173,7 +175,11 @@ class EngineComparison:
 
 
 def compare_engines(simulated: Path | Store, real: Path | Store) -> EngineComparison:
-    """Both stores, as far as both have run.
+    """Compare the runs that both stores have.
+
+    Args:
+        simulated: store of the simulation.
+        real: store of the emulation or of a browser.
 
     Raises:
         bentpipe.StoreError: one is not a store, or has no finished run.
@@ -189,38 +195,44 @@ def compare_engines(simulated: Path | Store, real: Path | Store) -> EngineCompar
         pl.concat([one.select(group) for one in reversed(frames)]).unique(maintain_order=True).to_dicts()
     ):
         cell = {sweep_key(key): first[key] for key in keys}
-        here = [frame.filter(*(pl.col(key).eq_missing(first[key]) for key in keys)) for frame in frames]
-        ours, theirs = (
-            _or_nothing(frame, other, first) for frame, other in ((here[0], here[1]), (here[1], here[0]))
+        in_cell = [frame.filter(*(pl.col(key).eq_missing(first[key]) for key in keys)) for frame in frames]
+        sim_rows, emu_rows = (
+            _flow_rows(frame, other, first)
+            for frame, other in ((in_cell[0], in_cell[1]), (in_cell[1], in_cell[0]))
         )
-        if ours.height and theirs.height:
-            rows += list(_rows(cell, ours, theirs, tables.get(str(first["flow"]), ALONE)))
+        if sim_rows.height and emu_rows.height:
+            rows += list(_rows(cell, sim_rows, emu_rows, tables.get(str(first["flow"]), ALONE)))
     return EngineComparison(sim.title, sim, emu, tuple(rows))
 
 
-def _or_nothing(frame: pl.DataFrame, other: pl.DataFrame, first: Mapping[str, Any]) -> pl.DataFrame:
-    """Rows of a flow's direction in a cell; a goodput of 0 for every seed where the flow delivered next to nothing, so
-    that the direction has no rows, and the ``other`` clock has some."""
-    own = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
-    if own.height or not frame.height:
-        return own
+def _flow_rows(frame: pl.DataFrame, other: pl.DataFrame, first: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows of one flow and direction in a cell.
+
+    A flow that delivered almost nothing has no rows in this direction. If the ``other`` engine has rows, the result has
+    a goodput of 0 for each seed.
+    """
+    rows = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
+    if rows.height or not frame.height:
+        return rows
     received = pl.col("received_bytes").filter(pl.col("flow") == first["flow"]).cast(pl.Float64).sum()
-    came, there = (float(one.select(received).item()) for one in (frame, other))
-    if came > 0 and came >= MINOR_SHARE * there:
-        return own
+    received_bytes, other_bytes = (float(cell.select(received).item()) for cell in (frame, other))
+    if received_bytes > 0 and received_bytes >= MINOR_SHARE * other_bytes:
+        return rows
     seeds = frame.unique("seed", maintain_order=True)
-    silent = other.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
+    other_rows = other.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     return seeds.select(
         "seed",
         flow=pl.lit(first["flow"]), direction=pl.lit(first["direction"]),
-        congestion=pl.lit(silent["congestion"][0], pl.String), goodput_bit_s=pl.lit(0.0),
+        congestion=pl.lit(other_rows["congestion"][0], pl.String), goodput_bit_s=pl.lit(0.0),
     )  # fmt: skip
 
 
-def _rows(cell: Mapping[str, Any], ours: pl.DataFrame, theirs: pl.DataFrame, among: int) -> Iterator[Row]:
-    first = theirs.row(0, named=True)
+def _rows(
+    cell: Mapping[str, Any], sim_rows: pl.DataFrame, emu_rows: pl.DataFrame, among: int
+) -> Iterator[Row]:
+    first = emu_rows.row(0, named=True)
     for metric in COMPARED:
-        simulated, real = _values(ours, metric.name), _values(theirs, metric.name)
+        simulated, real = _values(sim_rows, metric.name), _values(emu_rows, metric.name)
         if not simulated or not real:
             continue
         if metric.name == "loads_finished" and {*simulated.values(), *real.values()} == {1.0}:
@@ -234,21 +246,21 @@ def _rows(cell: Mapping[str, Any], ours: pl.DataFrame, theirs: pl.DataFrame, amo
         if not pairs:
             continue
         differences = [after - before for before, after in pairs]
-        many = ALONE if metric.name in OF_ALL else among
-        answer = verdict(metric.name, mean, differences, many)
-        apart = mean_ci(differences)
+        tests = ALONE if metric.name in LINK_METRICS else among
+        result = verdict(metric.name, mean, differences, tests)
+        interval = mean_ci(differences)
         if metric.name in IN_PER_CENT and mean != 0:
-            apart = mean_ci([difference / mean for difference in differences])
+            interval = mean_ci([difference / mean for difference in differences])
         elif metric.name in IN_PER_CENT and any(differences):
-            apart = ConfidenceInterval(math.inf, None, None, len(differences))
+            interval = ConfidenceInterval(math.inf, None, None, len(differences))
         yield Row(
             cell, str(first["flow"]), str(first["direction"]), str(first["congestion"]), metric,
-            mean_ci(list(simulated.values())), mean_ci(list(real.values())), apart, answer, many,
+            mean_ci(list(simulated.values())), mean_ci(list(real.values())), interval, result, tests,
         )  # fmt: skip
 
 
 def _values(frame: pl.DataFrame, name: str) -> dict[int, float]:
-    """By seed: loads of a page of one run are no independent samples, and count by their mean."""
+    """Return values by seed. Loads of a page in one run are not independent samples: their mean counts."""
     if name not in frame.columns:
         return {}
     known = frame.filter(pl.col(name).is_not_null()).group_by("seed", maintain_order=True)
@@ -256,57 +268,57 @@ def _values(frame: pl.DataFrame, name: str) -> dict[int, float]:
 
 
 def _metrics(store: Store) -> pl.DataFrame:
-    """One row a run, flow and direction, with everything that is compared; of pages, means over a run's loads."""
+    """Return all compared metrics, one row for each run, flow and direction; for pages, means over the loads."""
     by = ["run", "flow", "direction"]
-    frame = _counting(run_metrics(store))
+    frame = _main_directions(run_metrics(store))
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
     if store.rows("calls").height:
-        judged = rate_calls(store, RatingConfig(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
-        frame = frame.join(judged, on=by, how="left", maintain_order="left")
+        ratings = rate_calls(store, RatingConfig(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
+        frame = frame.join(ratings, on=by, how="left", maintain_order="left")
     bundles = delivered(store)
     if bundles.height:
         bundles = bundles.with_columns(direction=pl.lit("up"))
         frame = frame.join(bundles, on=by, how="left", maintain_order="left")
-    # of the link, and so said once
+    # A metric of the link, in one row only.
     is_first = pl.int_range(pl.len()).over("run", "direction") == 0
     frame = with_shares(store, frame.with_columns(pl.when(is_first).then("decoded_ratio")))
     frame = pl.concat([of_all(frame, list(store.columns)), frame], how="diagonal")
     pages = store.rows("pages")
     if not pages.height:
         return frame
-    done = pl.col("finished") == 1
+    finished = pl.col("finished") == 1
     loads = pages.group_by("run", "flow", maintain_order=True).agg(
-        loads_finished=done.mean(),
-        ttr_s=pl.col("ttr_s").filter(done).mean(),
-        plt_s=pl.col("plt_s").filter(done).mean(),
+        loads_finished=finished.mean(),
+        ttr_s=pl.col("ttr_s").filter(finished).mean(),
+        plt_s=pl.col("plt_s").filter(finished).mean(),
     )
-    heads = frame.filter(~pl.col("flow").is_in(loads["flow"].implode()))
-    paged = store.index.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
+    other_flows = frame.filter(~pl.col("flow").is_in(loads["flow"].implode()))
+    page_flows = store.index.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
         direction=pl.lit("down"), congestion=pl.lit("")
     )
-    return pl.concat([heads, paged], how="diagonal")
+    return pl.concat([other_flows, page_flows], how="diagonal")
 
 
-def _counting(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without directions that carry little in their own run, where the sweep turns a flow around."""
+def _main_directions(frame: pl.DataFrame) -> pl.DataFrame:
+    """Drop directions that carry little in their run, because the sweep can reverse a flow."""
     total = pl.col("received_bytes").sum().over("run", "flow")
     return frame.filter((total == 0) | (pl.col("received_bytes") >= MINOR_SHARE * total))
 
 
 def _decoded(store: Store) -> pl.DataFrame:
-    """Of the radio links of each direction, the one that decodes least."""
-    way = pl.col("link").str.split(".").list.last().alias("direction")
-    return decoded_ratios(store).group_by("run", way).agg(pl.col("decoded_ratio").min())
+    """Return the lowest decoded ratio of the radio links of each direction."""
+    direction = pl.col("link").str.split(".").list.last().alias("direction")
+    return decoded_ratios(store).group_by("run", direction).agg(pl.col("decoded_ratio").min())
 
 
 def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
-    """Goodput from the client's opening of its first stream on.
+    """Replace goodput with that since the client opened its first stream.
 
-    The tables count from the first that either side knows of it: for TCP the SYN at a simulated server, but at a real
-    one what the kernel hands over after the handshake.
+    The tables count from the first event of a connection at either side. For TCP this is the SYN at a simulated server,
+    but at a real one the connection that the kernel returns after the handshake.
     """
     streams = store.rows("streams")
     if streams.width <= 1:
@@ -326,27 +338,31 @@ def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
-    """Mean of the senders' smoothed RTT while they send, and the least RTT."""
-    ways = flow_directions(store.rows("summary")).select("flow", "direction", pl.col("sender").alias("side"))
+    """Return the mean smoothed RTT of the senders while they send, and the minimum RTT."""
+    senders = flow_directions(store.rows("summary")).select(
+        "flow", "direction", pl.col("sender").alias("side")
+    )
     columns = ["time_s", "flow", "side", "smoothed_rtt_ms", "min_rtt_ms"]
-    samples = store.rows("flows", columns).join(ways, on=["flow", "side"], how="inner", maintain_order="left")
+    samples = store.rows("flows", columns).join(
+        senders, on=["flow", "side"], how="inner", maintain_order="left"
+    )
     spans = frame.select("run", "flow", "direction", "data_start_s", "duration_s")
-    during = (pl.col("time_s") > pl.col("data_start_s")) & (
+    while_sending = (pl.col("time_s") > pl.col("data_start_s")) & (
         pl.col("time_s") <= pl.col("data_start_s") + pl.col("duration_s")
     )
     return (
         samples.join(spans, on=["run", "flow", "direction"], how="left", maintain_order="left")
-        .filter(during)
+        .filter(while_sending)
         .group_by("run", "flow", "direction", maintain_order=True)
         .agg(pl.col("smoothed_rtt_ms").mean(), pl.col("min_rtt_ms").min().alias("least_rtt_ms"))
     )
 
 
 def format_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as people are shown them, without columns that say nothing."""
-    words = short_labels({value for row in rows for value in row.cell.values() if value is not None})
-    found = [{key: words.get(str(value), value) for key, value in row.line().items()} for row in rows]
-    if not found:
-        return found
-    dull = [name for name in ("way", "bound", "") if all(not line[name] for line in found)]
-    return [{key: value for key, value in line.items() if key not in dull} for line in found]
+    """Format rows as text, without columns that are empty in all rows."""
+    labels = short_labels({value for row in rows for value in row.cell.values() if value is not None})
+    lines = [{key: labels.get(str(value), value) for key, value in row.line().items()} for row in rows]
+    if not lines:
+        return lines
+    empty = [name for name in ("way", "bound", "") if all(not line[name] for line in lines)]
+    return [{key: value for key, value in line.items() if key not in empty} for line in lines]

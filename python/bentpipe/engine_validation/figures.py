@@ -1,4 +1,4 @@
-"""Figures of both clocks in one: what was delivered, and the window, over time."""
+"""Figures with both engines: delivered bytes and congestion window over time."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ __all__ = ["KEYS", "figures"]
 
 KEYS = ("delivered", "window")
 
-CLOCKS = ("simulated", "real")
-MOST_PANELS = 16
+ENGINES = ("simulated", "real")
+MAX_PANELS = 16
 
 
 def figures(comparison: EngineComparison) -> list[Figure]:
-    """Delivered bytes and windows of both clocks, a panel a flow and cell; all seeds as lines of their own."""
-    delivered = _both(comparison, "received_in_order_bytes", "receiver")
-    windows = _both(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
+    """Return figures of delivered bytes and windows with a panel for each flow and cell, and a line for each seed."""
+    delivered = _merge_engines(comparison, "received_in_order_bytes", "receiver")
+    windows = _merge_engines(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
     return [
         _figure("delivered", "Delivered bytes", "In-order bytes at the receiver.", "MB", delivered, 1e-6),
         _figure("window", "Congestion window", "Of the sender.", "kB", windows, 1e-3),
     ]
 
 
-def _both(comparison: EngineComparison, column: str, who: str) -> pl.DataFrame:
+def _merge_engines(comparison: EngineComparison, column: str, side: str) -> pl.DataFrame:
     parts = [
-        _series(store, column, who).with_columns(clock=pl.lit(clock))
-        for clock, store in zip(CLOCKS, (comparison.simulated, comparison.real), strict=True)
+        _series(store, column, side).with_columns(clock=pl.lit(clock))
+        for clock, store in zip(ENGINES, (comparison.simulated, comparison.real), strict=True)
     ]
     return pl.concat(parts)
 
 
-def _series(store: Store, column: str, who: str) -> pl.DataFrame:
+def _series(store: Store, column: str, side: str) -> pl.DataFrame:
     summary = store.rows("summary")
-    ways = flow_directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
-    ways = ways.select("flow", "direction", pl.col(who).alias("side"))
+    directions = flow_directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
+    directions = directions.select("flow", "direction", pl.col(side).alias("side"))
     frame = store.rows("flows", ["time_s", "flow", "side", column]).join(
-        ways, on=["flow", "side"], how="inner", maintain_order="left"
+        directions, on=["flow", "side"], how="inner", maintain_order="left"
     )
     index = store.index
     frame = index.join(frame, on="run", how="inner", maintain_order="left_right")
-    values = (index.get_column(key).to_list() for key in store.columns)
-    names = short_labels(value for some in values for value in some if value is not None)
+    columns = (index.get_column(key).to_list() for key in store.columns)
+    names = short_labels(value for values in columns for value in values if value is not None)
     plain = [pl.col(key).fill_null("") for key in store.columns]
-    words = [word.replace(names) for word in plain] if names else plain
-    title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
+    labels = [label.replace(names) for label in plain] if names else plain
+    title = pl.concat_str([*labels, pl.col("flow"), pl.col("direction")], separator=", ")
     frame = frame.select(
         title.alias("panel"),
         pl.col("seed").cast(pl.String),
@@ -69,9 +69,9 @@ def _series(store: Store, column: str, who: str) -> pl.DataFrame:
 
 def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, factor: float) -> Figure:
     panels = frame["panel"].unique(maintain_order=True).to_list()
-    shown = frame.filter(pl.col("panel").is_in(panels[:MOST_PANELS])).with_columns(y=pl.col("y") * factor)
+    shown = frame.filter(pl.col("panel").is_in(panels[:MAX_PANELS])).with_columns(y=pl.col("y") * factor)
     columns = min(3, len(panels))
-    scale = alt.Scale(domain=list(CLOCKS), range=[BLUE, ORANGE])
+    scale = alt.Scale(domain=list(ENGINES), range=[BLUE, ORANGE])
     line: Any = (
         alt.Chart()
         .mark_line(opacity=0.75)
@@ -87,7 +87,7 @@ def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, 
     chart = line.facet(data=inline_csv(shown), facet=facet, columns=columns).resolve_scale(
         x="independent", y="independent"
     )
-    left_out = len(panels) - MOST_PANELS
-    note = f"{left_out} more panels are in the stores' own reports" if left_out > 0 else ""
-    return Figure(key, title, f"{caption} Blue: in virtual time; orange: over real sockets. A line a seed.", chart,
-                  shown.height, note)  # fmt: skip
+    left_out = len(panels) - MAX_PANELS
+    note = f"{left_out} more panels are in the HTML reports of the stores" if left_out > 0 else ""
+    legend = "Blue: simulation; orange: emulation with real sockets. One line for each seed."
+    return Figure(key, title, f"{caption} {legend}", chart, shown.height, note)

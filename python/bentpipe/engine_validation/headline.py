@@ -1,4 +1,4 @@
-"""How the page of a comparison begins: how many numbers agree on both clocks, and which do not."""
+"""Headline of a comparison: number of metrics that agree, and names of those that do not."""
 
 from __future__ import annotations
 
@@ -21,49 +21,54 @@ WORDS = {
     "difference": "real minus simulated, in pairs of seeds, with its 95 % interval",
     "bound": "what the difference may be: docs/validation.md says where each comes from",
 }
-"""What words of the page mean."""
+"""Explanations of terms on the page."""
 
-NAMED = 3
-"""Numbers that are named of those that do not agree."""
+MAX_NAMES = 3
+"""Maximum number of metrics that the headline names for each verdict."""
 
 
 def opening(rows: Sequence[Row]) -> Headline:
-    """Of the numbers of both stores."""
-    judged = [row for row in rows if row.verdict is not Verdict.SHOWN]
+    """Return the headline of a comparison."""
+    bounded = [row for row in rows if row.verdict is not Verdict.SHOWN]
     if not rows:
         return Headline("Nothing has run on both clocks.")
-    if not judged:
-        return Headline("Both clocks side by side: no number has a bound to be judged by.")
-    held = sum(row.verdict is Verdict.WITHIN for row in judged)
-    tally = [_named(judged, Verdict.EXCEEDED, "beyond"), _named(judged, Verdict.UNDECIDED, "undecided")]
-    if any(not row.difference.known for row in judged):
-        tally.append(NO_INTERVAL)
-    if more := len(rows) - len(judged):
-        tally.append(f"{more} more {'has no bound and is' if more == 1 else 'have no bound and are'} shown")
-    text = "; ".join(filter(None, tally))
-    return Headline(_sentence(held, len(judged)), f"{text[:1].upper()}{text[1:]}." if text else "")
+    if not bounded:
+        return Headline("Both clocks side by side: no number has a bound to be bounded by.")
+    within = sum(row.verdict is Verdict.WITHIN for row in bounded)
+    details = [
+        _list_rows(bounded, Verdict.EXCEEDED, "beyond"),
+        _list_rows(bounded, Verdict.UNDECIDED, "undecided"),
+    ]
+    if any(not row.difference.known for row in bounded):
+        details.append(NO_INTERVAL)
+    if more := len(rows) - len(bounded):
+        details.append(f"{more} more {'has no bound and is' if more == 1 else 'have no bound and are'} shown")
+    text = "; ".join(filter(None, details))
+    return Headline(_headline_text(within, len(bounded)), f"{text[:1].upper()}{text[1:]}." if text else "")
 
 
-def _sentence(held: int, of: int) -> str:
-    if held == of:
+def _headline_text(within: int, total: int) -> str:
+    if within == total:
         return (
-            "The one number that is judged agrees." if of == 1 else f"All {of} numbers agree on both clocks."
+            "The one number that is judged agrees."
+            if total == 1
+            else f"All {total} numbers agree on both clocks."
         )
-    if not held:
+    if not within:
         return (
-            f"None of {of} numbers is shown to agree on both clocks."
-            if of > 1
+            f"None of {total} numbers is shown to agree on both clocks."
+            if total > 1
             else "The one number that is judged is not shown to agree."
         )
-    return f"{held} of {of} numbers agree on both clocks, within their bounds."
+    return f"{within} of {total} numbers agree on both clocks, within their bounds."
 
 
-def _named(rows: Sequence[Row], which: Verdict, word: str) -> str:
-    found = [row for row in rows if row.verdict is which]
+def _list_rows(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
+    matches = [row for row in rows if row.verdict is verdict]
     names = [
         f"{row.metric.title} of {row.flow}{f' ({row.congestion})' if row.congestion else ''} by {row.apart}"
         + ("" if row.relative else f" {row.metric.unit}".rstrip())
-        for row in found[:NAMED]
+        for row in matches[:MAX_NAMES]
     ]
-    more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-    return f"{len(found)} {word}: {join_names([*names, *more])}" if found else ""
+    more = [f"{len(matches) - MAX_NAMES} more"] if len(matches) > MAX_NAMES else []
+    return f"{len(matches)} {word}: {join_names([*names, *more])}" if matches else ""

@@ -1,4 +1,4 @@
-"""The page of a comparison: numbers and figures of both clocks."""
+"""HTML page of a comparison: metrics and figures of both engines."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["write_page"]
 
 
 def write_page(comparison: EngineComparison, out: Path) -> Path:
-    """Writes ``out`` (HTML) and the figures beside it as SVG; returns the page's path."""
+    """Write the page ``out`` (HTML) and its figures beside it as SVG, and return the path of the page."""
     out.parent.mkdir(parents=True, exist_ok=True)
     page = Page(f"{comparison.title}: simulated and real")
-    drawn = []
+    drawings = []
     for figure in figures(comparison):
         figure.write(out.with_name(f"{out.stem}-{figure.key}.svg"))
-        drawn.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
+        drawings.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
     numbers = tabular(format_rows(comparison.rows))
     return page.write(
         out, "engine_validation/page.html", opening(comparison.rows),
         numbers=add_tooltips(numbers, WORDS) if numbers else None,
-        machine=host_summary(comparison.real.path), figures=drawn, words=list(WORDS.items()),
+        machine=host_summary(comparison.real.path), figures=drawings, words=list(WORDS.items()),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The two stores of a scenario: what is missing in either is run."""
+"""Simulated and emulated store of a scenario: plan both, and compute their missing runs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Both", "plan_engines", "run_both", "stores_of"]
 
 @dataclass(frozen=True)
 class Both:
-    """A scenario planned for both clocks, and where its stores are."""
+    """Plans of a scenario for both engines, and the paths of their stores."""
 
     simulated: Plan
     real: Plan
     stores: tuple[Path, Path]
     chromium: Path | None = None
-    """The browser, where the scenario loads a page."""
+    """Path of the browser, if the scenario loads a page."""
 
 
 def stores_of(out: Path) -> tuple[Path, Path]:
-    """The simulated store and the real one, as far as they are there."""
+    """Return the paths of the simulated and the real store, whether they exist or not."""
     from bentpipe.lab.emulation import runner as emu
 
     browser = out.with_name(f"{out.name}-browser")
@@ -43,10 +43,17 @@ def plan_engines(
     shown: Sequence[str] = (),
     seeds: int | None = None,
 ) -> Both:
-    """Plans ``file`` for both clocks; its stores are ``out`` and ``out`` with ``-emu`` (pages: ``-browser``) behind it.
+    """Plan ``file`` for both engines.
+
+    Args:
+        file: scenario file.
+        out: path of the simulated store. The other store has the suffix ``-emu``, or ``-browser`` for pages.
+        overrides: dotted keys and values.
+        shown: the same as texts, for the store.
+        seeds: number of seeds (default: those of the scenario).
 
     Raises:
-        ScenarioError: what is wrong, or what real time cannot have.
+        ScenarioError: the scenario is wrong, or emulation does not support it.
     """
     from bentpipe.lab.emulation import runner as emu
     from bentpipe.plan.document import load_scenario
@@ -55,23 +62,27 @@ def plan_engines(
     from bentpipe.scenario.model import expand_seeds
 
     document = load_scenario(file, overrides, shown)
-    chosen = expand_seeds(seeds)
+    seed_list = expand_seeds(seeds)
     catalogue = engine.catalogue()
-    simulated = build_plan(document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
+    simulated = build_plan(
+        document, engine.version(), seeds=seed_list, catalogue=catalogue, orbits=engine.orbit
+    )
     if any(
         flow["load"]["kind"] == "page" for cell in simulated.cells for flow in cell.resolved.spec["flows"]
     ):
-        return _pages(file, out, shown, simulated, chosen)
+        return _plan_pages(file, out, shown, simulated, seed_list)
     version = emu.engine_version(engine.version())
-    real = build_plan(document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, repeats=True)
+    real = build_plan(
+        document, version, seeds=seed_list, catalogue=catalogue, orbits=engine.orbit, repeats=True
+    )
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))
 
 
-def _pages(
-    file: Path, out: Path, shown: Sequence[str], simulated: Plan, chosen: tuple[int, ...] | None
+def _plan_pages(
+    file: Path, out: Path, shown: Sequence[str], simulated: Plan, seed_list: tuple[int, ...] | None
 ) -> Both:
-    """A page: in real time a browser loads it, a unit a seed."""
+    """Plan a page, which a browser loads in real time with one session for each seed."""
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
     from bentpipe.plan.plan import build_plan
@@ -84,13 +95,13 @@ def _pages(
         name = engine_name(engine.version(), chromium.version(program))
     except chromium.ChromiumError as error:
         raise ScenarioError([("", str(error))], str(file)) from None
-    units = len(chosen if chosen is not None else simulated.cells[0].scenario.seeds)
+    sessions = len(seed_list if seed_list is not None else simulated.cells[0].scenario.seeds)
     real = plan_sessions(
-        str(file), Options(units=units, settings=tuple(shown), same_tcp=True), name, catalogue
+        str(file), Options(units=sessions, settings=tuple(shown), same_tcp=True), name, catalogue
     )
-    # versions of HTTP that the scenario does not name are those that browse compares
+    # If the scenario names no version of HTTP, both engines use the versions that browse compares.
     simulated = build_plan(
-        real.document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit
+        real.document, engine.version(), seeds=seed_list, catalogue=catalogue, orbits=engine.orbit
     )
     return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)
 
@@ -98,11 +109,16 @@ def _pages(
 def run_both(
     both: Both, jobs: int | None = None, watch: Observer | None = None
 ) -> tuple[ExecutionSummary, ExecutionSummary]:
-    """Runs what the stores do not have yet, in virtual time and then in real time (``jobs`` labs at a time).
+    """Compute the missing runs of both stores, first in simulation and then in emulation.
+
+    Args:
+        both: plans and stores.
+        jobs: number of labs at a time.
+        watch: callbacks for progress and messages.
 
     Raises:
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
-        bentpipe.StoreError: a store there is not this scenario's.
+        bentpipe.StoreError: an existing store belongs to another scenario.
     """
     from bentpipe.runners.execute import BROWSER, REAL_TIME
     from bentpipe.runners.local import LocalRunner
@@ -110,10 +126,12 @@ def run_both(
 
     where = BROWSER if both.chromium else REAL_TIME
     simulated = execute(both.simulated, LocalRunner(), both.stores[0], watch=watch)
-    return simulated, execute(both.real, _real(both, jobs), both.stores[1], watch=watch, where=where)
+    return simulated, execute(
+        both.real, _real_time_runner(both, jobs), both.stores[1], watch=watch, where=where
+    )
 
 
-def _real(both: Both, jobs: int | None) -> Runner:
+def _real_time_runner(both: Both, jobs: int | None) -> Runner:
     from bentpipe.lab.executable import executable
     from bentpipe.runners import engine
 
@@ -121,12 +139,12 @@ def _real(both: Both, jobs: int | None) -> Runner:
         from bentpipe.lab.browser.runner import BrowserRunner
 
         return BrowserRunner(
-            both.stores[1], both.real.engine, both.chromium, executable(), labs=min(jobs or 1, MOST_LABS)
+            both.stores[1], both.real.engine, both.chromium, executable(), labs=min(jobs or 1, MAX_LABS)
         )
     from bentpipe.lab.emulation.runner import EmulationRunner
 
     return EmulationRunner(executable(), engine.version(), jobs)
 
 
-MOST_LABS = 3
-"""Browsers at a time."""
+MAX_LABS = 3
+"""Maximum number of browsers at a time."""

@@ -1,4 +1,4 @@
-"""The standing table: every scenario of a folder on both clocks, and what came out as one document."""
+"""Summary table: every scenario of a directory with both engines, as one Markdown document."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["markdown", "write_summary"]
 
 NOTES = "notes.toml"
-"""What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
-``[why]``, sentences by scenario."""
+"""Notes beside the scenarios of a directory.
+
+Keys: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep; ``[why]``, sentences by scenario.
+"""
 
 SHOWN = (
     "goodput_sum_bit_s",
@@ -40,18 +42,18 @@ SHOWN = (
     "delivered_bundles",
     "delivery_p50_s",
 )
-"""Metrics that have a line of their own; of flows of one table, goodput is all flows' together."""
+"""Metrics with a line in the table. Flows of one scenario table have a line for their total goodput only."""
 
 
 @dataclass
 class Part:
-    """A scenario of the folder."""
+    """Results of one scenario of the directory."""
 
     name: str
     comparison: EngineComparison | None = None
-    """None where nothing has run on one of the clocks."""
+    """Comparison; None if one of the engines has no finished run."""
     failed: list[RunFailure] = field(default_factory=list)
-    """Runs that were not made; the late ones too."""
+    """Failed and invalid runs."""
 
 
 def write_summary(
@@ -66,14 +68,24 @@ def write_summary(
     as_is: bool = False,
     watch: Observer | None = None,
 ) -> CommandOutput:
-    """Runs (or resumes) both stores of every scenario in ``folder``, below ``place``: the table, with what failed.
+    """Run or resume both stores of every scenario in ``folder`` and return the table.
 
-    ``table``: where to write it, as one document; ``archive``: the stores as one file. ``as_is`` runs nothing: the
-    table is of what has run, wherever it ran. It is good when no run failed and every number is
-    within its bound.
+    Args:
+        folder: directory of the scenarios.
+        settings: ``KEY=VALUE`` texts that change the scenarios.
+        seeds: number of seeds (default: those of each scenario).
+        jobs: number of labs at a time.
+        place: parent directory of the stores.
+        table: file for the table as Markdown.
+        archive: file for the stores (tar, xz).
+        as_is: make the table of the finished runs without running anything.
+        watch: callbacks for progress and messages.
+
+    Returns:
+        Output with one table for each scenario. It is good if no run failed and every metric is within its bound.
 
     Raises:
-        ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
+        ScenarioError: a scenario is wrong, or emulation does not support it. Nothing has run then.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.engine_validation.archive import publish
@@ -89,7 +101,7 @@ def write_summary(
         raise ScenarioError([("", "holds no scenario (*.toml)")], str(folder))
     notes = _notes(folder)
     overrides = [parse_override(text) for text in settings]
-    # All are planned before the first is run: what is wrong is said at once.
+    # Plan all scenarios before the first run, to report errors at once.
     plans = {} if as_is else {
         file.stem: plan_engines(file, place / file.stem, overrides, settings, seeds) for file in files
     }  # fmt: skip
@@ -118,19 +130,21 @@ def write_summary(
 
 
 def _table(comparison: EngineComparison, notes: Mapping[str, Any]) -> TextTable:
-    rows = _judged(comparison)
-    alike = Counter(_place(row) for row in rows)
-    named = notes.get("cells", {})
-    return TextTable(comparison.title, [_line(row, named, several=alike[_place(row)] > 1) for row in rows])
+    rows = _table_rows(comparison)
+    counts = Counter(_metric_cell(row) for row in rows)
+    names = notes.get("cells", {})
+    return TextTable(
+        comparison.title, [_line(row, names, several=counts[_metric_cell(row)] > 1) for row in rows]
+    )
 
 
-def _place(row: Row) -> tuple[object, ...]:
-    """What rows share that only differ by flow or way."""
+def _metric_cell(row: Row) -> tuple[object, ...]:
+    """Return a key that rows share if they differ by flow or direction only."""
     return (row.metric.name, *row.cell.values())
 
 
 def _notes(folder: Path) -> dict[str, Any]:
-    """Return the notes of a folder, which may have none. Raises ScenarioError where they are not TOML."""
+    """Return the notes of a directory, empty if it has none. Raises ScenarioError if they are not TOML."""
     from bentpipe.scenario.errors import ScenarioError
 
     file = folder / NOTES
@@ -144,7 +158,7 @@ def _notes(folder: Path) -> dict[str, Any]:
         raise ScenarioError([("", f"is not TOML: {error}")], str(file)) from None
 
 
-def _judged(comparison: EngineComparison) -> list[Row]:
+def _table_rows(comparison: EngineComparison) -> list[Row]:
     return [
         row
         for row in comparison.rows
@@ -167,30 +181,34 @@ def _line(row: Row, names: Mapping[str, str], *, several: bool) -> dict[str, Any
 
 
 def cell_name(row: Row, names: Mapping[str, str], *, several: bool = False) -> str:
-    """The cell by those of its values that have a name; otherwise its values, without the controller's. Where it has
-    ``several`` such numbers, with the flow, and the way of one that is alone.
+    """Return the label of a cell: the names of its values, or the values without that of the controller.
+
+    Args:
+        row: row of the comparison.
+        names: names of values of the sweep.
+        several: append the flow, and the direction of a flow without others in its table.
     """
     values = [
         value for key, value in row.cell.items() if value is not None and not key.endswith("congestion")
     ]
-    named = [names[value] for value in values if value in names]
-    whose = row.flow if row.among > ALONE else f"{row.flow} {row.direction}"
-    return ", ".join([*(named or values), *([whose] if several else [])]) or row.flow
+    labels = [names[value] for value in values if value in names]
+    flow = row.flow if row.among > ALONE else f"{row.flow} {row.direction}"
+    return ", ".join([*(labels or values), *([flow] if several else [])]) or row.flow
 
 
 def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
-    """The document."""
+    """Return the table as a Markdown document."""
     lines = [f"# {notes.get('title', 'Simulated and real')}", "", *_paragraphs(notes.get("intro", "")), ""]
-    judged = [row for part in parts if part.comparison is not None for row in _judged(part.comparison)]
-    judged = [row for row in judged if row.verdict is not Verdict.SHOWN]
-    count = Counter(row.verdict for row in judged)
-    rest = [
-        f"{number} {which.value}"
-        for which in (Verdict.EXCEEDED, Verdict.UNDECIDED)
-        if (number := count[which])
+    rated = [row for part in parts if part.comparison is not None for row in _table_rows(part.comparison)]
+    rated = [row for row in rated if row.verdict is not Verdict.SHOWN]
+    count = Counter(row.verdict for row in rated)
+    others = [
+        f"{number} {verdict.value}"
+        for verdict in (Verdict.EXCEEDED, Verdict.UNDECIDED)
+        if (number := count[verdict])
     ]
-    held = f"{count[Verdict.WITHIN]} of {len(judged)} numbers are within their bounds"
-    lines += ["; ".join(filter(None, (held, " and ".join(rest)))) + ".", ""]
+    within = f"{count[Verdict.WITHIN]} of {len(rated)} numbers are within their bounds"
+    lines += ["; ".join(filter(None, (within, " and ".join(others)))) + ".", ""]
     for part in parts:
         if part.comparison is None and not part.failed:
             continue
@@ -200,23 +218,25 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
             lines.append("| " + " | ".join(rows[0]) + " |")
             lines.append("|" + "---|" * len(rows[0]))
             lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
-        for sentence in _unmade(part.failed):
+        for sentence in _failure_sentences(part.failed):
             lines += [sentence] if lines[-1] == "" else ["", sentence]
-        why = notes.get("why", {}).get(part.name)
-        if why:
-            lines += ["", *_paragraphs(why)]
+        explanation = notes.get("why", {}).get(part.name)
+        if explanation:
+            lines += ["", *_paragraphs(explanation)]
         lines.append("")
     lines += _paragraphs(notes.get("end", ""))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _unmade(failed: Sequence[RunFailure]) -> list[str]:
-    """How many runs failed, and for how many the machine was too late, each with the first reason."""
-    errors = {word: [one.error for one in failed if one.word == word] for word in ("failed", "late")}
+def _failure_sentences(failed: Sequence[RunFailure]) -> list[str]:
+    """Return the numbers of failed and of invalid runs, each with the first reason."""
+    reasons = {
+        word: [failure.error for failure in failed if failure.word == word] for word in ("failed", "late")
+    }
     return [
-        f"{len(said)} {'run' if len(said) == 1 else 'runs'} {word}: {said[0]}."
-        for word, said in errors.items()
-        if said
+        f"{len(errors)} {'run' if len(errors) == 1 else 'runs'} {word}: {errors[0]}."
+        for word, errors in reasons.items()
+        if errors
     ]
 
 

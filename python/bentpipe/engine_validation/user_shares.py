@@ -1,4 +1,4 @@
-"""Of flows that belong together: each user's share, and what all flows of one table have together."""
+"""Shares of users in the goodput, and totals of the flows of one scenario table."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "members", "of_all", "with_shares"]
 
 ALONE = 1
-"""Flows of a table without a count."""
+"""Number of flows of a table without ``count``."""
 
-_WAY = ["run", "direction"]
+_RUN_DIRECTION = ["run", "direction"]
 
 
 def with_shares(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` (a row a run, flow and direction) with ``share_percent``: what a user's flows have of all goodput.
+    """Add ``share_percent``, the share of the flows of a user in the goodput of all flows.
 
-    It stands at the user's first flow, of runs whose users are told apart; null elsewhere.
+    The value is in the row of the first flow of a user, in runs with several users. It is null in other rows.
+
+    Args:
+        store: store of the runs.
+        frame: one row for each run, flow and direction.
     """
-    whose = [
+    owners = [
         (run, flow["name"], flow["user"])
         for run, spec in store.specs(store.index["run"].to_list()).items()
         if len({flow.get("user") for flow in spec["flows"]}) > 1
@@ -32,19 +36,25 @@ def with_shares(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
         if flow.get("user")
     ]
     schema = {"run": pl.String, "flow": pl.String, "__user": pl.Int64}
-    users = pl.DataFrame(whose, schema=schema, orient="row")
+    users = pl.DataFrame(owners, schema=schema, orient="row")
     goodput = pl.col("goodput_bit_s")
-    everybody = goodput.sum().over(_WAY)
-    own, is_first = [*_WAY, "__user"], pl.int_range(pl.len()).over([*_WAY, "__user"]) == 0
-    share = pl.when(pl.col("__user").is_not_null() & is_first & (everybody > 0)).then(
-        100 * goodput.sum().over(own) / everybody
+    total = goodput.sum().over(_RUN_DIRECTION)
+    user_keys, is_first = (
+        [*_RUN_DIRECTION, "__user"],
+        pl.int_range(pl.len()).over([*_RUN_DIRECTION, "__user"]) == 0,
+    )
+    share = pl.when(pl.col("__user").is_not_null() & is_first & (total > 0)).then(
+        100 * goodput.sum().over(user_keys) / total
     )
     joined = frame.join(users, on=["run", "flow"], how="left", maintain_order="left")
     return joined.with_columns(share_percent=share).drop("__user")
 
 
 def of_all(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """A row a run, direction and table of several flows, under the table's name: their goodput, and how even it is."""
+    """Return the total goodput and Jain's index of each run, direction and table with several flows.
+
+    The rows have the name of the table as ``flow``.
+    """
     if GROUP not in frame.columns:
         return frame.clear()
     goodput = pl.col("goodput_bit_s")
@@ -63,9 +73,11 @@ def of_all(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
 
 
 def members(frame: pl.DataFrame) -> dict[str, int]:
-    """How many flows the table of each flow has."""
+    """Return the number of flows in the table of each flow."""
     if GROUP not in frame.columns:
         return {}
-    own = frame.filter(pl.col(GROUP).is_not_null() & (pl.col(GROUP) != pl.col("flow")))
-    counts = own.group_by(GROUP, maintain_order=True).agg(many=pl.col("flow").n_unique())
-    return dict(own.select("flow", GROUP).unique().join(counts, on=GROUP).select("flow", "many").iter_rows())
+    flows = frame.filter(pl.col(GROUP).is_not_null() & (pl.col(GROUP) != pl.col("flow")))
+    counts = flows.group_by(GROUP, maintain_order=True).agg(count=pl.col("flow").n_unique())
+    return dict(
+        flows.select("flow", GROUP).unique().join(counts, on=GROUP).select("flow", "count").iter_rows()
+    )

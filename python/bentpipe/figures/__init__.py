@@ -1,9 +1,26 @@
-"""The figures of a store, one definition each, for a page, for PDF and for SVG; ``registry`` has them all.
+"""Figures of a store, one definition each for HTML, PDF and SVG.
 
-``dimensions`` (what a sweep varies, as something to draw), ``thinning``, ``style``, ``narrow`` (a paper's column),
-``files`` (which figures become files of their own, and how) and ``figure`` <- ``material`` (what the figures of one
-store share) <- a file for each kind of figure <- ``registry``. Of cells: ``over_cells``; of
-runs: ``over_time`` (with ``legs``: whose window is drawn where proxies split); of ``calls``; of ``bundles``; of those
-who share a link: ``users``; of page loads: ``page_loads`` (what is compared) <- ``boxes``, ``distributions``, and
-with their ``packets`` ``sequence`` and ``ladder``; ``ratio_map``, with ``contour`` and the ``picked_loads`` below
-it, is the crossover's."""
+- ``box_plots``: notched box plots of page load times
+- ``bundles``: bundle events over time
+- ``calls``: delay and mean opinion score of calls
+- ``context``: store, metrics and panels that the figures of a store share
+- ``contour``: contour lines of a quantity on a grid
+- ``downsample``: fewer rows for a chart
+- ``ecdf_plots``: empirical distributions and autocorrelation of page load times
+- ``export``: export of figures to files
+- ``figure``: chart with title and caption
+- ``layout``: layout of a figure in a given width
+- ``load_waterfall``: waterfall of the page loads below a ratio map
+- ``packet_rows``: packets of page loads
+- ``packet_sequence``: packet sequence diagram of a page load
+- ``page_load_samples``: samples of page load times by variant, load and cell
+- ``ratio_map``: map of ratios over two logarithmic axes
+- ``registry``: all figures by key
+- ``split_connections``: samples of the connections between proxies
+- ``style``: colours, sizes and facet grids
+- ``sweep_dimensions``: dimensions of a sweep and panels over them
+- ``sweep_plots``: figures that compare cells
+- ``time_sequence``: received bytes over time of page loads
+- ``time_series``: figures of runs over time
+- ``users``: goodput distribution of users of a shared link
+"""

@@ -1,4 +1,4 @@
-"""Notched boxes of page load times and times to response, by load and arm."""
+"""Notched box plots of page load times and times to response, by load and variant."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bentpipe.figures.style import axis, facet_grid, palette
 from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.samples import notched_box, welch
 
-SLOT = 0.84
-"""Part of the distance between two loads that boxes take."""
+BOX_SHARE = 0.84
+"""Share of the distance between two loads that boxes cover."""
 
-# A box as a polygon, from the lower left corner round; the waist is the median, the notch its interval.
+# A box as a polygon from the lower left corner; the notch is the interval of the median.
 _ACROSS = "[-1, -1, -0.45, -1, -1, 1, 1, 0.45, 1, 1]"
 _UP = (
     "[datum.q1, datum.bottom, datum.median, datum.top, datum.q3, "
@@ -25,15 +25,15 @@ _UP = (
 )
 
 
-def page_load_time(material: FigureContext) -> Figure | None:
-    """Boxes of PLT: from connectStart to loadEventEnd."""
-    return _boxes(material, "page-load-time", "plt_s", "Page load time", "from connectStart to loadEventEnd")
+def page_load_time(context: FigureContext) -> Figure | None:
+    """Draw boxes of PLT, from connectStart to loadEventEnd."""
+    return _boxes(context, "page-load-time", "plt_s", "Page load time", "from connectStart to loadEventEnd")
 
 
-def time_to_response(material: FigureContext) -> Figure | None:
-    """Boxes of TTR: from connectStart to responseStart."""
+def time_to_response(context: FigureContext) -> Figure | None:
+    """Draw boxes of TTR, from connectStart to responseStart."""
     return _boxes(
-        material,
+        context,
         "time-to-response",
         "ttr_s",
         "Time to response",
@@ -41,19 +41,19 @@ def time_to_response(material: FigureContext) -> Figure | None:
     )
 
 
-def _boxes(material: FigureContext, key: str, metric: str, title: str, what: str) -> Figure | None:
-    if not material.pages.height:
+def _boxes(context: FigureContext, key: str, metric: str, title: str, definition: str) -> Figure | None:
+    if not context.pages.height:
         return None
-    found = PageLoads(material)
-    samples = [sample for sample in found.samples(metric) if sample.values]
+    page_loads = PageLoads(context)
+    samples = [sample for sample in page_loads.samples(metric) if sample.values]
     if not samples:
         return None
-    where = found.panels(by_load=False)
-    half = SLOT / len(found.arms) / 2
+    where = page_loads.panels(by_load=False)
+    half = BOX_SHARE / len(page_loads.variants) / 2
     rows = [
         {
-            **sample.cell, "arm": sample.arm, "load": sample.load,
-            "at": sample.load + (2 * found.arms.index(sample.arm) - len(found.arms) + 1) * half,
+            **sample.cell, "variant": sample.variant, "load": sample.load,
+            "at": sample.load + (2 * page_loads.variants.index(sample.variant) - len(page_loads.variants) + 1) * half,
             **_numbers(sample),
         }
         for sample in samples
@@ -64,14 +64,14 @@ def _boxes(material: FigureContext, key: str, metric: str, title: str, what: str
     ).drop(list(texts))
     if not frame.height:
         return None
-    frame = _with_p(frame, where.select(_p_values(samples)) if len(found.arms) == 2 else None)
-    chart = facet_grid(_layers(frame, found, half, TIMES[metric].title), frame, where, height=230)
-    caption = f"{title}, {what}. {_meaning(samples, frame)} {where.note}".strip()
+    frame = _add_p_values(frame, where.select(_p_values(samples)) if len(page_loads.variants) == 2 else None)
+    chart = facet_grid(_layers(frame, page_loads, half, TIMES[metric].title), frame, where, height=230)
+    caption = f"{title}, {definition}. {_meaning(samples, frame)} {where.note}".strip()
     return Figure(key, title, caption, chart, frame.height)
 
 
 def _meaning(samples: list[Sample], frame: pl.DataFrame) -> str:
-    """What a box is, as far as there is one."""
+    """Return the explanation of a box."""
     counts = sorted({len(sample.values) for sample in samples})
     if counts[-1] == 1:
         return "One load each, so a line and no box."
@@ -96,7 +96,7 @@ def _numbers(sample: Sample) -> dict[str, Any]:
 
 
 def _p_values(samples: list[Sample]) -> pl.DataFrame:
-    """Welch's p of the two arms of every cell and load."""
+    """Return Welch's p-value of the two variants of every cell and load."""
     rows = []
     for one, two in pairs(samples):
         test = welch(one.values, two.values)
@@ -111,8 +111,8 @@ def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {format_significant(p, 2)}"
 
 
-def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
-    """``frame`` with the text of the test once a load, and the height at which it stands, below a row's boxes."""
+def _add_p_values(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
+    """Add the text of the test, once for each load, and its height below the boxes of a row."""
     low, high = pl.col("low").min().over("row"), pl.col("high").max().over("row")
     span = pl.when(high > low).then(high - low).otherwise(high.abs() * 0.1 + 1e-9)
     frame = frame.with_columns(floor=pl.max_horizontal(low - 0.12 * span, pl.lit(0.0)))
@@ -128,21 +128,25 @@ def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
     return joined.with_columns(p=pl.when(first).then("p").otherwise(pl.lit("")).fill_null(""))
 
 
-def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> list[alt.Chart]:
-    domain, shades = palette(found.arms)
+def _layers(frame: pl.DataFrame, page_loads: PageLoads, half: float, name: str) -> list[alt.Chart]:
+    domain, shades = palette(page_loads.variants)
     scale = alt.Scale(domain=domain, range=shades)
-    legend = alt.Legend(title=found.arm_title, symbolType="square") if len(found.arms) > 1 else None
-    x_scale = alt.Scale(domain=[found.loads[0] - 0.5, found.loads[-1] + 0.5], nice=False)
-    loads = alt.Axis(values=found.loads, format="d", grid=False, ticks=False)
+    legend = (
+        alt.Legend(title=page_loads.variant_title, symbolType="square")
+        if len(page_loads.variants) > 1
+        else None
+    )
+    x_scale = alt.Scale(domain=[page_loads.loads[0] - 0.5, page_loads.loads[-1] + 0.5], nice=False)
+    loads = alt.Axis(values=page_loads.loads, format="d", grid=False, ticks=False)
     upright = axis([*frame["low"].to_list(), *frame["high"].to_list()], f"{name}, s")
     tips = [
-        alt.Tooltip("arm:N", title=found.arm_title), "load:Q", "n:Q",
+        alt.Tooltip("variant:N", title=page_loads.variant_title), "load:Q", "n:Q",
         *[alt.Tooltip(f"{field}:Q", title=f"{title}, s", format=".4~g")
           for field, title in (("median", "median"), ("notch_low", "its interval from"), ("notch_high", "to"),
                                ("q1", "first quartile"), ("q3", "third quartile"), ("low", "least"),
                                ("high", "largest"))],
     ]  # fmt: skip
-    wide = 0.86 * half
+    half_box = 0.86 * half
 
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", title="load", scale=x_scale, axis=loads)
@@ -150,8 +154,8 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", axis=alt.Axis(tickCount=6), **upright)
 
-    stroke = alt.Stroke("arm:N", scale=scale, legend=legend, title=found.arm_title)
-    fill = alt.Fill("arm:N", scale=scale, legend=legend, title=found.arm_title)
+    stroke = alt.Stroke("variant:N", scale=scale, legend=legend, title=page_loads.variant_title)
+    fill = alt.Fill("variant:N", scale=scale, legend=legend, title=page_loads.variant_title)
     base = alt.Chart()
     whiskers = [
         base.mark_rule(strokeWidth=1.4).encode(x=x("at"), y=y(a), y2=f"{b}:Q", stroke=stroke)
@@ -159,7 +163,7 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
     ]
     caps = [
         base.mark_rule(strokeWidth=1.4)
-        .transform_calculate(left=f"datum.at - {wide / 2}", right=f"datum.at + {wide / 2}")
+        .transform_calculate(left=f"datum.at - {half_box / 2}", right=f"datum.at + {half_box / 2}")
         .encode(x=x("left"), x2="right:Q", y=y(end), stroke=stroke)
         for end in ("low", "high")
     ]
@@ -167,21 +171,21 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
         base.mark_line(filled=True, interpolate="linear-closed", fillOpacity=0.3, strokeWidth=1.6)
         .transform_calculate(across=_ACROSS, up=_UP, corner="sequence(10)")
         .transform_flatten(["across", "up", "corner"])
-        .transform_calculate(px=f"datum.at + {wide} * datum.across")
+        .transform_calculate(px=f"datum.at + {half_box} * datum.across")
         .encode(x=x("px"), y=y("up"), detail="at:Q", order="corner:Q", fill=fill, stroke=stroke)
     )
     middle = (
         base.mark_rule(strokeWidth=2.6)
-        .transform_calculate(left=f"datum.at - {0.45 * wide}", right=f"datum.at + {0.45 * wide}")
+        .transform_calculate(left=f"datum.at - {0.45 * half_box}", right=f"datum.at + {0.45 * half_box}")
         .encode(x=x("left"), x2="right:Q", y=y("median"), stroke=stroke)
     )
     hover = base.mark_bar(opacity=0).transform_calculate(
-        left=f"datum.at - {wide}", right=f"datum.at + {wide}"
+        left=f"datum.at - {half_box}", right=f"datum.at + {half_box}"
     ).encode(x=x("left"), x2="right:Q", y=y("low"), y2="high:Q", tooltip=tips)  # fmt: skip
     floor = base.mark_point(opacity=0).encode(x=x("at"), y=y("floor"))
     layers = [floor, *whiskers, *caps, polygon, middle]
     if frame["p"].str.len_chars().max():
-        said = "isValid(datum.p) && datum.p != ''"
-        text = base.mark_text(fontSize=10.5, baseline="middle").transform_filter(said)
+        has_text = "isValid(datum.p) && datum.p != ''"
+        text = base.mark_text(fontSize=10.5, baseline="middle").transform_filter(has_text)
         layers.append(text.encode(x=x("load"), y=y("floor"), text="p:N"))
     return [*layers, hover]

@@ -1,4 +1,4 @@
-"""Bundles over time: when they were generated, delivered and acknowledged."""
+"""Bundle events over time: generated, delivered, acknowledged, deleted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bentpipe.figures.style import colour, facet_grid
 _EVENTS = ("generated", "delivered", "acknowledged", "deleted")
 
 
-def bundles(material: FigureContext) -> Figure | None:
-    """How many bundles of clients had been generated, delivered and so on, in the order in which that happened."""
-    rows = material.store.rows("bundles")
+def bundles(context: FigureContext) -> Figure | None:
+    """Draw the cumulative number of bundles of clients by event over time."""
+    rows = context.store.rows("bundles")
     if rows.width <= 1 or not rows.height:
         return None
     rows = rows.filter((pl.col("kind") == "data") & pl.col("event").is_in(_EVENTS))
-    first, last = material.time_range
-    # Fragments are not bundles of a client.
+    first, last = context.time_range
+    # Fragments do not count as bundles of a client.
     rows = rows.filter(pl.col("offset_bytes").is_null() | pl.col("offset_bytes").is_nan())
-    shown = rows.join(material.time_runs, on="run", how="inner", maintain_order="left")
+    shown = rows.join(context.time_runs, on="run", how="inner", maintain_order="left")
     by = ["row", "column", "event"]
     shown = shown.sort("time_s", maintain_order=True).with_columns(
         y=pl.int_range(1, pl.len() + 1).over(by).cast(pl.Float64), series=pl.col("event").cast(pl.String)
@@ -33,18 +33,18 @@ def bundles(material: FigureContext) -> Figure | None:
     if not shown.height:
         return None
     panels = ["row", "column", "series", "run"]
-    shown = downsample(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    shown = downsample(context.with_run_numbers(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     series = [name for name in _EVENTS if name in set(shown["series"].to_list())]
     marks = alt.Chart().mark_line(interpolate="step-after", point=alt.OverlayMarkDef(size=18), strokeWidth=1).encode(
         x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domainMin=first)),
         y=alt.Y("y:Q", title="bundles"),
         color=colour(series, title="event"),
     )  # fmt: skip
-    one = material.time_runs.select("row", "column").n_unique() == 1
-    chart = facet_grid([marks], shown, material.time_grid, height=260 if one else 140)
+    one = context.time_runs.select("row", "column").n_unique() == 1
+    chart = facet_grid([marks], shown, context.time_grid, height=260 if one else 140)
     caption = (
         "Bundles of clients that had been generated, delivered, acknowledged or deleted by then, counted."
     )
     return Figure(
-        "bundles", "Bundles over time", caption, chart, shown.height, material.time_note, of_runs=True
+        "bundles", "Bundles over time", caption, chart, shown.height, context.time_note, of_runs=True
     )

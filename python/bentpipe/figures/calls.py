@@ -1,4 +1,4 @@
-"""Calls: how long their datagrams took, and what listeners would say of them."""
+"""Figures of calls: one-way delay of datagrams and mean opinion score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.context import FigureContext
-from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, axis, colour, facet_grid, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
@@ -17,18 +17,18 @@ from bentpipe.metrics.registry import METRICS
 DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
 
 
-def call_delay(material: FigureContext) -> Figure | None:
-    """Distributions of the one-way delay of datagrams, over all calls and seeds of a cell."""
-    if not material.calls.height:
+def call_delay(context: FigureContext) -> Figure | None:
+    """Draw distributions of the one-way delay of datagrams over all calls and seeds of a cell."""
+    if not context.calls.height:
         return None
-    rest = _panels(material.dims)
+    rest = _panels(context.dims)
     known = pl.col("sent_packets") - pl.col("undecided_packets")
-    cells = [key for dim in material.dims for key in dim.keys]
+    cells = [key for dim in context.dims for key in dim.keys]
     by = [*dict.fromkeys(cells), "series"]
-    index = material.store.index.select("run", *dict.fromkeys(cells))
+    index = context.store.index.select("run", *dict.fromkeys(cells))
 
     def named(table: str) -> pl.DataFrame:
-        rows = as_groups(material.store.rows(table), material.summary)
+        rows = as_groups(context.store.rows(table), context.summary)
         return rest.select(_series(rows.join(index, on="run", how="inner", maintain_order="left")))
 
     whole = named("calls").group_by(["row", "column", "series"]).agg(known=known.sum())
@@ -56,60 +56,60 @@ def call_delay(material: FigureContext) -> Figure | None:
 
 
 def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.DataFrame:
-    """Share of datagrams ``y``, in per cent, that took at most ``x`` ms, for each of ``where``.
+    """Return the share ``y`` of datagrams, in per cent, with a delay of at most ``x`` ms, for each group.
 
     Args:
-        bins: ``packets`` by ``delay_ms``, a whole number.
-        whole: how many are ``known``, the lost ones among them.
-        where: columns of both.
+        bins: ``packets`` by ``delay_ms``, an integer.
+        whole: number of datagrams with a known outcome, ``known``, including lost ones.
+        where: columns of a group in both frames.
     """
     rows = (
         bins.join(whole, on=where)
         .sort([*where, "delay_ms"])
         .with_columns(y=100 * pl.col("packets").cum_sum().over(where) / pl.col("known"))
-        # a bin's datagrams are all there at its end
+        # all datagrams of a bin have arrived at its end
         .with_columns(x=pl.col("delay_ms") + 1)
     )
     start = rows.group_by(where, maintain_order=True).agg(pl.col("delay_ms").min().alias("x"))
     rows = pl.concat(
         [start.select(*where, "x", y=pl.lit(0.0)), rows.select(*where, "x", "y")], how="vertical_relaxed"
     ).sort([*where, "x"])
-    most = max(4, MOST_ROWS // rows.select(pl.struct(where).n_unique()).item())
+    most = max(4, MAX_ROWS // rows.select(pl.struct(where).n_unique()).item())
     place, count = pl.int_range(pl.len()).over(where), pl.len().over(where)
     return rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
 
 
-def call_opinion(material: FigureContext) -> Figure | None:
-    """Mean opinion scores against what is swept."""
-    along = of_kind(
-        [dim for dim in material.dims if all(magnitude(value) is not None for value in dim.values)],
+def call_opinion(context: FigureContext) -> Figure | None:
+    """Draw mean opinion scores over a dimension of the sweep."""
+    dim_x = of_kind(
+        [dim for dim in context.dims if all(magnitude(value) is not None for value in dim.values)],
         "other", "delay", "loss", "rate",
     )  # fmt: skip
-    if along is None or not material.calls.height:
+    if dim_x is None or not context.calls.height:
         return None
-    judged = material.calls.filter(pl.col("mos").is_not_null())
-    if not judged.height:
+    rated = context.calls.filter(pl.col("mos").is_not_null())
+    if not rated.height:
         return None
-    rest = _panels([dim for dim in material.dims if dim is not along])
-    keys = list(material.store.columns)
-    cells = _series(aggregate_cells(judged, keys))
+    rest = _panels([dim for dim in context.dims if dim is not dim_x])
+    keys = list(context.store.columns)
+    cells = _series(aggregate_cells(rated, keys))
     frame = rest.select(cells).with_columns(
-        label=pl.col(along.key),
-        x=pl.col(along.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
+        label=pl.col(dim_x.key),
+        x=pl.col(dim_x.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
     )
     frame = frame.select("row", "column", "series", "label", "x", "mos", "mos_low", "mos_high", "mos_least")
     frame = frame.with_columns(good=pl.lit(GOOD)).sort("row", "column", "series", "x")
     if not frame.height:
         return None
     series = _labels(frame)
-    across = alt.X("label:O", sort=list(along.values), title=along.title, axis=alt.Axis(labelAngle=0))
+    across = alt.X("label:O", sort=list(dim_x.values), title=dim_x.title, axis=alt.Axis(labelAngle=0))
     upright = alt.Scale(domain=[1, 4.5])
 
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=OPINION.axis, scale=upright)
 
     hue, form = colour(series), shape(series)
-    tips = ["series:N", alt.Tooltip("label:N", title=along.title), alt.Tooltip("mos:Q", format=".3f"),
+    tips = ["series:N", alt.Tooltip("label:N", title=dim_x.title), alt.Tooltip("mos:Q", format=".3f"),
             alt.Tooltip("mos_least:Q", title="least of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()
     layers = [
@@ -120,7 +120,7 @@ def call_opinion(material: FigureContext) -> Figure | None:
             x=across, y=y("mos"), color=hue, shape=form, tooltip=tips
         ),
     ]
-    seeds = material.store.index["seed"].n_unique()
+    seeds = context.store.index["seed"].n_unique()
     bars = f"; bars are 95 % intervals over {seeds} seeds" if seeds > 1 else ""
     caption = (
         f"Mean opinion score (ITU-T G.107) with adaptive play-out, averaged over the calls of a run{bars}. Most "
@@ -142,13 +142,13 @@ def _panels(dims: list[Dimension] | tuple[Dimension, ...]) -> Grid:
 
 
 def _series(rows: pl.DataFrame) -> pl.DataFrame:
-    """With what a line stands for: the direction, and whose, where there are several."""
+    """Add the label of a line: the direction, and with several flows the flow."""
     several = rows["flow"].n_unique() > 1
     name = pl.concat_str("flow", "direction", separator=", ") if several else pl.col("direction")
     return rows.with_columns(series=name)
 
 
 def _labels(rows: pl.DataFrame) -> list[str]:
-    """Directions in their order, up first."""
-    found = rows["series"].unique().to_list()
-    return sorted(found, key=lambda name: (name.rpartition(", ")[0], name.endswith("down")))
+    """Return the labels of all lines, up before down."""
+    labels = rows["series"].unique().to_list()
+    return sorted(labels, key=lambda name: (name.rpartition(", ")[0], name.endswith("down")))

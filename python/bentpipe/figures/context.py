@@ -1,4 +1,4 @@
-"""What the figures of one store have in common, computed once: metrics, cells, the sweep's dimensions."""
+"""Inputs of the figures of a store, computed once: metrics, cells, dimensions of the sweep."""
 
 from __future__ import annotations
 
@@ -15,69 +15,69 @@ from bentpipe.metrics.call_quality import rate_calls
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
-MOST_COLOURS = 8
+MAX_COLOURS = 8
 
 
 @dataclass
 class FigureContext:
-    """A store and a time range (seconds from the run's start; ``None`` is its end), and what follows from them.
-
-    ``fixed`` says at which value figures over time hold a dimension, by its key; those that they have no panels for and
-    that it does not name are at their first.
-    """
+    """Store with the settings of its figures, and the metrics and panels that follow from them."""
 
     store: Store
     time_range: tuple[float, float | None] = (0.0, None)
+    """Start and end of figures over time, seconds from the start of the run; ``None`` is the end of the run."""
     fixed: dict[str, str] = field(default_factory=dict)
+    """Values of dimensions in figures over time, by key; other dimensions without panels have their first value."""
     seed: int | None = None
-    """Whose runs figures over time show, in the place of the first."""
+    """Seed of the runs in figures over time; None: the first."""
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """The table ``summary``: one row per run, flow and side."""
+        """Table ``summary``: one row per run, flow and side."""
         return self.store.rows("summary")
 
     @cached_property
-    def each(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.run_metrics`: one row per run, flow and direction."""
+    def flow_metrics(self) -> pl.DataFrame:
+        """Result of :func:`bentpipe.metrics.compute.run_metrics`: one row per run, flow and direction."""
         return metrics.run_metrics(self.store)
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.groups.group_metrics`: the same, a group in the place of its flows."""
-        return groups.group_metrics(self.store, self.each)
+        """Result of :func:`bentpipe.metrics.groups.group_metrics`: one row per run, flow or group, and direction."""
+        return groups.group_metrics(self.store, self.flow_metrics)
 
     @property
     def grouped(self) -> bool:
-        """Whether flows are in groups; these are then what figures and tables call flows."""
+        """Whether the scenario has groups; figures and tables then show a group as a flow."""
         return groups.grouped(self.summary)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.aggregate_seeds` of :attr:`metrics`."""
+        """Result of :func:`bentpipe.metrics.compute.aggregate_seeds` for :attr:`metrics`."""
         return metrics.aggregate_seeds(self.metrics, self.store.columns)
 
     @cached_property
     def dims(self) -> tuple[Dimension, ...]:
-        """What the sweep varies."""
+        """Dimensions of the sweep."""
         return dimensions(self.store.index, self.store.columns)
 
     @cached_property
-    def ways(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.flow_directions` of the store's flows, or groups."""
+    def directions(self) -> pl.DataFrame:
+        """Result of :func:`bentpipe.metrics.compute.flow_directions` for the store's flows or groups."""
         summary = groups.as_groups(self.summary, self.summary)
         return metrics.flow_directions(summary.select("flow", "side", "written_bytes"))
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        """The busiest link of every run and direction (:func:`bentpipe.metrics.compute.bottlenecks`); an access of a
-        group goes by its group's name, as in the time series."""
-        busiest = metrics.bottlenecks(metrics.link_metrics(self.store))
-        return groups.accesses_as_groups(busiest, self.summary)
+        """Bottleneck of every run and direction (:func:`bentpipe.metrics.compute.bottlenecks`).
+
+        The access of a group has the name of the group, as in the time series.
+        """
+        bottlenecks = metrics.bottlenecks(metrics.link_metrics(self.store))
+        return groups.accesses_as_groups(bottlenecks, self.summary)
 
     @cached_property
     def pages(self) -> pl.DataFrame:
-        """The table ``pages`` with the cell and seed of every run; no rows where nothing loads pages."""
+        """Table ``pages`` with the cell and seed of every run; no rows without page loads."""
         rows = self.store.rows("pages")
         if self.grouped and rows.width > 1:
             members = self.summary.select("run", "flow", GROUP).unique(maintain_order=True)
@@ -90,40 +90,42 @@ class FigureContext:
 
     @cached_property
     def calls(self) -> pl.DataFrame:
-        """Calls as they are judged with their own codec and adaptive play-out; no rows where there are none."""
+        """Ratings of calls with their own codec and adaptive play-out; no rows without calls."""
         return rate_calls(self.store)
 
     @cached_property
     def users(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.users.user_metrics`: one row per run, user and direction; empty where nobody shares a
-        radio link or a scheduler."""
+        """Result of :func:`bentpipe.metrics.users.user_metrics`: one row per run, user and direction.
+
+        The frame is empty if no users share a radio link or a scheduler.
+        """
         return (
-            sharing.user_metrics(self.store, self.each)
+            sharing.user_metrics(self.store, self.flow_metrics)
             if sharing.has_shared_link(self.store)
             else pl.DataFrame()
         )
 
     @property
     def shared(self) -> bool:
-        """Whether some run has more than one flow or direction."""
-        return self.ways.height > 1
+        """Whether the store has more than one flow or direction."""
+        return self.directions.height > 1
 
     @cached_property
     def colour_dim(self) -> Dimension | None:
-        """What colours stand for: in runs of one flow the controller, else another kind of thing that is swept.
+        """Dimension of the colours: in runs of one flow the controller, else another swept alternative.
 
-        ``None`` when runs have several flows: then colours are flows.
+        It is ``None`` if runs have several flows: then colours are flows.
         """
         if self.shared:
             return None
         dim = of_kind(self.dims, "congestion", "other")
         if dim is None and len(self.dims) == 1:
             dim = self.dims[0]
-        return dim if dim is not None and len(dim.values) <= MOST_COLOURS else None
+        return dim if dim is not None and len(dim.values) <= MAX_COLOURS else None
 
     @property
     def panel_dims(self) -> tuple[Dimension, ...]:
-        """The dimensions that are not colours."""
+        """Dimensions other than that of the colours."""
         return tuple(dim for dim in self.dims if dim is not self.colour_dim)
 
     @cached_property
@@ -135,15 +137,15 @@ class FigureContext:
         column = of_kind(rest, "congestion", "loss", "rate", "other")
         if column is None:
             row, column = None, row
-        made = grid(dims, column, row, self.fixed)
+        panels = grid(dims, column, row, self.fixed)
         colours = self.colour_dim
         if colours is None or colours.key not in self.fixed:
-            return made
-        return replace(made, inside=((colours, (self.fixed[colours.key],)),))
+            return panels
+        return replace(panels, inside=((colours, (self.fixed[colours.key],)),))
 
     @cached_property
     def time_runs(self) -> pl.DataFrame:
-        """The runs that figures over time show, of the first seed only: ``run, column, row`` and the cell."""
+        """Runs in figures over time, one of each cell: ``run, column, row``, the seed and the cell."""
         runs = self.time_grid.select(self.store.index)
         cell = list(self.store.columns)
         if self.seed is not None:
@@ -156,51 +158,55 @@ class FigureContext:
 
     @cached_property
     def run_numbers(self) -> dict[str, str]:
-        """What the rows of figures over time call the runs that they show: their places in the store's index, as text,
-        which no rounding of numbers touches."""
+        """Numbers of the runs in figures over time: positions in the store's index.
+
+        They are text, so that rounding of numbers leaves them unchanged.
+        """
         places = self.store.index.select("run").with_row_index("place")
         shown = places.join(self.time_runs.select("run"), on="run", how="semi", maintain_order="left")
         return {run: str(place) for place, run in shown.iter_rows()}
 
-    def numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """``frame`` with these in the place of its runs, which figures over time show."""
+    def with_run_numbers(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Replace each run of ``frame`` by its number (:attr:`run_numbers`)."""
         numbers = self.run_numbers
-        named = pl.col("run").replace_strict(list(numbers), list(numbers.values()), return_dtype=pl.String)
-        return frame.with_columns(run=named)
+        number = pl.col("run").replace_strict(list(numbers), list(numbers.values()), return_dtype=pl.String)
+        return frame.with_columns(run=number)
 
     @property
     def time_note(self) -> str:
-        """Which of the runs figures over time show."""
+        """Seed and cells in figures over time, as sentences."""
         return " ".join(filter(None, [self.seed_note, self.time_grid.note]))
 
     @property
     def seed_note(self) -> str:
-        """Which seed figures over time show; empty when there is one."""
+        """Seed in figures over time, as a sentence; empty with a single seed."""
         seeds = self.store.index["seed"].n_unique()
         return (
             f"The run of seed {self.time_runs['seed'].to_list()[0]}, of {seeds} seeds." if seeds > 1 else ""
         )
 
     def label(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """``frame`` with ``series``, what its colour stands for; it has the cell's columns, ``flow``, ``direction``."""
+        """Add ``series``, the label of the colour, to ``frame`` with the cell's columns, ``flow`` and ``direction``."""
         dim = self.colour_dim
         if dim is not None:
             labels = [dim.label(value) for value in dim.values]
-            named = pl.col(dim.key).replace_strict(list(dim.values), labels, return_dtype=pl.String)
+            label = pl.col(dim.key).replace_strict(list(dim.values), labels, return_dtype=pl.String)
         else:
             names = self.flow_names
-            named = pl.concat_str("flow", "direction", separator=" ").replace_strict(
+            label = pl.concat_str("flow", "direction", separator=" ").replace_strict(
                 list(names), list(names.values()), return_dtype=pl.String
             )
-        return frame.with_columns(named.alias("series"))
+        return frame.with_columns(label.alias("series"))
 
     @cached_property
     def flow_names(self) -> dict[str, str]:
-        """What flows are called in legends: with their controller where it is always the same, and their direction
-        where a flow has two."""
-        both = self.ways["flow"].is_duplicated().to_list()
+        """Names of flows in legends, by flow and direction.
+
+        A name has the controller if it is always the same, and the direction if the flow has two.
+        """
+        both = self.directions["flow"].is_duplicated().to_list()
         names = {}
-        for (flow, direction, *_), two in zip(self.ways.rows(), both, strict=True):
+        for (flow, direction, *_), two in zip(self.directions.rows(), both, strict=True):
             controllers = self.metrics.filter(pl.col("flow") == flow)["congestion"].unique().to_list()
             name = f"{flow} {direction}" if two else flow
             if len(controllers) == 1 and controllers[0] and controllers[0] != flow:
@@ -210,23 +216,23 @@ class FigureContext:
 
     @property
     def flow_names_short(self) -> dict[str, str]:
-        """What flows are called where their controller stands beside them."""
-        both = self.ways["flow"].is_duplicated().to_list()
+        """Names of flows beside their controller, by flow and direction."""
+        both = self.directions["flow"].is_duplicated().to_list()
         return {
             f"{flow} {direction}": f"{flow} {direction}" if two else flow
-            for (flow, direction, *_), two in zip(self.ways.rows(), both, strict=True)
+            for (flow, direction, *_), two in zip(self.directions.rows(), both, strict=True)
         }
 
     @cached_property
     def series(self) -> list[str]:
-        """All series, in the order of their colours."""
+        """Labels of all series, in the order of their colours."""
         dim = self.colour_dim
         return (
             [dim.label(value) for value in dim.values] if dim is not None else list(self.flow_names.values())
         )
 
     def title(self, dim: Dimension) -> str:
-        """What to call a dimension: a controller says whose, where runs have several flows."""
+        """Return the title of a dimension; with several flows, that of a controller names its flow."""
         parts = dim.key.split(".")
         if not dim.name and self.shared and parts[0] == "flow" and len(parts) > 2:
             return f"{parts[1]}'s controller"
@@ -234,7 +240,7 @@ class FigureContext:
 
     @property
     def series_title(self) -> str | None:
-        """What colours stand for."""
+        """Title of the legend of colours; None with a single flow and no dimension."""
         return (
             self.title(self.colour_dim) if self.colour_dim is not None else ("flow" if self.shared else None)
         )

@@ -1,4 +1,4 @@
-"""Where a quantity on a grid has a given value: segments of its contour, by interpolation (marching squares)."""
+"""Contour lines of a quantity on a grid, by interpolation (marching squares)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ Box = tuple[float, float, float, float]
 def contour(
     xs: Sequence[float], ys: Sequence[float], values: Mapping[Point, float], level: float = 0.0
 ) -> list[Segment]:
-    """Segments along which ``values``, interpolated linearly along the sides of every grid square, are ``level``.
+    """Return the segments of the contour line at ``level``, by linear interpolation along the sides of grid squares.
 
-    ``xs`` and ``ys`` rise; ``values`` has a value for (x, y), or none where it is not known: squares with an unknown
-    corner have no line. A corner that is exactly at the level counts as above it. Where a square could be cut in two
-    ways (a saddle), the mean of its corners decides. Pass logarithms for an interpolation on logarithmic axes.
+    A square with an unknown corner has no line. A corner exactly at the level counts as above it. The mean of the
+    corners resolves a saddle. Pass logarithms for interpolation on logarithmic axes.
+
+    Args:
+        xs: ascending x coordinates of the grid.
+        ys: ascending y coordinates of the grid.
+        values: known values by (x, y).
+        level: value of the contour line.
     """
     segments: list[Segment] = []
     for left, right in itertools.pairwise(xs):
@@ -43,7 +48,7 @@ def _square(corners: Sequence[Point], heights: Sequence[float]) -> list[Segment]
         return [(one, two)]
     if len(cuts) != 4:
         return []
-    # A saddle: opposite corners agree. The line goes round those that the middle disagrees with.
+    # A saddle: opposite corners agree. The line separates the corners that differ from the centre.
     if (sum(heights) >= 0) == above[0]:
         return [(cuts[0], cuts[1]), (cuts[2], cuts[3])]
     return [(cuts[3], cuts[0]), (cuts[1], cuts[2])]
@@ -55,15 +60,15 @@ def _cut(one: Point, two: Point, first: float, second: float) -> Point:
 
 
 def outside(segments: Sequence[Segment], boxes: Sequence[Box]) -> list[Segment]:
-    """The parts of ``segments`` that no box covers: a line that leaves room for the labels on its way."""
-    left = list(segments)
+    """Return the parts of ``segments`` outside all boxes, so that a line does not cross labels."""
+    parts = list(segments)
     for box in boxes:
-        left = [part for one in left for part in _around(one, box)]
-    return left
+        parts = [part for segment in parts for part in _clip_outside(segment, box)]
+    return parts
 
 
-def _around(segment: Segment, box: Box) -> list[Segment]:
-    """The one or two parts of a segment beside a box, or none (Liang and Barsky 1984: where it goes in and out)."""
+def _clip_outside(segment: Segment, box: Box) -> list[Segment]:
+    """Return the up to two parts of a segment outside a box (intersections by Liang and Barsky 1984)."""
     (x, y), (x2, y2) = segment
     low, high = 0.0, 1.0
     for start, step, least, most in ((x, x2 - x, box[0], box[2]), (y, y2 - y, box[1], box[3])):
@@ -76,4 +81,4 @@ def _around(segment: Segment, box: Box) -> list[Segment]:
     if low >= high:
         return [segment]
     at = [(x + part * (x2 - x), y + part * (y2 - y)) for part in (low, high)]
-    return [part for part, there in ((((x, y), at[0]), low > 0), ((at[1], (x2, y2)), high < 1)) if there]
+    return [part for part, exists in ((((x, y), at[0]), low > 0), ((at[1], (x2, y2)), high < 1)) if exists]

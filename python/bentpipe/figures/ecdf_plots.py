@@ -1,4 +1,4 @@
-"""Distributions of page load times, and whether the units they are of are independent."""
+"""Empirical distributions and autocorrelation of page load times."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.context import FigureContext
-from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.page_load_samples import TIMES, PageLoads
 from bentpipe.figures.style import GREY, axis, colour, facet_grid
 from bentpipe.metrics.samples import autocorrelation, ecdf
 
 
-def page_load_distribution(material: FigureContext) -> Figure | None:
-    """Empirical distributions of PLT."""
-    return _distribution(material, "page-load-distribution", "plt_s", "Distribution of page load times")
+def page_load_distribution(context: FigureContext) -> Figure | None:
+    """Draw empirical distributions of PLT."""
+    return _distribution(context, "page-load-distribution", "plt_s", "Distribution of page load times")
 
 
-def time_to_response_distribution(material: FigureContext) -> Figure | None:
-    """Empirical distributions of TTR."""
+def time_to_response_distribution(context: FigureContext) -> Figure | None:
+    """Draw empirical distributions of TTR."""
     return _distribution(
-        material, "time-to-response-distribution", "ttr_s", "Distribution of times to response"
+        context, "time-to-response-distribution", "ttr_s", "Distribution of times to response"
     )
 
 
-def _distribution(material: FigureContext, key: str, metric: str, title: str) -> Figure | None:
-    if not material.pages.height:
+def _distribution(context: FigureContext, key: str, metric: str, title: str) -> Figure | None:
+    if not context.pages.height:
         return None
-    found = PageLoads(material)
-    where = found.panels(by_load=True)
+    loads = PageLoads(context)
+    where = loads.panels(by_load=True)
     parts = []
-    for sample in found.samples(metric):
+    for sample in loads.samples(metric):
         if len(sample.values) < 2:
             continue
         steps = ecdf(sample.values)
         shares = [100 * count / sample.loads for count in steps.counts]
-        cell = {**sample.cell, "load": str(sample.load), "series": sample.arm}
+        cell = {**sample.cell, "load": str(sample.load), "series": sample.variant}
         parts.append(
             pl.DataFrame({"x": [steps.values[0], *steps.values], "y": [0.0, *shares]}).with_columns(
                 pl.lit(value, pl.String).alias(name) for name, value in cell.items()
@@ -48,13 +48,13 @@ def _distribution(material: FigureContext, key: str, metric: str, title: str) ->
     rows = where.select(pl.concat(parts)).select(*by, "x", "y")
     if not rows.height:
         return None
-    most = max(4, MOST_ROWS // rows.select(pl.struct(by).n_unique()).item())
+    most = max(4, MAX_ROWS // rows.select(pl.struct(by).n_unique()).item())
     place, count = pl.int_range(pl.len()).over(by), pl.len().over(by)
     rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), TIMES[metric].axis)),
         y=alt.Y("y:Q", title="loads, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(found.arms, title=found.arm_title),
+        color=colour(loads.variants, title=loads.variant_title),
     )  # fmt: skip
     caption = (
         "Share of the loads of all units that took at most this long. Where one curve is above the other everywhere, "
@@ -70,28 +70,28 @@ def _distribution(material: FigureContext, key: str, metric: str, title: str) ->
     )
 
 
-def independence(material: FigureContext) -> Figure | None:
-    """Autocorrelation of PLT over units, with the zone in which independent values stay."""
-    if not material.pages.height:
+def independence(context: FigureContext) -> Figure | None:
+    """Draw the autocorrelation of PLT over sessions, with the 95 % zone of independent values."""
+    if not context.pages.height:
         return None
-    found = PageLoads(material)
-    where = found.panels(by_load=True)
-    half = 0.3 / max(1, len(found.arms) - 1) if len(found.arms) > 1 else 0.0
-    rows, counted = [], []
-    for sample in found.samples("plt_s"):
+    loads = PageLoads(context)
+    where = loads.panels(by_load=True)
+    half = 0.3 / max(1, len(loads.variants) - 1) if len(loads.variants) > 1 else 0.0
+    rows, counts = [], []
+    for sample in loads.samples("plt_s"):
         result = autocorrelation(sample.values)
         if result is None:
             continue
-        counted.append(result.n)
-        shift = (2 * found.arms.index(sample.arm) - len(found.arms) + 1) * half / 2
+        counts.append(result.n)
+        shift = (2 * loads.variants.index(sample.variant) - len(loads.variants) + 1) * half / 2
         rows += [
-            {**sample.cell, "load": str(sample.load), "series": sample.arm, "lag": lag, "at": lag + shift,
+            {**sample.cell, "load": str(sample.load), "series": sample.variant, "lag": lag, "at": lag + shift,
              "r": r, "zone": result.zone, "nought": 0.0}
             for lag, r in enumerate(result.coefficients, start=1)
         ]  # fmt: skip
     if not rows:
         return None
-    cell = [name for dim in found.cell_dims for name in dim.keys]
+    cell = [name for dim in loads.cell_dims for name in dim.keys]
     frame = where.select(pl.DataFrame(rows, schema_overrides=dict.fromkeys(cell, pl.String)))
     frame = frame.select("row", "column", "series", "lag", "at", "r", "zone", "nought")
     last = max(frame["lag"].to_list(), default=1)
@@ -101,7 +101,7 @@ def independence(material: FigureContext) -> Figure | None:
     lags = alt.Axis(
         values=[lag for lag in range(1, last + 1) if last <= 12 or lag % 5 == 0], format="d", grid=False
     )
-    hue = colour(found.arms, title=found.arm_title)
+    hue = colour(loads.variants, title=loads.variant_title)
     base = alt.Chart()
     tips = ["series:N", "lag:Q", alt.Tooltip("r:Q", title="coefficient", format=".3f"),
             alt.Tooltip("zone:Q", title="zone ±", format=".3f")]  # fmt: skip
@@ -121,9 +121,9 @@ def independence(material: FigureContext) -> Figure | None:
         base.mark_point(filled=True, size=36, opacity=1).encode(x=x("at"), y=y("r"), color=hue, tooltip=tips),
     ]
     caption = (
-        f"Autocorrelation of page load times in the order of units ({min(counted)} to {max(counted)} of them). Of "
+        f"Autocorrelation of page load times in the order of units ({min(counts)} to {max(counts)} of them). Of "
         "independent values 95 % lie in the grey zone, ±1.96/√n."
-    ).replace(f"({max(counted)} to {max(counted)} of them)", f"({max(counted)} of them)")
+    ).replace(f"({max(counts)} to {max(counts)} of them)", f"({max(counts)} of them)")
     chart = facet_grid(layers, frame, where, height=150)
     return Figure(
         "independence", "Are the units independent?", f"{caption} {where.note}".strip(), chart, frame.height

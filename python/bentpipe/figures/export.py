@@ -1,4 +1,4 @@
-"""Figures as files of their own: which of them, in which forms, how wide."""
+"""Export of figures to files: selection, formats, width."""
 
 from __future__ import annotations
 
@@ -18,57 +18,68 @@ __all__ = ["DEFAULT", "FORMS", "FigureExport"]
 A = TypeVar("A", bound=CommandOutput)
 
 FORMS = ("pdf", "svg", "png")
+"""Formats of a figure's file."""
+
 DEFAULT = ("pdf", "svg")
+"""Formats without an option."""
 
 
 @dataclass(frozen=True)
 class FigureExport:
-    """What ``--figures DIR`` and the options beside it ask for."""
+    """Settings of ``--figures DIR`` and its related options."""
 
     out: Path
-    """The directory."""
+    """Output directory."""
     forms: tuple[str, ...] = DEFAULT
-    """Of :data:`FORMS`."""
+    """Formats, from :data:`FORMS`."""
     only: tuple[str, ...] = ()
-    """Keys of the figures that are wanted; all without."""
+    """Keys of the figures; empty: all figures."""
     wide: float | None = None
-    """CSS pixels, where it is not to be a page's width."""
+    """Width, CSS pixels; None: the width of a page."""
     titled: bool = True
-    """With title and note."""
+    """Whether files have title and note."""
 
     def check(self, known: Iterable[str]) -> None:
-        """Raises ScenarioError for a key that is not among the ``known``."""
-        there = list(known)
+        """Check the keys of the figures.
+
+        Raises:
+            ScenarioError: a key is not in ``known``.
+        """
+        keys = list(known)
         for key in self.only:
-            if key not in there:
-                raise _wrong(unknown_name(key, there, "figure"))
+            if key not in keys:
+                raise _error(unknown_name(key, keys, "figure"))
 
     def write(self, drawn: Iterable[Figure]) -> list[Path]:
-        """Writes ``KEY.pdf`` and ``KEY.svg`` of those that are wanted; ``drawn`` are all there are.
+        """Write the selected figures as ``KEY.FORMAT``; return the files.
 
-        Raises ScenarioError: nothing to draw for one that is wanted; no room in the width.
+        Args:
+            drawn: all available figures.
+
+        Raises:
+            ScenarioError: a selected figure has no data, or the width is too small.
         """
-        wanted = [figure for figure in drawn if not self.only or figure.key in self.only]
-        if lacking := [key for key in self.only if key not in {figure.key for figure in wanted}]:
-            raise _wrong(f"there is nothing to draw for {lacking[0]}")
+        selected = [figure for figure in drawn if not self.only or figure.key in self.only]
+        if missing := [key for key in self.only if key not in {figure.key for figure in selected}]:
+            raise _error(f"there is nothing to draw for {missing[0]}")
         self.out.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
-        for figure in wanted:
+        for figure in selected:
             paths = [self.out / f"{figure.key}.{form}" for form in self.forms]
             try:
                 figure.write_all(paths, self.wide, titled=self.titled)
             except ValueError as error:
-                raise _wrong(str(error)) from None
+                raise _error(str(error)) from None
             written += paths
         return written
 
     def added(self, answer: A, drawn: Iterable[Figure]) -> A:
-        """``answer``, and which files :meth:`write` has made."""
+        """Write the figures and return ``answer`` with their paths."""
         paths = [str(path) for path in self.write(drawn)]
         return replace(
             answer, data={**answer.data, "figures": paths}, shown=(*answer.shown, "\n".join(paths))
         )
 
 
-def _wrong(text: str) -> ScenarioError:
+def _error(text: str) -> ScenarioError:
     return ScenarioError([("figures", text)], SOURCE_ARGUMENT)

@@ -1,4 +1,4 @@
-"""One figure: a chart with a title and a caption, for a page or for a file."""
+"""Figure: a chart with a title and a caption, for a page or a file."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from bentpipe.store.files import write_atomic
 
 @dataclass(frozen=True)
 class Figure:
-    """``key`` names it in files and addresses; ``caption`` says what is drawn, ``note`` which cells are shown."""
+    """Chart with its title, caption and key."""
 
     key: str
+    """Name of the figure in files and addresses."""
     title: str
     caption: str
+    """Explanation of the chart."""
     chart: Any
+    """Altair chart."""
     rows: int
+    """Number of rows of data."""
     note: str = ""
+    """Sentence about the cells in the chart."""
     drawn_for: Callable[[float], Any] | None = None
-    """The chart for another width, CSS pixels, where it is more than narrower panels."""
+    """Function that returns the chart for another width, CSS pixels, if narrower panels are not enough."""
     of_runs: bool = False
-    """Whether its rows say of which run they are: their column ``run`` is one of :attr:`Material.run_numbers`."""
+    """Whether the rows have a column ``run`` with numbers of :attr:`FigureContext.run_numbers`."""
 
     def spec(self) -> dict[str, Any]:
-        """The Vega-Lite specification, with its data and without colours of a page (``config``).
+        """Return the Vega-Lite specification, with its data and without the colours of a page (``config``).
 
-        Its top is the caller's own, and what is in it everybody's.
+        The result is a shallow copy: nested objects are shared between calls.
         """
         return dict(self._spec)
 
@@ -44,11 +49,11 @@ class Figure:
         return spec
 
     def whole(self, *, titled: bool = True) -> dict[str, Any]:
-        """The specification as it stands alone, on white: with the title, the note, colours and fonts."""
+        """Return the specification of a separate file on white, with title, note, colours and fonts."""
         spec = self.spec()
         if "title" in spec:
             schema = spec.pop("$schema")
-            datasets = spec.pop("datasets", {})  # only looked for at the top
+            datasets = spec.pop("datasets", {})  # Vega-Lite reads them only at the top level
             spec = {"$schema": schema, "vconcat": [spec], "datasets": datasets}
         if titled:
             spec["title"] = {
@@ -62,15 +67,20 @@ class Figure:
         return spec
 
     def write(self, path: Path, wide: float | None = None, *, titled: bool = True) -> Path:
-        """As :meth:`write_all`, one file."""
+        """Write the figure to one file, as :meth:`write_all`; return its path."""
         self.write_all([path], wide, titled=titled)
         return path
 
     def write_all(self, paths: Sequence[Path], wide: float | None = None, *, titled: bool = True) -> None:
-        """Write it as ``.pdf``, ``.svg`` or ``.png`` (300 dots an inch) by the suffix, ``wide`` CSS pixels if it is not
-        to be a page's width.
+        """Write the figure to files.
 
-        Raises ValueError for another suffix, and for a width in which it has no room.
+        Args:
+            paths: files; the suffix selects the format ``.pdf``, ``.svg`` or ``.png`` (300 dpi).
+            wide: width, CSS pixels; None: the width of a page.
+            titled: add title and note.
+
+        Raises:
+            ValueError: a suffix is unknown, or the width is too small.
         """
         import vl_convert
 
@@ -80,46 +90,45 @@ class Figure:
         spec = fitting.whole(titled=titled)
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
 
-        def drawn(one: dict[str, Any]) -> str:
-            return _numbered(str(vl_convert.vegalite_to_svg(one, vl_version=version)))
+        def to_svg(spec: dict[str, Any]) -> str:
+            return _renumber(str(vl_convert.vegalite_to_svg(spec, vl_version=version)))
 
         for path in paths:
             if path.suffix.removeprefix(".") not in FORMS:
                 raise ValueError(f"{path.name}: a figure is written as .pdf, .svg or .png")
         if wide is not None:
             try:
-                spec = narrowed(spec, wide, lambda one: _size(drawn(one))[0])
+                spec = narrowed(spec, wide, lambda part: _size(to_svg(part))[0])
             except ValueError as error:
                 raise ValueError(f"{self.key}: {error}") from None
-        svg = drawn(spec)
+        svg = to_svg(spec)
         if wide is not None:
-            svg = _exactly(svg, wide)
+            svg = _set_width(svg, wide)
         for path in paths:
             if path.suffix == ".svg":
                 write_atomic(path, svg.encode())
             elif path.suffix == ".png":
                 write_atomic(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
             else:
-                # A pixel of the drawing is a point of a PDF's page, of which an inch has 72.
+                # A pixel of the SVG becomes a point of the PDF, 1/72 inch.
                 write_atomic(
-                    path, vl_convert.svg_to_pdf(svg if wide is None else _exactly(svg, wide * 72 / 96))
+                    path, vl_convert.svg_to_pdf(svg if wide is None else _set_width(svg, wide * 72 / 96))
                 )
 
 
 DOTS = 300
-"""An inch of a bitmap."""
+"""Resolution of a bitmap, dots per inch."""
 
 _NUMBERED = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<=url\(#)(clip|gradient_)\d+(?=\))')
 
 
-def _numbered(svg: str) -> str:
-    """The drawing with its clips and gradients numbered from 1: Vega counts on from one drawing of a process to the
-    next."""
+def _renumber(svg: str) -> str:
+    """Renumber clips and gradients of an SVG from 1, because Vega continues its count within a process."""
     names: dict[str, str] = {}
 
     def name(found: re.Match[str]) -> str:
         kind = found[1] or found[2]
-        number = 1 + sum(one.startswith(kind) for one in names)
+        number = 1 + sum(known.startswith(kind) for known in names)
         return names.setdefault(found[0], f"{kind}{number}")
 
     return _NUMBERED.sub(name, svg)
@@ -135,7 +144,7 @@ def _size(svg: str) -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
-def _exactly(svg: str, wide: float) -> str:
-    """The drawing at this width, which it has but for a pixel."""
+def _set_width(svg: str, wide: float) -> str:
+    """Scale an SVG to exactly this width, which differs by at most a pixel."""
     width, height = _size(svg)
     return _SIZE.sub(f'width="{wide:.2f}" height="{height * wide / width:.2f}"', svg, count=1)

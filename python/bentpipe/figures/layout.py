@@ -1,4 +1,4 @@
-"""A figure as wide as a paper's column: panels narrower, or fewer side by side; letters keep their size."""
+"""Layout of a figure in a column of a paper: narrower or fewer panels; fonts keep their size."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ if TYPE_CHECKING:
 __all__ = ["PX_PER_MM", "narrowed", "width_px"]
 
 PX_PER_MM = 96 / 25.4
-"""CSS pixels, of which an inch has 96; letters of 11 of them are 8.25 points."""
+"""CSS pixels (1/96 inch) per millimetre; a font of 11 pixels has 8.25 points."""
 
-LEAST_PANEL = 90
-"""A panel narrower than this has no room for its axis's numbers; fewer then stand side by side."""
+MIN_PANEL = 90
+"""Narrowest panel with text_width for the numbers of its axis, CSS pixels; below, fewer panels share a row."""
 
 BOLD, PLAIN = 0.56, 0.5
-"""About the width of a letter of a title and of the note below it, by the size of the font."""
+"""Approximate width of a character of a title and of its note, relative to the font size."""
 
-APART = 5
-"""Pixels between the numbers of an axis, of which those that are closer are left out."""
+LABEL_GAP = 5
+"""Smallest gap between labels of an axis, pixels; Vega hides closer ones."""
 
-AXIS_LETTER = 5.5
-"""About the width of a letter of an axis's title."""
+AXIS_CHARACTER = 5.5
+"""Approximate width of a character of an axis title, pixels."""
 
-CLOSE = 1.0
-"""Pixels that a figure may be narrower or wider than asked; the writer stretches the rest."""
+TOLERANCE = 1.0
+"""Largest difference from the requested width, pixels; the writer scales the rest."""
 
-STRETCHED = 0.03
-"""Where no panel's width gives just the one that is asked for, the writer stretches by up to this share."""
+MAX_STRETCH = 0.03
+"""Largest scaling by the writer if no panel width gives the requested width, as a fraction."""
 
 STEPS = 9
-"""Of the search for the panels' width."""
+"""Steps of the search for the panel width."""
 
 
 def width_px(text: str) -> float:
-    """``"88mm"``, ``"8.8 cm"``, ``"3.5in"`` as CSS pixels. Raises ValueError."""
+    """Parse a width such as ``"88mm"``, ``"8.8 cm"`` or ``"3.5in"`` to CSS pixels.
+
+    Raises:
+        ValueError: the text is not a width.
+    """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(mm|cm|in)\s*", text)
     if found is None or float(found[1]) == 0:
         raise ValueError(f'found "{text}", expected a width in mm, cm or in, such as "88mm"')
@@ -46,86 +50,92 @@ def width_px(text: str) -> float:
 
 
 def narrowed(spec: dict[str, Any], wide: float, measure: Callable[[dict[str, Any]], float]) -> dict[str, Any]:
-    """``spec`` with panels such that it is ``wide`` pixels; ``measure`` says how wide a specification comes out.
+    """Fit the panels of ``spec`` into a width.
 
-    Raises ValueError: there is no room.
+    Args:
+        spec: Vega-Lite specification.
+        wide: width, pixels.
+        measure: returns the width of a specification, pixels.
+
+    Raises:
+        ValueError: the width is too small.
     """
     most = max((part["columns"] for part in _parts(spec) if isinstance(part.get("columns"), int)), default=1)
     bare = {key: value for key, value in spec.items() if key != "title"}
     for columns in range(most, 0, -1):
         for legend in (None, 3, 2, 1):
-            found = _at(bare, wide, columns, legend, measure)
-            if found is not None:
-                return _titled(found, spec.get("title"), wide, measure)
+            fitted = _fit(bare, wide, columns, legend, measure)
+            if fitted is not None:
+                return _add_title(fitted, spec.get("title"), wide, measure)
     raise ValueError("too narrow for its axes and legend")
 
 
-def _at(
+def _fit(
     spec: dict[str, Any],
     wide: float,
     columns: int,
     legend: int | None,
     measure: Callable[[dict[str, Any]], float],
 ) -> dict[str, Any] | None:
-    """The widest panels with which it is no wider; None where they would be too narrow, or the whole much narrower."""
+    """Return ``spec`` with the widest panels that fit; None if panels are too narrow or the total width too small."""
 
-    def made(factor: float) -> dict[str, Any]:
+    def scale(factor: float) -> dict[str, Any]:
         new = copy.deepcopy(spec)
         for part in _parts(new):
             if isinstance(part.get("columns"), int):
                 part["columns"] = min(columns, part["columns"])
             if isinstance(part.get("width"), (int, float)):
                 part["width"] = round(part["width"] * factor, 2)
-                _wrap_across(part, int(part["width"] / AXIS_LETTER))
-        new.setdefault("config", {}).setdefault("axis", {})["labelSeparation"] = APART
+                _wrap_across(part, int(part["width"] / AXIS_CHARACTER))
+        new.setdefault("config", {}).setdefault("axis", {})["labelSeparation"] = LABEL_GAP
         if legend is not None:
             new["config"].setdefault("legend", {})["columns"] = legend
-            for own in _legends(new):
-                own["columns"] = min(legend, own["columns"])
+            for inner in _legends(new):
+                inner["columns"] = min(legend, inner["columns"])
         return new
 
-    panel = max((part["width"] for part in _parts(spec) if "width" in part), default=LEAST_PANEL)
-    low, high = LEAST_PANEL / panel, max(1.0, wide / panel)
-    below = measure(made(low))
-    if below > wide + CLOSE:
+    panel = max((part["width"] for part in _parts(spec) if "width" in part), default=MIN_PANEL)
+    low, high = MIN_PANEL / panel, max(1.0, wide / panel)
+    below = measure(scale(low))
+    if below > wide + TOLERANCE:
         return None
-    above = measure(made(high))
+    above = measure(scale(high))
     for step in range(STEPS):
-        if above <= wide + CLOSE:
+        if above <= wide + TOLERANCE:
             low, below = high, above
-        if wide - below <= CLOSE:
+        if wide - below <= TOLERANCE:
             break
-        # Labels come and go with the width, so that it is no straight line: every other step halves.
+        # Labels appear and disappear with the width, so it is not linear: every other step bisects.
         part = (wide - below) / (above - below) if step % 2 == 0 and above > below else 0.5
         at = low + (high - low) * min(0.97, max(0.03, part))
-        actual = measure(made(at))
-        if actual <= wide + CLOSE:
+        actual = measure(scale(at))
+        if actual <= wide + TOLERANCE:
             low, below = at, actual
         else:
             high, above = at, actual
-    return made(low) if wide - below <= STRETCHED * wide else None
+    return scale(low) if wide - below <= MAX_STRETCH * wide else None
 
 
-def _titled(
+def _add_title(
     spec: dict[str, Any], title: Any, wide: float, measure: Callable[[dict[str, Any]], float]
 ) -> dict[str, Any]:
-    """``spec`` with its title in as many lines as it takes."""
+    """Add the title to ``spec``, wrapped to the width."""
     if not isinstance(title, dict):
         return spec
-    room = wide
+    text_width = wide
     while True:
         lines = dict(title)
         for key, size, letter in (("text", "fontSize", BOLD), ("subtitle", "subtitleFontSize", PLAIN)):
             if isinstance(title.get(key), str) and title[key]:
-                lines[key] = textwrap.wrap(title[key], max(8, int(room / (letter * title[size]))))
+                lines[key] = textwrap.wrap(title[key], max(8, int(text_width / (letter * title[size]))))
         found = spec | {"title": lines}
-        if measure(found) <= wide + CLOSE or room < wide / 2:
+        if measure(found) <= wide + TOLERANCE or text_width < wide / 2:
             return found
-        room *= 0.9
+        text_width *= 0.9
 
 
 def _wrap_across(part: dict[str, Any], letters: int) -> None:
-    """The titles of horizontal axes in lines of so many letters, lest they run into those of the panel beside it."""
+    """Wrap the titles of horizontal axes, so that they do not overlap those of the next panel."""
     for layer in [part, *part.get("layer", [])]:
         across = layer.get("encoding", {}).get("x", {})
         if isinstance(across.get("title"), str) and len(across["title"]) > letters:
@@ -133,7 +143,7 @@ def _wrap_across(part: dict[str, Any], letters: int) -> None:
 
 
 def _legends(part: Any) -> Iterator[dict[str, Any]]:
-    """Legends that say how many stand side by side, wherever they are in a specification."""
+    """Yield all legends of a specification with a number of columns."""
     if isinstance(part, list):
         for one in part:
             yield from _legends(one)
@@ -147,7 +157,7 @@ def _legends(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _parts(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A specification and those in it that are drawn side by side or in one another."""
+    """Yield a specification and all nested ones."""
     yield spec
     inner = [spec["spec"]] if isinstance(spec.get("spec"), dict) else []
     for key in ("concat", "hconcat", "vconcat"):

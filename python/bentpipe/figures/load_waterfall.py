@@ -1,4 +1,4 @@
-"""A map that answers to the pointer: below it stand the two loads of the cell that is pointed at, as a waterfall."""
+"""Waterfall of the two loads of the cell under the pointer, below a ratio map."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _PHASES = (
     ("request", "sent", "first_byte", ORANGE),
     ("response", "first_byte", "end", BLUE),
 )
-"""What is done in each stretch of a load, between which of its instants."""
+"""Phases of a load: name, start, end and colour."""
 
 
-_SAID = 130
-"""Pixels beside the bars for who loads and how long it took."""
+_MARGIN = 130
+"""Width beside the bars for names and durations, CSS pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickedLoad:
-    """A load of the cell at ``x`` and ``y`` of a ``panel``, by ``who``; s since the object was wanted."""
+    """Load of the cell at ``x`` and ``y`` of a ``panel`` by the transport ``who``; seconds since its start."""
 
     x: float
     y: float
     panel: str
     who: str
     sent: float
-    """The request left: until then a connection was made."""
+    """Transmission of the request; connection set-up lasts until then."""
     first_byte: float
     end: float
 
 
 def pick(first: PickedLoad) -> alt.Parameter:
-    """The cell that is pointed at, that of ``first`` to begin with."""
+    """Return the selection of the cell under the pointer; it begins with the cell of ``first``."""
     value: Any = [{"x": first.x, "y": first.y, "panel": first.panel}]
     return alt.selection_point(
         name=_PICK, fields=["x", "y", "panel"], on="pointerover", nearest=True, clear=False, value=value
@@ -51,11 +51,12 @@ def pick(first: PickedLoad) -> alt.Parameter:
 
 
 def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTES) -> Figure:
-    """``figure``, whose cells are picked by :func:`pick`, above the loads of the one that is."""
+    """Add the loads of the selected cell (:func:`pick`) below ``figure``."""
     names = list(dict.fromkeys(load.who for load in loads))
     frame = pl.DataFrame(
         [
-            {name: getattr(load, name) for name in PickedLoad.__slots__} | {"0": 0.0, "took": _took(load.end)}
+            {name: getattr(load, name) for name in PickedLoad.__slots__}
+            | {"0": 0.0, "took": _format_duration(load.end)}
             for load in loads
         ]
     )
@@ -68,18 +69,20 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
         )
         for name, begin, end, _ in _PHASES
     ]  # fmt: skip
-    said = base.mark_text(align="left", dx=6).encode(x="end:Q", y=y, text="took:N")
+    durations = base.mark_text(align="left", dx=6).encode(x="end:Q", y=y, text="took:N")
     where = " + ' at ' + ".join(
         f"({labels.replace('datum.value', f'{_PICK}.{axis}[0]')})"
         for axis, labels in (("x", x_labels), ("y", SECONDS))
     )
     title: Any = alt.TitleParams(text=alt.ExprRef(expr=f"{_PICK}.panel[0] + ': ' + {where}"))
-    waterfall = alt.layer(*bars, said).properties(width=WIDTH - _SAID, height=28 * len(names), title=title)
+    waterfall = alt.layer(*bars, durations).properties(
+        width=WIDTH - _MARGIN, height=28 * len(names), title=title
+    )
     caption = f"{figure.caption} Below: the two loads of the cell that the pointer is at."
     return replace(figure, caption=caption, chart=alt.vconcat(figure.chart, waterfall, spacing=24))
 
 
-def _took(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return (
         f"{format_significant(seconds, 3)} s"
         if seconds >= 1

@@ -1,4 +1,4 @@
-"""Packets of page loads: which belong to a load, where the client is, and what it has received when."""
+"""Packets of page loads: the load of each packet, the client's node, received bytes over time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ _CONNECTION = ["run", "flow", "connection"]
 
 
 def of_loads(store: Store, runs: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
-    """Packets of ``runs`` with the ``load`` that used their connection; none where the scenario kept no packets.
+    """Return the packets of ``runs`` with the ``load`` of their connection; empty without packet traces.
 
-    A connection belongs to the first load that sent a request over it; packets of others are left out. Packets number
-    the connections of each transport by themselves; ``connection`` of the result is the number that requests have.
+    A connection belongs to the first load that sent a request over it; packets of other connections are excluded.
+    The table of packets numbers the connections of each transport separately. ``connection`` of the result is the
+    number in the table of requests.
     """
-    wanted = list(dict.fromkeys(["packet", "flow", "connection", "transport", *columns]))
-    packets = store.rows("packets", wanted, runs)
+    names = list(dict.fromkeys(["packet", "flow", "connection", "transport", *columns]))
+    packets = store.rows("packets", names, runs)
     requests = store.rows("requests", ["flow", "load", "connection", "protocol"], runs)
     if packets.width == 1 or requests.width == 1 or not packets.height:
         return pl.DataFrame()
-    # Where a flow has both transports, requests give QUIC the even numbers and TCP the odd ones.
-    # HTTP/3 has TCP beside it for hosts without TLS.
+    # With both transports in a flow, requests number QUIC connections even and TCP connections odd.
+    # HTTP/3 flows also have TCP for hosts without TLS.
     plain = requests.filter(pl.col("protocol") == "http/1.1").select("run", "flow", plain=pl.lit(1)).unique()
     both = store.rows("pages", ["flow", "http"], runs).join(
         plain, on=["run", "flow"], how="left"
@@ -37,13 +38,13 @@ def of_loads(store: Store, runs: Sequence[str], columns: Sequence[str]) -> pl.Da
         connection=pl.when(pl.col("both") == 1)
         .then(2 * pl.col("connection") + (pl.col("transport") == "tcp").cast(pl.Int64))
         .otherwise(pl.col("connection"))
-    ).select("run", *wanted)  # fmt: skip
+    ).select("run", *names)  # fmt: skip
     first = requests.group_by(_CONNECTION, maintain_order=True).agg(pl.col("load").min())
     return packets.join(first, on=_CONNECTION, how="inner", maintain_order="left")
 
 
 def clients(packets: pl.DataFrame) -> pl.DataFrame:
-    """The client's node of every flow: the one that sent the flow's first packet. ``run, flow, client``."""
+    """Return the client's node of every flow, which sent its first packet: ``run, flow, client``."""
     return (
         packets.sort("run", "packet", maintain_order=True)
         .group_by("run", "flow", maintain_order=True)
@@ -52,13 +53,13 @@ def clients(packets: pl.DataFrame) -> pl.DataFrame:
 
 
 def received(loads: PageLoads, runs: Sequence[str]) -> pl.DataFrame:
-    """What the client has of the largest connection of every load: ``run, flow, load, transport, time_s, bytes``.
+    """Return received bytes of the largest connection of every load: ``run, flow, load, transport, time_s, bytes``.
 
-    ``time_s`` counts from the load's connectStart. Of TCP, bytes are the highest sequence number received; of QUIC,
-    whose numbers are encrypted, the sum of the IP packets' sizes (Thomas 2018, appendix B), not yet scaled.
+    ``time_s`` counts from the load's connectStart. For TCP, bytes are the highest received sequence number. For QUIC,
+    whose numbers are encrypted, they are the sum of the IP packet sizes (Thomas 2018, appendix B), not yet scaled.
     """
     columns = ["transport", "from_node", "to_node", "received_s", "bytes", "sequence"]
-    packets = of_loads(loads.material.store, runs, columns)
+    packets = of_loads(loads.context.store, runs, columns)
     if not packets.height:
         return packets
     arrived = (
@@ -67,34 +68,42 @@ def received(loads: PageLoads, runs: Sequence[str]) -> pl.DataFrame:
         .sort("run", "flow", "received_s", "packet", maintain_order=True)
     )
     by = [*_CONNECTION]
-    grown = arrived.with_columns(
-        grown=pl.when(pl.col("transport") == "tcp")
+    progress = arrived.with_columns(
+        progress=pl.when(pl.col("transport") == "tcp")
         .then(pl.col("sequence").cum_max().over(by))
         .otherwise(pl.col("bytes").cast(pl.Float64).cum_sum().over(by))
     )
-    # The largest connection of a load; of two of one size the earlier one.
-    last = grown.group_by("run", "flow", "load", "connection", maintain_order=True).agg(pl.col("grown").max())
+    # The largest connection of a load; of two equal ones, the earlier.
+    last = progress.group_by("run", "flow", "load", "connection", maintain_order=True).agg(
+        pl.col("progress").max()
+    )
     largest = (
-        last.sort("run", "flow", "load", "grown", "connection", descending=[False, False, False, True, False])
+        last.sort(
+            "run", "flow", "load", "progress", "connection", descending=[False, False, False, True, False]
+        )
         .unique(["run", "flow", "load"], keep="first", maintain_order=True)
         .select("run", "flow", "load", "connection")
     )
     starts = loads.rows.select("run", "flow", "load", "connect_start_s")
     return (
-        grown.join(largest, on=["run", "flow", "load", "connection"], how="inner", maintain_order="left")
+        progress.join(largest, on=["run", "flow", "load", "connection"], how="inner", maintain_order="left")
         .join(starts, on=["run", "flow", "load"], how="inner", maintain_order="left")
         .select(
             "run", "flow", "load", "transport", (pl.col("received_s") - pl.col("connect_start_s")).alias("time_s"),
-            pl.col("grown").alias("bytes"),
+            pl.col("progress").alias("bytes"),
         )
     )  # fmt: skip
 
 
 def equivalent(curves: pl.DataFrame, unit: Sequence[str]) -> pl.DataFrame:
-    """``curves`` with the bytes of QUIC scaled so that, in every unit, the largest QUIC connection ends where the
-    largest TCP connection ends (Thomas 2018, appendix B). A unit without one of the two stays as it is.
+    """Scale the bytes of QUIC to TCP sequence numbers.
 
-    ``unit`` are the columns that tell units apart; a unit holds the loads that are compared with each other.
+    In every unit, the largest QUIC connection then ends where the largest TCP connection ends (Thomas 2018, appendix
+    B). A unit with only one transport stays unchanged.
+
+    Args:
+        curves: :func:`received`.
+        unit: columns of a unit, which has the loads of one comparison.
     """
     ends = curves.group_by([*unit, "transport"], maintain_order=True).agg(pl.col("bytes").max())
     largest = ends.pivot("transport", index=list(unit), values="bytes")

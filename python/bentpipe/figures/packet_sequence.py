@@ -1,4 +1,4 @@
-"""The ladder of a page load: time runs downwards, nodes stand side by side, a line is a packet on its way."""
+"""Packet sequence diagram of a page load: nodes in columns, time downwards, one line for each packet."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from bentpipe.figures.packet_rows import clients, of_loads
 from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.style import BLUE, GREY, ORANGE, RED, WIDTH, inline_csv
 
-MOST_BULK = 40
-"""Lines of bulk data and ACKs of one leg, one way; of more, every k-th is drawn and a note says so."""
+MAX_BULK = 40
+"""Lines of bulk data and ACKs of a connection and direction; of more, every k-th is drawn and a note says so."""
 
 BULK = ("data", "ACK", "1-RTT")
-"""Labels of packets that come in numbers; all others are of handshakes, and none of those is left out."""
+"""Labels of bulk packets; all others belong to handshakes and are always drawn."""
 
 QUIC_ACK = 60
-"""UDP payload, bytes, below which an encrypted 1-RTT packet is taken for a bare ACK: short header with connection id 9
-to 21, number 1 to 4, a small ACK frame, tag 16 (RFC 9000, sections 17.3 and 19.3)."""
+"""Smallest UDP payload, bytes, of an encrypted 1-RTT packet with data; a smaller one counts as a bare ACK.
 
-MOST_PANELS = 3
-"""Arms that are drawn: the first ones."""
+It has a short header with connection ID of 9 to 21 bytes, packet number of 1 to 4, a small ACK frame and a tag of 16
+(RFC 9000, sections 17.3 and 19.3).
+"""
+
+MAX_PANELS = 3
+"""Largest number of drawn variants."""
 
 HEIGHT = 430
 LINE = 13
@@ -34,12 +37,12 @@ LINE = 13
 _KINDS = {"handshake": BLUE, "request and data": ORANGE, "ACK": GREY, "lost": RED}
 
 
-def ladder(material: FigureContext) -> Figure | None:
-    """The first round trips of the last load of a unit, one panel an arm: up to twice the time to response."""
-    if not material.pages.height:
+def ladder(context: FigureContext) -> Figure | None:
+    """Draw the packets of the last load of a session up to twice the time to response, one panel for each variant."""
+    if not context.pages.height:
         return None
-    found = PageLoads(material)
-    loads = _loads(found)
+    page_loads = PageLoads(context)
+    loads = _loads(page_loads)
     columns = [
         "transport",
         "from_node",
@@ -50,21 +53,23 @@ def ladder(material: FigureContext) -> Figure | None:
         "payload_bytes",
         "label",
     ]
-    packets = of_loads(material.store, loads["run"].unique(maintain_order=True).to_list(), columns)
-    # A capture at one end does not know when packets left or reached the other.
+    packets = of_loads(context.store, loads["run"].unique(maintain_order=True).to_list(), columns)
+    # A capture at one end lacks the send and receive times at the other.
     if (
         not packets.height
         or not packets.filter(pl.col("sent_s").is_not_null(), pl.col("received_s").is_not_null()).height
     ):
         return None
-    at_home = clients(packets)
+    client_nodes = clients(packets)
     panels, count = [], 0
-    for one in loads.head(MOST_PANELS).iter_rows(named=True):
-        mine = packets.join(at_home, on=["run", "flow"], how="left", maintain_order="left").filter(
+    for one in loads.head(MAX_PANELS).iter_rows(named=True):
+        load_packets = packets.join(
+            client_nodes, on=["run", "flow"], how="left", maintain_order="left"
+        ).filter(
             (pl.col("run") == one["run"]) & (pl.col("flow") == one["flow"]) & (pl.col("load") == one["load"])
         )
-        if mine.height:
-            chart, rows = _panel(mine, one)
+        if load_packets.height:
+            chart, rows = _panel(load_packets, one)
             panels.append(chart)
             count += rows
     if not panels:
@@ -72,72 +77,79 @@ def ladder(material: FigureContext) -> Figure | None:
     seed = loads["seed"][0]
     caption = (
         f"Load {loads['load'][0]} of seed {seed} from connectStart to twice its time to response, or to its end. A "
-        f"line is a packet between the ends of a connection; of bulk data and ACKs at most {MOST_BULK} a leg and way "
-        "are drawn, evenly (the title says how many of how many). A cross is a packet that was lost. Of "
+        f"line is a packet between the ends of a connection; of bulk data and ACKs at most {MAX_BULK} a connection "
+        "and direction are drawn, evenly (the title says how many of how many). A cross is a packet that was lost. Of "
         f"QUIC, 1-RTT packets of under {QUIC_ACK} bytes count as ACKs."
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
-        "ladder", "The flights of a load", f"{caption} {_fixed(found, loads)}".strip(), whole, count
+        "ladder", "The flights of a load", f"{caption} {_fixed(page_loads, loads)}".strip(), whole, count
     )
 
 
-def _loads(found: PageLoads) -> pl.DataFrame:
-    """One load an arm: the first cell, the first seed, the last load that all of the arms have."""
-    rows = found.rows.filter(pl.col("response_start_s").is_not_null())
-    keys = [key for dim in found.cell_dims for key in dim.keys]
+def _loads(page_loads: PageLoads) -> pl.DataFrame:
+    """Return one load of each variant: first cell, first seed, last load that all variants have."""
+    rows = page_loads.rows.filter(pl.col("response_start_s").is_not_null())
+    keys = [key for dim in page_loads.cell_dims for key in dim.keys]
     for key in keys:
-        fixed = found.material.fixed.get(key, rows[key][0] if rows.height else None)
+        fixed = page_loads.context.fixed.get(key, rows[key][0] if rows.height else None)
         rows = rows.filter(pl.col(key) == fixed)
     rows = rows.filter(pl.col("seed") == pl.col("seed").min())
-    arms = rows["arm"].n_unique()
+    variants = rows["variant"].n_unique()
     shared = (
-        rows.group_by("load").agg(pl.col("arm").n_unique()).filter(pl.col("arm") == arms)["load"].to_list()
+        rows.group_by("load")
+        .agg(pl.col("variant").n_unique())
+        .filter(pl.col("variant") == variants)["load"]
+        .to_list()
     )
     last = max(shared, default=1)
-    chosen = rows.filter(pl.col("load") == last).unique("arm", keep="first", maintain_order=True)
-    order = {arm: index for index, arm in enumerate(found.arms)}
-    return chosen.sort(pl.col("arm").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)
+    chosen = rows.filter(pl.col("load") == last).unique("variant", keep="first", maintain_order=True)
+    order = {variant: index for index, variant in enumerate(page_loads.variants)}
+    return chosen.sort(pl.col("variant").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)
 
 
-def _fixed(found: PageLoads, loads: pl.DataFrame) -> str:
-    parts = [dim.label(loads[dim.key][0] or "") for dim in found.cell_dims]
-    if loads.height > MOST_PANELS:
-        parts.append(f"{MOST_PANELS} of {loads.height} arms")
+def _fixed(page_loads: PageLoads, loads: pl.DataFrame) -> str:
+    parts = [dim.label(loads[dim.key][0] or "") for dim in page_loads.cell_dims]
+    if loads.height > MAX_PANELS:
+        parts.append(f"{MAX_PANELS} of {loads.height} variants")
     return f"Shown: {'; '.join(parts)}." if parts else ""
 
 
-def nodes_in_order(legs: Sequence[tuple[str, str]], client: str) -> list[str]:
-    """Nodes by their distance from the client along the legs; a leg that others lead round does not count.
+def nodes_in_order(connections: Sequence[tuple[str, str]], client: str) -> list[str]:
+    """Return the nodes by their distance from the client along the connections.
 
-    (QUIC crosses in one leg a path on which TCP stops at every proxy: the proxies stand between its ends.)
+    A direct connection between nodes with others between them does not shorten the distance: QUIC crosses in one
+    connection a path on which TCP ends at every proxy.
     """
-    found, rest = [client], dict.fromkeys(node for leg in legs for node in leg if node != client)
+    ordered, rest = (
+        [client],
+        dict.fromkeys(node for connection in connections for node in connection if node != client),
+    )
     neighbours: dict[str, list[str]] = {}
-    for a, b in legs:
+    for a, b in connections:
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
     while rest:
-        here = found[-1]
+        here = ordered[-1]
         ahead = [node for node in neighbours.get(here, []) if node in rest]
         # The neighbour that leads on comes first: the end of the path has no one beyond it.
         onward = sorted(dict.fromkeys(ahead), key=lambda node: -sum(n in rest for n in neighbours[node]))
         step = onward[0] if onward else next(iter(rest))
-        found.append(step)
+        ordered.append(step)
         del rest[step]
-    return found
+    return ordered
 
 
 def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
-    """The ladder of one load, and its number of rows."""
+    """Return the diagram of one load and its number of rows."""
     start, ttr, plt = load["connect_start_s"], load["ttr_s"], load["plt_s"]
     until = 2 * ttr if plt is None else min(2 * ttr, 1.05 * plt)
-    legs = list(packets.select("from_node", "to_node").unique(maintain_order=True).iter_rows())
-    nodes = nodes_in_order(legs, packets["client"][0])
+    connections = list(packets.select("from_node", "to_node").unique(maintain_order=True).iter_rows())
+    nodes = nodes_in_order(connections, packets["client"][0])
     place = {node: index for index, node in enumerate(nodes)}
-    leg = ["from_node", "to_node"]
-    typical = (pl.col("received_s") - pl.col("sent_s")).median().over(leg)
-    all_ = (
+    connection = ["from_node", "to_node"]
+    typical = (pl.col("received_s") - pl.col("sent_s")).median().over(connection)
+    visible = (
         packets.with_columns(
             sent=pl.col("sent_s") - start,
             arrived=pl.coalesce("received_s", pl.col("sent_s") + typical.fill_null(0.0)) - start,
@@ -150,22 +162,22 @@ def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
         .sort("sent", "packet", maintain_order=True)
     )
     plain = _kind()
-    kept = all_.with_columns(kind=plain).with_columns(
-        place=pl.int_range(pl.len()).over([*leg, "bulk"]), many=pl.len().over([*leg, "bulk"])
+    numbered = visible.with_columns(kind=plain).with_columns(
+        place=pl.int_range(pl.len()).over([*connection, "bulk"]), many=pl.len().over([*connection, "bulk"])
     )
-    step = (pl.col("many") / MOST_BULK).ceil().cast(pl.Int64)
-    shown = kept.filter(~pl.col("bulk") | (pl.col("place") % step == 0))
-    drawn, total = shown.filter(pl.col("bulk")).height, kept.filter(pl.col("bulk")).height
-    # A lost packet ends half way: where it was dropped on its leg is not in the table.
+    step = (pl.col("many") / MAX_BULK).ceil().cast(pl.Int64)
+    shown = numbered.filter(~pl.col("bulk") | (pl.col("place") % step == 0))
+    drawn, total = shown.filter(pl.col("bulk")).height, numbered.filter(pl.col("bulk")).height
+    # A lost packet ends half way, because the table does not have the place of the drop.
     shown = shown.with_columns(
         x2=pl.when("lost").then((pl.col("x") + pl.col("x2")) / 2).otherwise("x2"),
         arrived=pl.when("lost").then((pl.col("sent") + pl.col("arrived")) / 2).otherwise("arrived"),
-        thin=(pl.col("bulk") & (pl.col("many") > MOST_BULK)).cast(pl.Int64),
+        thin=(pl.col("bulk") & (pl.col("many") > MAX_BULK)).cast(pl.Int64),
     )
     lines = shown.select("x", "x2", "sent", "arrived", "kind", "label", "payload_bytes", "thin")
     texts = _texts(shown.filter(~pl.col("label").is_in(BULK)), until)
-    thinned = f", {drawn} of {total} packets of data and ACKs drawn" if drawn < total else ""
-    title = f"{load['arm']}: load {load['load']} by {load['protocol']}{thinned}"
+    note = f", {drawn} of {total} packets of data and ACKs drawn" if drawn < total else ""
+    title = f"{load['variant']}: load {load['load']} by {load['protocol']}{note}"
     return _chart(lines, texts, nodes, until, title), lines.height + texts.height
 
 
@@ -179,7 +191,7 @@ def _kind() -> pl.Expr:
 
 
 def _texts(packets: pl.DataFrame, until: float) -> pl.DataFrame:
-    """Labels beside the sender, those of one leg that would lie on each other joined: ``x, sent, right, text``."""
+    """Return labels beside the sender, ``x, sent, left, text``; overlapping labels of a connection are joined."""
     gap = LINE * until / HEIGHT
     rows: list[dict[str, Any]] = []
     open_: dict[tuple[float, float], dict[str, Any]] = {}
@@ -192,13 +204,13 @@ def _texts(packets: pl.DataFrame, until: float) -> pl.DataFrame:
             rows.append(last)
         last["names"].append(row["label"])
     for row in rows:
-        row["text"] = _joined(row.pop("names"))
+        row["text"] = _join_labels(row.pop("names"))
     return pl.DataFrame(
         rows, schema={"x": pl.Float64, "sent": pl.Float64, "left": pl.Int64, "text": pl.String}
     )
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_labels(names: Sequence[str]) -> str:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
@@ -208,7 +220,7 @@ def _joined(names: Sequence[str]) -> str:
 def _chart(lines: pl.DataFrame, texts: pl.DataFrame, nodes: Sequence[str], until: float, title: str) -> Any:
     x_scale = alt.Scale(domain=[-0.04, len(nodes) - 0.96], nice=False)
     names = (
-        " : ".join(f"datum.value == {index} ? '{_quoted(node)}'" for index, node in enumerate(nodes))
+        " : ".join(f"datum.value == {index} ? '{_escape(node)}'" for index, node in enumerate(nodes))
         + " : ''"
     )
     x_axis = alt.Axis(
@@ -246,22 +258,22 @@ def _chart(lines: pl.DataFrame, texts: pl.DataFrame, nodes: Sequence[str], until
     cross = base.mark_point(shape="cross", angle=45, size=90, filled=True, opacity=1).transform_filter(
         "datum.kind == 'lost'"
     ).encode(x=x("x2"), y=y("arrived"), color=colours)  # fmt: skip
-    texts_ = [text for left in (True, False) for text in _beside(words, left, x("x"), y("sent"))]
+    texts_ = [text for left in (True, False) for text in _text_layers(words, left, x("x"), y("sent"))]
     return alt.layer(rule, cross, *texts_).properties(width=WIDTH - 90, height=HEIGHT, title=title)
 
 
-def _beside(words: alt.Chart, left: bool, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Labels right or left of their node, on an edge of paper that keeps them readable over lines."""
+def _text_layers(words: alt.Chart, left: bool, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return labels right or left of their node, with a white outline that keeps them readable over lines."""
     align: Literal["left", "right"] = "left" if left else "right"
-    mine = words.transform_filter(f"datum.left == {int(left)}").encode(x=x, y=y, text="text:N")
+    labels = words.transform_filter(f"datum.left == {int(left)}").encode(x=x, y=y, text="text:N")
     place: dict[str, Any] = {"dx": 5 if left else -5, "dy": -4, "fontSize": 10, "limit": 280}
     return [
-        mine.mark_text(
+        labels.mark_text(
             align=align, stroke="#ffffff", strokeWidth=3, strokeJoin="round", opacity=0.85, **place
         ),
-        mine.mark_text(align=align, color="#1c2330", **place),
+        labels.mark_text(align=align, color="#1c2330", **place),
     ]
 
 
-def _quoted(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,4 +1,4 @@
-"""A map of ratios over two logarithmic axes, with the line where neither side wins."""
+"""Map of ratios over two logarithmic axes, with the break-even line."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, BYTES, RED, SECONDS, WIDTH, inline_csv
 from bentpipe.metrics.intervals import format_significant
 
-MOST_FACTOR = 8.0
-"""Ratios beyond this factor (and its inverse) have the deepest colour; the number in the cell stays."""
+MAX_FACTOR = 8.0
+"""Ratios beyond this factor (and its inverse) share the darkest colour; the number in the cell remains."""
 
-LEAST_FACTOR = 1.25
-"""The colours of a map whose ratios are all near 1 reach this far, so that noise does not look like a finding."""
+MIN_FACTOR = 1.25
+"""Smallest range of the colours, so that noise in ratios near 1 does not look like a result."""
 
 LABEL, DIGIT = 11, 6.2
 """Height of a number in a cell, and the width of a digit of that font, CSS pixels."""
 
 GAP = 3.5
-"""Between a number and the line, with half of its width."""
+"""Gap between a number and the line, including half of the line's width, CSS pixels."""
 
 ROW, LOW_ROW = 34, 22
-"""Height of a row of cells, with numbers in them and without."""
+"""Height of a row of cells with and without numbers, CSS pixels."""
 
-LEAST_CELL = 26
-"""A narrower cell has no room for its number, CSS pixels; a panel whose cells are narrower has none."""
+MIN_CELL = 26
+"""Narrowest cell with a number, CSS pixels; a panel with narrower cells has no numbers."""
 
-PAIRED = 600
-"""Two panels stand side by side in no less."""
+MIN_PAIR_WIDTH = 600
+"""Smallest width of two panels in a row, CSS pixels."""
 
 _INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
 
 
 @dataclass(frozen=True, slots=True)
 class RatioCell:
-    """One cell of a map: ``x`` in bytes or what else its axis says, ``y`` in seconds, the ratio, or ``None`` where it
-    could not be had."""
+    """Cell of a map: ``x`` in bytes or the unit of its axis, ``y`` in seconds, and the ratio; ``None`` if unknown."""
 
     x: float
     y: float
@@ -57,21 +56,34 @@ def ratio_map(
     x_title: str = "object size", y_title: str = "round-trip time", x_labels: str = BYTES,
     pick: alt.Parameter | None = None,
 ) -> Figure:  # fmt: skip
-    """A map of ``cells``, one panel for each of their ``panel``s, all with the same colours.
+    """Draw a map of ``cells``, one panel for each value of ``panel``, all with the same colours.
 
-    ``above`` and ``below`` say who wins where the ratio is above and below 1 ("split TCP is faster"), and ``x_labels``
-    how a value of ``x`` is written, as a Vega expression. ``pick`` selects the cell under the pointer, by ``x``, ``y``
-    and ``panel``. The line is where the ratio is 1 by interpolation between the centres of cells, linear in the
-    logarithms of all three. Raises ValueError when no cell has a ratio, or one is not above 0.
+    The line is the break-even line (ratio 1) by interpolation between the centres of cells, linear in the logarithms
+    of all three quantities.
+
+    Args:
+        cells: cells of all panels.
+        key: key of the figure.
+        title: title of the figure.
+        caption: caption of the figure.
+        above: meaning of a ratio above 1, such as "split TCP is faster".
+        below: meaning of a ratio below 1.
+        x_title: title of the x axis.
+        y_title: title of the y axis.
+        x_labels: Vega expression of the labels of the x axis.
+        pick: selection of the cell under the pointer, by ``x``, ``y`` and ``panel``.
+
+    Raises:
+        ValueError: no cell has a ratio, or a ratio is not above 0.
     """
     ratios = [cell.ratio for cell in cells if cell.ratio is not None]
     if not ratios or min(ratios) <= 0:
         raise ValueError("a map needs ratios, and all above 0")
-    factor = max(LEAST_FACTOR, min(MOST_FACTOR, max(*ratios, 1 / min(ratios))))
+    factor = max(MIN_FACTOR, min(MAX_FACTOR, max(*ratios, 1 / min(ratios))))
     names = list(dict.fromkeys(cell.panel for cell in cells))
 
     def chart(wide: float) -> Any:
-        columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 or wide < PAIRED else 2
+        columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 or wide < MIN_PAIR_WIDTH else 2
         panel = wide - 70 if columns == 1 else (wide - 170) // 2
         panels = [
             _panel(
@@ -84,7 +96,7 @@ def ratio_map(
             )
             for name in names
         ]
-        with warnings.catch_warnings():  # all panels share one selection; Altair says so each time
+        with warnings.catch_warnings():  # all panels share one selection; Altair warns each time
             warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
             return panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
 
@@ -101,10 +113,10 @@ def _panel(
     xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
     x_edges, y_edges = _edges(xs), _edges(ys)
     limit = math.log2(factor)
-    numbered = width / len(xs) >= LEAST_CELL
+    numbered = width / len(xs) >= MIN_CELL
     height_px = (ROW if numbered else LOW_ROW) * len(ys)
     per_px = (math.log(x_edges[-1] / x_edges[0]) / width, math.log(y_edges[-1] / y_edges[0]) / height_px)
-    room = _room(cells, per_px) if numbered else []
+    boxes = _text_boxes(cells, per_px) if numbered else []
     rows = []
     for cell in cells:
         i, j = xs.index(cell.x), ys.index(cell.y)
@@ -139,9 +151,9 @@ def _panel(
         base.transform_filter("isValid(datum.height)")
         .mark_rect(stroke=_PAPER, strokeWidth=1)
         .encode(x=x, x2="right:Q", y=y, y2="high:Q", color=hue),
-        *_break_even(cells, xs, ys, (x_edges, y_edges), room),
+        *_break_even(cells, xs, ys, (x_edges, y_edges), boxes),
         *(
-            # page.js knows by the style how many stand beside each other.
+            # page.js reads the number of columns from the style.
             base.mark_text(fontSize=LABEL, color=ink, style=f"of-{len(xs)}")
             .transform_filter(f"datum.deep == {deep}")
             .encode(x=x_mid, y=y_mid, text="text:N")
@@ -149,7 +161,7 @@ def _panel(
         ),
     ]  # fmt: skip
     if pick is not None:
-        # Seen by nobody and above all: whatever lies under the pointer, the nearest cell answers.
+        # An invisible top layer selects the nearest cell, regardless of the mark under the pointer.
         layers.append(base.mark_point(opacity=0).encode(x=x_mid, y=y_mid).add_params(pick))
     chart: Any = alt.layer(*layers).properties(width=width, height=height_px)
     return chart.properties(title=name) if name else chart
@@ -160,18 +172,17 @@ def _break_even(
     xs: Sequence[float],
     ys: Sequence[float],
     edges: tuple[list[float], list[float]],
-    room: Sequence[Box],
+    boxes: Sequence[Box],
 ) -> list[alt.Chart]:
-    """The line over a light edge of its own, so that it is seen on every colour, with gaps for the ``room`` of numbers;
-    nothing where there is none."""
+    """Return the break-even line with a light outline, visible on every colour, and gaps at the ``boxes``."""
     heights = {(math.log(c.x), math.log(c.y)): math.log(c.ratio) for c in cells if c.ratio is not None}
-    found = outside(contour([math.log(x) for x in xs], [math.log(y) for y in ys], heights), room)
-    if not found:
+    segments = outside(contour([math.log(x) for x in xs], [math.log(y) for y in ys], heights), boxes)
+    if not segments:
         return []
     line = pl.DataFrame(
         [
             {"x": math.exp(a[0]), "y": math.exp(a[1]), "x2": math.exp(b[0]), "y2": math.exp(b[1])}
-            for a, b in found
+            for a, b in segments
         ]
     )
     base = alt.Chart(inline_csv(line, digits=7)).encode(
@@ -183,8 +194,8 @@ def _break_even(
     ]
 
 
-def _room(cells: Sequence[RatioCell], per_px: tuple[float, float]) -> list[Box]:
-    """What the numbers of cells cover, and a little more, in logarithms; a pixel is ``per_px`` of them."""
+def _text_boxes(cells: Sequence[RatioCell], per_px: tuple[float, float]) -> list[Box]:
+    """Return the areas of the cells' numbers with a margin, in logarithms; a pixel is ``per_px`` of them."""
     boxes = []
     for cell in cells:
         x, y = math.log(cell.x), math.log(cell.y)
@@ -195,7 +206,7 @@ def _room(cells: Sequence[RatioCell], per_px: tuple[float, float]) -> list[Box]:
 
 
 def _edges(values: Sequence[float]) -> list[float]:
-    """Borders of cells around ``values``: half way between neighbours, on a logarithmic axis."""
+    """Return the borders of cells around ``values``: half way between neighbours on a logarithmic axis."""
     if len(values) == 1:
         return [values[0] / 2, values[0] * 2]
     inner = [math.sqrt(a * b) for a, b in itertools.pairwise(values)]
@@ -207,7 +218,7 @@ def _log(edges: Sequence[float]) -> alt.Scale:
 
 
 def _ratio_text(ratio: float | None) -> str:
-    """Two decimals up to 10, three digits beyond."""
+    """Format a ratio: two decimals below 10, three significant digits from there."""
     if ratio is None:
         return "–"
     return f"{ratio:.2f}" if ratio < 10 else format_significant(ratio, 3)

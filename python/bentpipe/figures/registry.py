@@ -1,8 +1,8 @@
-"""The figures: one definition each, for the page, for PDF and for SVG.
+"""Registry of all figures: one definition each, for HTML, PDF and SVG.
 
-A figure is an Altair chart over at most about 2,000 rows that lie in it as CSV. What it draws follows from what the
-store holds: the controllers of a sweep are colours, losses and delays are panels, what remains is held at one value
-and the caption says so. :func:`figures` makes all that a store has something for, the key figure first.
+A figure is an Altair chart with at most about 2,000 rows as inline CSV. Its layout follows from the sweep of the store:
+controllers are colours, losses and delays are panels. All other dimensions have one value, which the caption names.
+:func:`figures` draws all figures with data in a store, the key figure first.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FIGURES: dict[str, Callable[[FigureContext], Figure | None]] = {
     "fairness": time_series.fairness,
     "internals": time_series.internals,
 }
-"""Every figure by its key, in the order of a report. Each is ``None`` for a store that has nothing for it."""
+"""All figures by key, in the order of a report; a function returns ``None`` without data in the store."""
 
 
 def _seconds(text: str) -> float:
@@ -69,9 +69,10 @@ def _seconds(text: str) -> float:
 
 
 def parse_range(text: str | None) -> TimeRange:
-    """A time range: ``"30 s"`` is the first 30 s, ``"10 s..80 s"`` from 10 to 80 s, ``None`` everything.
+    """Parse a time range: ``"30 s"`` is the first 30 s, ``"10 s..80 s"`` from 10 to 80 s, ``None`` the whole run.
 
-    Raises ValueError, which says what was expected.
+    Raises:
+        ValueError: the text is not a time range; the message has the expected form.
     """
     if text is None:
         return (0.0, None)
@@ -84,13 +85,14 @@ def parse_range(text: str | None) -> TimeRange:
     return span
 
 
-def figures(material: FigureContext, only: Sequence[str] | None = None) -> Iterator[Figure]:
-    """All figures (or those named in ``only``) that the store has something for, in the order of ``FIGURES``.
+def figures(context: FigureContext, only: Sequence[str] | None = None) -> Iterator[Figure]:
+    """Yield all figures, or those in ``only``, with data in the store, in the order of ``FIGURES``.
 
-    Raises KeyError for a name that is no figure.
+    Raises:
+        KeyError: a key of ``only`` is unknown.
     """
     for key in only or FIGURES:
-        figure = FIGURES[key](material)
+        figure = FIGURES[key](context)
         if figure is not None:
             yield figure
 
@@ -103,25 +105,25 @@ def write_figures(
     seed: int | None = None,
     at: Sequence[str] = (),
 ) -> list[Path]:
-    """Write every figure of a store, or those that ``how`` names.
+    """Write every figure of a store, or those that ``how`` selects.
 
     Args:
-        store: whose.
-        how: where to, and what they are like.
-        time_range: of figures over time.
-        seed: whose runs figures over time show.
-        at: ``KEY=VALUE`` of what figures over time hold at a value: every panel of every cell can be had.
+        store: store, or its directory.
+        how: directory, formats, keys and width of the figures.
+        time_range: time range of figures over time, s.
+        seed: seed of the runs in figures over time.
+        at: ``KEY=VALUE`` of dimensions in figures over time; it reaches every panel of every cell.
 
     Raises:
-        ScenarioError: no such figure, seed, key or value in the store; no room in the width.
+        ScenarioError: the store has no such figure, seed, key or value, or the width is too small.
     """
-    material = FigureContext(open_store(store), time_range, seed=seed)
-    material.fixed = chosen(material.dims, at)
+    context = FigureContext(open_store(store), time_range, seed=seed)
+    context.fixed = chosen(context.dims, at)
     how.check(FIGURES)
-    seeds = sorted(material.store.index["seed"].unique().to_list())
+    seeds = sorted(context.store.index["seed"].unique().to_list())
     if seed is not None and seed not in seeds:
         text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
         raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
-    if at and material.time_runs.is_empty():
+    if at and context.time_runs.is_empty():
         raise ScenarioError([("at", f"no run of the store is of {' and '.join(at)}")], SOURCE_ARGUMENT)
-    return how.write(list(figures(material, how.only or None)))
+    return how.write(list(figures(context, how.only or None)))

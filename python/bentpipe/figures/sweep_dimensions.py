@@ -1,9 +1,9 @@
-"""The cells of a sweep as something to draw: which keys vary, how they are called, in what order their values come.
+"""Dimensions of a sweep for figures: varying keys, their labels and the order of their values.
 
-A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
-hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
-so is a list of tables with a ``label`` each, on which its other keys depend. Keys are columns here, as
-:func:`bentpipe.scenario.sweep_columns.column_name` calls them.
+A key of a sweep is a path into the scenario (``flow.rival.congestion``). Its values are those of the scenario
+(``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`. A list of
+tables with a ``label`` each is one dimension, too, and its other keys depend on the label. Keys are column names here
+(:func:`bentpipe.scenario.sweep_columns.column_name`).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from bentpipe.scenario.sweep_columns import LABELS, sweep_key
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _COUNTED = re.compile(r"\d+(?:\.\d+)? (.+?)s?")
-"""Such as ``10 users``, of whatever."""
+"""Number with a noun, such as ``10 users``."""
 _REMARK = re.compile(r"\s*\([^()]*\)\s*$")
 _SCALE = {
     unit: float(scale)
     for kind in (Duration, Rate, Size, Distance, Angle, Probability, Frequency, SymbolRate, Speed)
     for unit, scale in kind.units.items()
 } | {"": 1.0, "µs": float(Duration.units["us"]), "dB": 1.0, "BDP": 1.0, "packets": 1.0}
-"""A unit in the smallest of its kind, or in the one without a prefix."""
+"""Factor of each unit to the smallest unit of its kind, or to the unit without prefix."""
 
 _PLAIN = ("duration", "sample")
-"""Keys of a scenario without dots, which a sweep may hold too."""
+"""Keys of a scenario without dots that a sweep may have."""
 
 _KINDS = {"congestion": "congestion", "loss": "loss", "delay": "delay", "rtt": "delay", "rate": "rate"}
 _NAMES = {"congestion": "", "delay": "one-way delay", "rtt": "RTT"}
 
 
-MOST_LISTED = 24
-"""Values that a sentence names, each."""
+MAX_LISTED = 24
+"""Largest number of values that a sentence lists."""
 
 
 def magnitude(value: str) -> float | None:
-    """The number a value stands for, to sort by; ``None`` when it is not a number with a unit."""
+    """Return the number of a value for sorting; ``None`` if it is not a number with a unit."""
     match = _NUMBER.match(value)
     if match is None or match[2] not in _SCALE:
         return None
@@ -51,7 +51,7 @@ def magnitude(value: str) -> float | None:
 
 
 def natural_order(values: Iterable[str]) -> tuple[str, ...]:
-    """Distinct values: by magnitude when all have one, else in the order in which the plan names them."""
+    """Return distinct values by magnitude if all have one, else in the order of the plan."""
     distinct = tuple(dict.fromkeys(values))
     sizes = {value: magnitude(value) for value in distinct}
     if any(size is None for size in sizes.values()):
@@ -61,83 +61,82 @@ def natural_order(values: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Dimension:
-    """One thing that a sweep varies: ``keys`` that change together, and the values of the first of them."""
+    """Dimension of a sweep: ``keys`` that change together, with the values of the first of them."""
 
     name: str
     keys: tuple[str, ...]
     values: tuple[str, ...]
     kind: str
     labelled: bool = False
-    """Its values are labels of the scenario's own, which need no name before them."""
-    words: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What values are called that are tables in the scenario."""
+    """Whether the values are labels of the scenario, which need no name before them."""
+    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Labels of values that are tables in the scenario."""
 
     @property
     def key(self) -> str:
-        """The column that holds its values."""
+        """Column of the values."""
         return self.keys[0]
 
     def label(self, value: str) -> str:
-        """``value`` with its name: ``loss 1 %``, or just ``cubic`` where the value says it all."""
-        said = self.word(value)
-        return f"{self.name} {said}" if self.name and not self.labelled else said
+        """Return the label of ``value`` with the dimension's name: ``loss 1 %``, or only ``cubic`` without a name."""
+        text = self.value_label(value)
+        return f"{self.name} {text}" if self.name and not self.labelled else text
 
-    def word(self, value: str | None) -> str:
-        """``value`` as people read it: a table by what is in it."""
-        return "" if value is None else self.words.get(value, value)
-
-    @property
-    def listed(self) -> str:
-        """Its values in words; of many, the first and the last."""
-        if len(self.values) > MOST_LISTED:
-            return (
-                f"{self.word(self.values[0])} to {self.word(self.values[-1])} ({len(self.values):,} values)"
-            )
-        return ", ".join(map(self.word, self.values))
+    def value_label(self, value: str | None) -> str:
+        """Return the label of ``value`` without the dimension's name."""
+        return "" if value is None else self.labels.get(value, value)
 
     @property
-    def worded(self) -> pl.Expr:
-        """Its column in these words."""
-        return pl.col(self.key).replace(dict(self.words))
+    def values_text(self) -> str:
+        """Labels of all values; of more than 24, the first and the last."""
+        if len(self.values) > MAX_LISTED:
+            first, last = (self.value_label(value) for value in (self.values[0], self.values[-1]))
+            return f"{first} to {last} ({len(self.values):,} values)"
+        return ", ".join(map(self.value_label, self.values))
+
+    @property
+    def label_column(self) -> pl.Expr:
+        """Expression of the column with labels as values."""
+        return pl.col(self.key).replace(dict(self.labels))
 
     @property
     def is_quantity(self) -> bool:
-        """Whether its values are amounts of something, such as users or bit/s, and no alternatives to each other."""
+        """Whether the values are amounts, such as users or bit/s, and not alternatives."""
         if self.key.endswith(".http"):
-            return False  # versions
+            return False  # versions, not amounts
         values = [_REMARK.sub("", value) for value in self.values]
         if all(magnitude(value) is not None for value in values):
             return True
-        counted = [_COUNTED.fullmatch(value) for value in values]
-        return None not in counted and len({found[1] for found in counted if found is not None}) == 1
+        matches = [_COUNTED.fullmatch(value) for value in values]
+        return None not in matches and len({match[1] for match in matches if match is not None}) == 1
 
     @property
     def title(self) -> str:
-        """What to call it on an axis."""
+        """Title on an axis."""
         return self.name or "controller"
 
 
 def _short(key: str, keys: Sequence[str]) -> str:
-    """The last word of a key, with as many words before it as tell it from the other keys."""
+    """Return the last part of a key, with the parts before it that distinguish it from other keys."""
     parts = key.split(".")
     last = parts[-1]
-    rivals = [other for other in keys if other != key and other.split(".")[-1] == last]
+    duplicates = [other for other in keys if other != key and other.split(".")[-1] == last]
     name = _NAMES.get(last, last.replace("_", " "))
-    if not rivals:
+    if not duplicates:
         return name
     owner = parts[1] if parts[0] in ("flow", "path") and len(parts) > 2 else ".".join(parts[:-1])
-    if any(other.split(".")[1:2] == parts[1:2] for other in rivals):
+    if any(other.split(".")[1:2] == parts[1:2] for other in duplicates):
         owner = ".".join(parts[1:-1])
     return f"{owner} {name}".strip()
 
 
-def _labels(key: str) -> bool:
-    """Whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
+def _is_labelled(key: str) -> bool:
+    """Return whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
     return key.startswith(LABELS) and sweep_key(key) not in _PLAIN
 
 
 def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:
-    """The dimensions of a sweep, in the plan's order; keys with a single value are none."""
+    """Return the dimensions of a sweep, in the plan's order; a key with a single value is not a dimension."""
     columns = {key: runs[key].to_list() for key in keys}
     counts = {key: len(set(column)) for key, column in columns.items()}
     groups: list[list[str]] = []
@@ -146,7 +145,7 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
             continue
         for group in groups:
             pairs = len(set(zip(columns[group[0]], columns[key], strict=True)))
-            if pairs == counts[group[0]] and (_labels(group[0]) or pairs == counts[key]):
+            if pairs == counts[group[0]] and (_is_labelled(group[0]) or pairs == counts[key]):
                 group.append(key)
                 break
         else:
@@ -158,25 +157,25 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
             name=_short(group[0], firsts),
             keys=tuple(group),
             values=found,
-            words=short_labels(found),
+            labels=short_labels(found),
             kind=_KINDS.get(group[0].split(".")[-1], "other"),
-            labelled=_labels(group[0]),
+            labelled=_is_labelled(group[0]),
         )
         for group, found in zip(groups, values, strict=True)
     )
 
 
 def of_kind(dims: Iterable[Dimension], *kinds: str) -> Dimension | None:
-    """The first dimension of one of ``kinds``, in the order of ``kinds``."""
-    listed = list(dims)
-    return next((dim for kind in kinds for dim in listed if dim.kind == kind), None)
+    """Return the first dimension of one of ``kinds``, in the order of ``kinds``."""
+    known = list(dims)
+    return next((dim for kind in kinds for dim in known if dim.kind == kind), None)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Small multiples: what the columns and rows of panels stand for, and what is held fixed.
+    """Grid of panels: dimensions and values of columns and rows, and the values of all other dimensions.
 
-    ``shown`` are the values of columns and rows that fit; ``fixed`` are (dimension, value) pairs.
+    ``columns`` and ``rows`` are the values with a panel; ``fixed`` are (dimension, value) pairs.
     """
 
     column: Dimension | None
@@ -185,44 +184,43 @@ class Grid:
     rows: tuple[str, ...]
     fixed: tuple[tuple[Dimension, str], ...]
     inside: tuple[tuple[Dimension, tuple[str, ...]], ...] = ()
-    """What is drawn inside the panels, and those of its values that can be told apart there."""
+    """Dimensions inside the panels, with the values that remain distinguishable there."""
 
     def select(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows of ``frame`` (which has the cell's columns) that the grid shows, with ``column`` and ``row`` labels."""
+        """Return the rows of ``frame`` (with the cell's columns) in the grid, with ``column`` and ``row`` labels."""
         for dim, value in self.fixed:
             frame = frame.filter(pl.col(dim.key) == value)
         for dim, values in self.inside:
             if len(values) < len(dim.values):
                 frame = frame.filter(pl.col(dim.key).is_in(list(values)))
-        for name, over, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
-            if over is None:
+        for name, axis, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
+            if axis is None:
                 frame = frame.with_columns(pl.lit("").alias(name))
                 continue
-            frame = frame.filter(pl.col(over.key).is_in(list(values)))
-            labels = [over.label(value) for value in values]
+            frame = frame.filter(pl.col(axis.key).is_in(list(values)))
+            labels = [axis.label(value) for value in values]
             frame = frame.with_columns(
-                pl.col(over.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
+                pl.col(axis.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
             )
         return frame
 
     @property
     def note(self) -> str:
-        """Which cells are shown, in a sentence; empty when all are."""
-        parts = [f"{dim.label(value)} (of {dim.listed})" for dim, value in self.fixed]
+        """Sentence about the cells in the grid; empty if all are."""
+        parts = [f"{dim.label(value)} (of {dim.values_text})" for dim, value in self.fixed]
         for dim, values in ((self.column, self.columns), (self.row, self.rows), *self.inside):
             if dim is None or len(values) == len(dim.values):
                 continue
-            one = len(values) == 1
             parts.append(
-                f"{dim.label(values[0])} (of {dim.listed})"
-                if one
+                f"{dim.label(values[0])} (of {dim.values_text})"
+                if len(values) == 1
                 else f"{len(values)} of {len(dim.values)} values of {dim.title}"
             )
         return "Shown: " + "; ".join(parts) + "." if parts else ""
 
 
 def _spread(values: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """At most ``most`` of ``values``, evenly spaced, the first and the last among them."""
+    """Return at most ``most`` of ``values``, evenly spaced, including the first and the last."""
     if len(values) <= most:
         return values
     if most == 1:
@@ -231,11 +229,16 @@ def _spread(values: tuple[str, ...], most: int) -> tuple[str, ...]:
 
 
 def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` of each of ``words`` by the dimension that it fixes.
+    """Parse settings ``KEY=VALUE``; return the value of each fixed dimension by its column.
 
-    A key that always changes together with another one stands for the dimension of both only where it is its first.
+    Of keys that always change together, only the first one names the dimension.
 
-    Raises ScenarioError: no such key among ``dims``, no such value of it, or one of two values.
+    Args:
+        dims: dimensions of the sweep.
+        words: settings ``KEY=VALUE``.
+
+    Raises:
+        ScenarioError: a key is not in ``dims``, a value is unknown, or a key occurs twice.
     """
     by_key = {sweep_key(dim.key): dim for dim in dims}
     found: dict[str, str] = {}
@@ -243,20 +246,20 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         key, value = key.strip(), value.strip()
         if not equals:
-            raise _wrong(f'found "{text}", expected KEY=VALUE of what the sweep varies: {", ".join(by_key)}')
+            raise _error(f'found "{text}", expected KEY=VALUE of what the sweep varies: {", ".join(by_key)}')
         if key not in by_key:
-            raise _wrong(unknown_name(key, by_key, "key that the sweep varies"))
+            raise _error(unknown_name(key, by_key, "key that the sweep varies"))
         dim = by_key[key]
-        said = {dim.word(one): one for one in dim.values}
-        if value not in dim.values and value not in said:
-            raise _wrong(unknown_name(value, map(dim.word, dim.values), f"value of {key}"))
+        by_label = {dim.value_label(known): known for known in dim.values}
+        if value not in dim.values and value not in by_label:
+            raise _error(unknown_name(value, map(dim.value_label, dim.values), f"value of {key}"))
         if dim.key in found:
-            raise _wrong(f"{key} is given twice")
-        found[dim.key] = said.get(value, value)
+            raise _error(f"{key} is given twice")
+        found[dim.key] = by_label.get(value, value)
     return found
 
 
-def _wrong(text: str) -> ScenarioError:
+def _error(text: str) -> ScenarioError:
     return ScenarioError([("at", text)], SOURCE_ARGUMENT)
 
 
@@ -268,11 +271,16 @@ def grid(
     most: int = 12,
     inside: tuple[Dimension | None, int] = (None, 0),
 ) -> Grid:
-    """A grid of at most ``most`` panels over ``column`` and ``row``; every other dimension is held at one value.
+    """Return a grid of at most ``most`` panels over ``column`` and ``row``; every other dimension has one value.
 
-    ``fixed`` says at which (by key); the first value otherwise. Of a column or row that it names, the panels are those
-    of that value alone. Dimensions that a figure draws inside its panels must not be among ``dims``; of one of them,
-    ``inside``, so many values are shown.
+    Args:
+        dims: dimensions outside the panels.
+        column: dimension of the columns.
+        row: dimension of the rows.
+        fixed: value of a dimension by its column; without an entry, the first value. A fixed column or row has only the
+            panel of that value.
+        most: largest number of panels.
+        inside: dimension inside the panels and the largest number of its values.
     """
     fixed = fixed or {}
 

@@ -1,4 +1,4 @@
-"""Figures that compare cells: goodput, friendliness, queueing delay, completion times.
+"""Figures that compare cells: goodput, goodput shares, queueing delay, completion times.
 
 Points are means over seeds, bars their Student-t intervals (95 %); a single seed has no bar.
 """
@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.context import FigureContext
-from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, colour, facet_grid, panel_width, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
@@ -22,18 +22,18 @@ from bentpipe.metrics.registry import METRICS
 MBIT_S = METRICS["goodput_bit_s"].scale
 
 
-MOST_ALONG = 200
-"""Values that a figure draws along its axis."""
+MAX_AXIS_VALUES = 200
+"""Largest number of values along the axis of a figure."""
 
-MOST_LINES = 40
-"""Lines of a panel, one under the other."""
+MAX_LINES = 40
+"""Largest number of lines of a panel."""
 
-LETTER = 6.5
-"""Pixels of a letter of a label, about."""
+CHARACTER = 6.5
+"""Approximate width of a character of a label, pixels."""
 
 
-def _intervals(material: FigureContext) -> str:
-    seeds = material.store.index["seed"].n_unique()
+def _intervals(context: FigureContext) -> str:
+    seeds = context.store.index["seed"].n_unique()
     return (
         f"Points are means over {seeds} seeds, bars 95 % intervals."
         if seeds > 1
@@ -45,58 +45,58 @@ def _numeric(dim: Dimension) -> bool:
     return all(magnitude(value) is not None for value in dim.values)
 
 
-def axis_dim(material: FigureContext) -> Dimension | None:
-    """The dimension that figures of comparison draw along the horizontal axis: loss, else another that is a number."""
-    dims = [dim for dim in material.panel_dims if _numeric(dim)]
+def axis_dim(context: FigureContext) -> Dimension | None:
+    """Return the dimension of the horizontal axis: loss, else another numeric dimension."""
+    dims = [dim for dim in context.panel_dims if _numeric(dim)]
     return of_kind(dims, "loss", "rate", "delay", "other")
 
 
-def _rest(material: FigureContext, *drawn: Dimension | None) -> list[Dimension]:
-    return [dim for dim in material.panel_dims if dim not in drawn]
+def _rest(context: FigureContext, *drawn: Dimension | None) -> list[Dimension]:
+    return [dim for dim in context.panel_dims if dim not in drawn]
 
 
-def goodput_against(material: FigureContext) -> Figure | None:
-    """Mean goodput of a flow that is alone, against the loss rate (or what else is swept), by controller."""
-    if material.shared or not material.dims:
+def goodput_against(context: FigureContext) -> Figure | None:
+    """Draw the mean goodput of a single flow over the loss rate (or another dimension), by controller."""
+    if context.shared or not context.dims:
         return None
-    along = axis_dim(material) or material.colour_dim
+    along = axis_dim(context) or context.colour_dim
     if along is None:
-        along = material.panel_dims[0]
-    rest = _rest(material, along)
+        along = context.panel_dims[0]
+    rest = _rest(context, along)
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "rate", "loss", "other", "congestion")
-    where = grid(rest, column, row, inside=(along, MOST_ALONG))
-    cells = material.cells.filter(pl.col("metric") == "goodput_bit_s")
-    limit = material.metrics.group_by(list(material.store.columns), maintain_order=True).agg(
+    where = grid(rest, column, row, inside=(along, MAX_AXIS_VALUES))
+    cells = context.cells.filter(pl.col("metric") == "goodput_bit_s")
+    limit = context.metrics.group_by(list(context.store.columns), maintain_order=True).agg(
         pl.col("bottleneck_bit_s").max() * MBIT_S
     )
-    frame = material.label(
-        where.select(cells.join(limit, on=list(material.store.columns), how="left", nulls_equal=True))
+    frame = context.label(
+        where.select(cells.join(limit, on=list(context.store.columns), how="left", nulls_equal=True))
     )
     frame = frame.select(
-        "row", "column", "series", along.worded.alias("x"), (pl.col("mean") * MBIT_S).alias("y"),
+        "row", "column", "series", along.label_column.alias("x"), (pl.col("mean") * MBIT_S).alias("y"),
         (pl.col("mean_low") * MBIT_S).clip(lower_bound=0).alias("low"),
         (pl.col("mean_high") * MBIT_S).alias("high"), "n",
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
-    series = [name for name in material.series if name in set(frame["series"].to_list())]
-    words = [along.word(value) for value in where.inside[0][1]]
-    broad = LETTER * sum(map(len, words)) > panel_width(frame["column"].n_unique(), own_axis=True)
-    few = len(along.values) <= MOST_LINES
+    series = [name for name in context.series if name in set(frame["series"].to_list())]
+    words = [along.value_label(value) for value in where.inside[0][1]]
+    broad = CHARACTER * sum(map(len, words)) > panel_width(frame["column"].n_unique(), own_axis=True)
+    few = len(along.values) <= MAX_LINES
     x = alt.X(
         "x:N",
         sort=words,
-        title=material.title(along),
+        title=context.title(along),
         axis=alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260),
         scale=alt.Scale(padding=0.4),
     )
     y = alt.Y(
         "y:Q",
         title=METRICS["goodput_bit_s"].axis,
-        scale=alt.Scale(zero=True, nice=material.grouped),
+        scale=alt.Scale(zero=True, nice=context.grouped),
         axis=alt.Axis(tickCount=5),
     )
-    hue = colour(series, title=material.series_title)
+    hue = colour(series, title=context.series_title)
     tips = ["series:N", "x:N", alt.Tooltip("y:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     base = alt.Chart()
@@ -108,53 +108,53 @@ def goodput_against(material: FigureContext) -> Figure | None:
     ]
     layers = [
         # The flows of a group share the rate, and each has little of it.
-        *([] if material.grouped else ceiling),
+        *([] if context.grouped else ceiling),
         base.mark_rule(strokeWidth=2).encode(
             x=x, y=alt.Y("low:Q", title=METRICS["goodput_bit_s"].axis), y2="high:Q", color=hue
         ),
         base.mark_point(filled=True, size=60, opacity=1).encode(
-            x=x, y=y, color=hue, shape=shape(series, title=material.series_title), tooltip=tips
+            x=x, y=y, color=hue, shape=shape(series, title=context.series_title), tooltip=tips
         ),
     ]
-    if along is not material.colour_dim:
+    if along is not context.colour_dim:
         layers.insert(-2, base.mark_line().encode(x=x, y=y, color=hue))
     one = where.column is None and where.row is None
     chart = facet_grid(layers, frame, where, height=280 if one else 170, own_y=True)
-    dashed = "" if material.grouped else " Dashed: the link's rate."
-    caption = f"Mean goodput over each run. {_intervals(material)}{dashed} {where.note}"
-    by = f" by {material.series_title}" if material.colour_dim not in (None, along) else ""
+    dashed = "" if context.grouped else " Dashed: the link's rate."
+    caption = f"Mean goodput over each run. {_intervals(context)}{dashed} {where.note}"
+    by = f" by {context.series_title}" if context.colour_dim not in (None, along) else ""
     return Figure(
         "goodput-against",
-        f"Goodput against {material.title(along)}{by}",
+        f"Goodput against {context.title(along)}{by}",
         caption.strip(),
         chart,
         frame.height,
     )
 
 
-def _pair_grid(material: FigureContext) -> tuple[Dimension | None, Grid]:
-    """What the lines of the friendliness figure stand for, and its panels."""
-    dims = material.panel_dims
+def _pair_grid(context: FigureContext) -> tuple[Dimension | None, Grid]:
+    """Return the dimension of the lines of the goodput shares, and the panels."""
+    dims = context.panel_dims
     lines = of_kind(dims, "congestion", "other", "loss", "rate", "delay")
     rest = [dim for dim in dims if dim is not lines]
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
-    return lines, grid(rest, column, row, inside=(lines, MOST_LINES))
+    return lines, grid(rest, column, row, inside=(lines, MAX_LINES))
 
 
-def friendliness(material: FigureContext) -> Figure | None:
-    """Goodput of each flow that shares a link, with intervals, and Jain's index of the shares."""
-    if not material.shared:
+def friendliness(context: FigureContext) -> Figure | None:
+    """Draw the goodput of each flow on a shared link with intervals, and Jain's index."""
+    if not context.shared:
         return None
-    lines, where = _pair_grid(material)
-    frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
-    name, order = _line_labels(material, lines, where)
-    jain = material.cells.filter(pl.col("metric") == "jain").select(
-        *material.store.columns, "flow", "direction",
+    lines, where = _pair_grid(context)
+    frame = context.label(where.select(context.cells.filter(pl.col("metric") == "goodput_bit_s")))
+    name, order = _line_labels(context, lines, where)
+    jain = context.cells.filter(pl.col("metric") == "jain").select(
+        *context.store.columns, "flow", "direction",
         pl.struct("mean", "mean_low", "mean_high").map_elements(_jain_text, return_dtype=pl.String).alias("jain"),
     )  # fmt: skip
-    by = [*material.store.columns, "flow", "direction"]
-    first = material.ways.group_by("direction", maintain_order=True).first()
+    by = [*context.store.columns, "flow", "direction"]
+    first = context.directions.group_by("direction", maintain_order=True).first()
     first_flows = first.select(pl.concat_str("flow", "direction")).to_series().to_list()
     frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
         "row", "column", "series", name.alias("line"), (pl.col("mean") * MBIT_S).alias("x"),
@@ -162,7 +162,7 @@ def friendliness(material: FigureContext) -> Figure | None:
         (pl.col("mean_high") * MBIT_S).alias("high"), "n",
         pl.when(pl.concat_str("flow", "direction").is_in(first_flows)).then("jain").alias("jain"),
     )  # fmt: skip
-    series = [label for label in material.series if label in set(frame["series"].to_list())]
+    series = [label for label in context.series if label in set(frame["series"].to_list())]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(grid=True, domain=False, ticks=False))
     limit = float(frame.select(pl.max_horizontal(pl.col("x").max(), pl.col("high").max())).item() or 1) * 1.05
     x = alt.X(
@@ -188,22 +188,22 @@ def friendliness(material: FigureContext) -> Figure | None:
         ),
         text,
     ]
-    # Panels beside each other share their lines, unless some have other ones: those would be empty in the rest.
+    # Panels of a row share their lines, unless some differ: those would be empty in the other panels.
     lines_of = frame.group_by("row", "column").agg(pl.col("line").unique().sort())
     own = lines_of["line"].n_unique() > 1
     most = max(lines_of["line"].list.len().to_list(), default=1)
     chart = facet_grid(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
-    whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
+    whose = "of each flow, of a group the mean of its flows" if context.grouped else "of each flow"
     caption = (
         f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
-        f"the same. {_intervals(material)} {where.note}"
+        f"the same. {_intervals(context)} {where.note}"
     )
     return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
 
 
-def _line_labels(material: FigureContext, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
-    """What stands left of a line, and the labels' order: the cell, and the direction where flows go both ways."""
-    ways = material.ways["direction"].unique(maintain_order=True).to_list()
+def _line_labels(context: FigureContext, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
+    """Return the label of a line and the order of labels: the cell, and with two directions the direction."""
+    ways = context.directions["direction"].unique(maintain_order=True).to_list()
     values = list(where.inside[0][1]) if lines is not None else [""]
     labels = [lines.label(value) for value in values] if lines is not None else [" "]
     cell = (
@@ -218,7 +218,7 @@ def _line_labels(material: FigureContext, lines: Dimension | None, where: Grid) 
 
 
 def _jain_text(value: dict[str, float | None]) -> str:
-    """``J 0.909`` with its interval, which cannot leave (0, 1]."""
+    """Format Jain's index with its interval, limited to (0, 1]: ``J 0.909 [0.9, 0.92]``."""
     text = f"J {value['mean']:.3f}"
     low, high = value["mean_low"], value["mean_high"]
     if low is not None and high is not None and high > low:
@@ -226,18 +226,18 @@ def _jain_text(value: dict[str, float | None]) -> str:
     return text
 
 
-def queueing(material: FigureContext) -> Figure | None:
-    """p50, p95 and p99 of the time packets wait at the busiest link."""
-    direction = material.ways["direction"][0]
-    links = material.links.filter(pl.col("direction") == direction)
+def queueing(context: FigureContext) -> Figure | None:
+    """Draw p50, p95 and p99 of the queueing delay at the bottleneck."""
+    direction = context.directions["direction"][0]
+    links = context.links.filter(pl.col("direction") == direction)
     if not links.height:
         return None
-    line = material.colour_dim or of_kind(material.panel_dims, "congestion", "other", "loss", "rate", "delay")
-    rest = [dim for dim in material.dims if dim is not line]
+    line = context.colour_dim or of_kind(context.panel_dims, "congestion", "other", "loss", "rate", "delay")
+    rest = [dim for dim in context.dims if dim is not line]
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
-    where = grid(rest, column, row, inside=(line, MOST_LINES))
-    keys = list(material.store.columns)
+    where = grid(rest, column, row, inside=(line, MAX_LINES))
+    keys = list(context.store.columns)
     quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99")]
     means = links.group_by(keys, maintain_order=True).agg(pl.col(quantiles).mean()) if keys else links.select(
         pl.col(quantiles).mean()
@@ -256,7 +256,7 @@ def queueing(material: FigureContext) -> Figure | None:
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
     hue = (
         colour(order, field="line")
-        if line is not None and material.colour_dim is line
+        if line is not None and context.colour_dim is line
         else alt.value("#0072B2")
     )
     if isinstance(hue, alt.Color):
@@ -288,42 +288,44 @@ def queueing(material: FigureContext) -> Figure | None:
 
 
 def _stroke(hue: object) -> object:
-    """The same colour for a mark that has only an outline."""
+    """Return the colour encoding for a mark with only an outline."""
     if isinstance(hue, alt.Color):
         described: Any = hue.to_dict()
         return alt.Stroke(**described)
     return hue
 
 
-def completion(material: FigureContext) -> Figure | None:
-    """The distribution of completion times of streams of a given size, over all seeds: of all of them, also of those
-    that did not finish."""
-    times = compute.completion_times(material.store.rows("streams"))
+def completion(context: FigureContext) -> Figure | None:
+    """Draw the distribution of completion times of streams of a given size over all seeds.
+
+    Shares are of all streams, including unfinished ones.
+    """
+    times = compute.completion_times(context.store.rows("streams"))
     if times["completion_s"].null_count() == times.height:
         return None
-    ways = material.each.unique(["run", "flow"], keep="first", maintain_order=True)
-    ways = ways.select("run", "flow", "direction")
-    rows = times.join(ways, on=["run", "flow"], how="inner", maintain_order="left")
-    rows = as_groups(rows, material.summary)
-    where = material.time_grid
-    rows = material.label(
-        where.select(rows.join(material.store.index, on="run", how="left", maintain_order="left"))
+    directions = context.flow_metrics.unique(["run", "flow"], keep="first", maintain_order=True)
+    directions = directions.select("run", "flow", "direction")
+    rows = times.join(directions, on=["run", "flow"], how="inner", maintain_order="left")
+    rows = as_groups(rows, context.summary)
+    where = context.time_grid
+    rows = context.label(
+        where.select(rows.join(context.store.index, on="run", how="left", maintain_order="left"))
     )
     by = ["row", "column", "series"]
     rank = pl.col("completion_s").rank("ordinal").over(by) / pl.len().over(by)
     rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y"))
     rows = rows.drop_nulls("x").sort(*by, "x", maintain_order=True)
-    if rows.height > MOST_ROWS:
+    if rows.height > MAX_ROWS:
         place = pl.int_range(pl.len()).over(by)
         count = pl.len().over(by)
-        share = max(2, MOST_ROWS // rows.select(pl.struct(by).n_unique()).item())
+        share = max(2, MAX_ROWS // rows.select(pl.struct(by).n_unique()).item())
         step = (count / share).ceil().cast(pl.Int64)
         rows = rows.filter((place % step == 0) | (place == count - 1))
-    series = [name for name in material.series if name in set(rows["series"].to_list())]
+    series = [name for name in context.series if name in set(rows["series"].to_list())]
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", title=METRICS["completion_s"].axis),
         y=alt.Y("y:Q", title="streams done, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(series, title=material.series_title),
+        color=colour(series, title=context.series_title),
     )  # fmt: skip
     one = rows.select("row", "column").n_unique() == 1
     chart = facet_grid([line], rows, where, height=260 if one else 150)

@@ -1,4 +1,4 @@
-"""Bytes received over time during page loads: sequence numbers of TCP, equivalent numbers of QUIC."""
+"""Received bytes over time of page loads: sequence numbers of TCP, equivalent numbers of QUIC."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.context import FigureContext
-from bentpipe.figures.downsample import MOST_ROWS, downsample
+from bentpipe.figures.downsample import MAX_ROWS, downsample
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.packet_rows import equivalent, received
 from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.style import BYTES, colour, facet_grid
 
-MOST_SEEDS = 4
-"""Units that are drawn: the first in full colour, the others faint."""
+MAX_SEEDS = 4
+"""Largest number of drawn sessions: the first in full colour, the others faint."""
 
-LEAST_POINTS = 40
-"""Points that a curve needs; where there are so many curves that they would have fewer, fewer units are drawn."""
+MIN_POINTS = 40
+"""Smallest number of points of a curve; with too many curves, fewer sessions are drawn."""
 
 _LOAD = ["run", "flow", "load"]
 
 
-def sequence(material: FigureContext) -> Figure | None:
-    """Curves of the largest connection of each load, with responseStart and loadEventEnd marked."""
-    if not material.pages.height:
+def sequence(context: FigureContext) -> Figure | None:
+    """Draw the largest connection of each load, with responseStart and loadEventEnd."""
+    if not context.pages.height:
         return None
-    found = PageLoads(material)
+    found = PageLoads(context)
     where = found.panels(by_load=True)
     cells = where.select(found.rows.with_columns(pl.col("load").cast(pl.String)))
     if not cells.height:
         return None
-    panels = cells.select(pl.struct("row", "column", "arm").n_unique()).item()
-    most = max(1, min(MOST_SEEDS, MOST_ROWS // (LEAST_POINTS * panels)))
+    panels = cells.select(pl.struct("row", "column", "variant").n_unique()).item()
+    most = max(1, min(MAX_SEEDS, MAX_ROWS // (MIN_POINTS * panels)))
     cells = cells.filter(pl.col("seed").is_in(sorted(set(cells["seed"].to_list()))[:most]))
     curves = received(found, cells["run"].unique(maintain_order=True).to_list())
     if not curves.height:
         return None
-    about = cells.select(
-        "run", "flow", pl.col("load").cast(pl.Int64), "row", "column", "seed", "arm", "ttr_s", "plt_s"
+    instants = cells.select(
+        "run", "flow", pl.col("load").cast(pl.Int64), "row", "column", "seed", "variant", "ttr_s", "plt_s"
     )
-    curves = curves.join(about, on=_LOAD, how="inner", maintain_order="left")
-    apart = (
+    curves = curves.join(instants, on=_LOAD, how="inner", maintain_order="left")
+    by_unit = (
         ["row", "seed"]
         if where.column is not None and where.column.name == "load"
         else ["row", "column", "seed"]
     )
-    curves = equivalent(curves, apart).with_columns(
-        series=pl.col("arm"),
+    curves = equivalent(curves, by_unit).with_columns(
+        series=pl.col("variant"),
         y=pl.col("bytes"),
         first=(pl.col("seed") == pl.col("seed").min()).cast(pl.Int64),
     )
     curve = ["row", "column", "series", "seed"]
     marks = _marks(curves.filter(pl.col("first") == 1))
-    ends = [name for name in found.arms if name in set(curves["series"].to_list())]
+    ends = [name for name in found.variants if name in set(curves["series"].to_list())]
     points = _with_pauses(curves.select(*curve, "first", "time_s", "y"), curve)
-    lines = downsample(points, curve, "time_s", "y", MOST_ROWS - marks.height)
+    lines = downsample(points, curve, "time_s", "y", MAX_ROWS - marks.height)
     frame = pl.concat([lines.with_columns(mark=pl.lit("line")), marks.select(*lines.columns, "mark")])
     x = alt.X("time_s:Q", title="time since connectStart, s", scale=alt.Scale(domainMin=0, nice=False))
     y = alt.Y("y:Q", title="received", axis=alt.Axis(tickCount=5, labelExpr=BYTES))
-    hue = colour(ends, title=found.arm_title)
+    hue = colour(ends, title=found.variant_title)
     base = alt.Chart()
     line = base.mark_line(clip=True)
     layers = [
@@ -83,9 +83,9 @@ def sequence(material: FigureContext) -> Figure | None:
         ],
     ]
     many = len(set(curves["seed"].to_list()))
-    what = _meaning(set(curves["transport"].to_list()))
+    meaning = _meaning(set(curves["transport"].to_list()))
     caption = (
-        f"What the client has received on the largest connection of a load. {what} "
+        f"What the client has received on the largest connection of a load. {meaning} "
         "▼ responseStart, ▲ loadEventEnd."
         + (f" Faint: {many - 1} more unit{'s' if many > 2 else ''}." if many > 1 else "")
     )
@@ -106,21 +106,23 @@ def _meaning(transports: set[str]) -> str:
 
 
 def _with_pauses(curves: pl.DataFrame, curve: Sequence[str]) -> pl.DataFrame:
-    """``curves`` with a point at the end of every pause, at the height before it: a line drawn through the points is
-    flat where nothing came, also when most of the points are left out."""
+    """Add a point at the end of every pause with the value before it.
+
+    The line is then flat during pauses, even after downsampling.
+    """
     pause = pl.col("time_s") - pl.col("time_s").shift(1).over(curve)
     span = pl.col("time_s").max().over(curve) - pl.col("time_s").min().over(curve)
     numbered = curves.with_row_index("place")
-    held = numbered.with_columns(y=pl.col("y").shift(1).over(curve)).filter(pause > span / 200)
+    ends = numbered.with_columns(y=pl.col("y").shift(1).over(curve)).filter(pause > span / 200)
     return (
-        pl.concat([held.with_columns(after=pl.lit(0)), numbered.with_columns(after=pl.lit(1))])
+        pl.concat([ends.with_columns(after=pl.lit(0)), numbered.with_columns(after=pl.lit(1))])
         .sort("place", "after", maintain_order=True)
         .drop("place", "after")
     )
 
 
 def _marks(curves: pl.DataFrame) -> pl.DataFrame:
-    """Points on the curves at the two instants: the curve's height there."""
+    """Return the points of the curves at responseStart and loadEventEnd."""
     by = ["row", "column", "series", "seed", "first"]
     parts = []
     for column, name in (("ttr_s", "responseStart"), ("plt_s", "loadEventEnd")):

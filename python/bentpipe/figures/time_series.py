@@ -1,6 +1,6 @@
-"""Figures over time: window, goodput, RTT, queue, fairness.
+"""Figures of runs over time: congestion window, goodput, RTT, queue, fairness.
 
-One run a cell is shown, of the first seed. Lines keep the extremes of every bucket (``downsample``).
+They show one run of each cell, of the first seed. Lines keep the extremes of every bucket (``downsample``).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ TOGETHER = "Of a group, all its flows together."
 MEAN = "Of a group, the mean over its flows that have a connection."
 
 
-def _range(material: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
-    first, last = material.time_range
+def _range(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
+    first, last = context.time_range
     frame = frame.filter(pl.col("time_s") >= first)
     return frame if last is None else frame.filter(pl.col("time_s") <= last)
 
 
-def _while_sending(material: FigureContext, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
-    """``frame`` from the start of each direction's data to the end of the window in which the last of it arrived."""
-    spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
+def _while_sending(context: FigureContext, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
+    """Return the rows from the start of each direction's data to the end of the window in which it ends."""
+    spans = context.metrics.select(*_BY, "data_start_s", "duration_s")
     joined = frame.join(spans, on=_BY, how="inner", maintain_order="left")
     start = pl.col("data_start_s").fill_null(-1.0)
     end = pl.col("data_start_s") + pl.col("duration_s")
@@ -48,23 +48,23 @@ def _while_sending(material: FigureContext, frame: pl.DataFrame, window_s: float
 
 
 def _lines(
-    material: FigureContext, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
+    context: FigureContext, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
     series: Sequence[str] | None = None, series_title: str | None = None,
     step: bool = False, domain: tuple[float, float] | None = None,
 ) -> Figure | None:  # fmt: skip
-    """A figure of lines from ``frame``: ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
-    frame = _range(material, frame)
-    shown = frame.join(material.time_runs, on="run", how="inner", maintain_order="left")
+    """Draw lines from ``frame`` with ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
+    frame = _range(context, frame)
+    shown = frame.join(context.time_runs, on="run", how="inner", maintain_order="left")
     if series is None:
-        shown = material.label(shown)
-        series, series_title = material.series, material.series_title
+        shown = context.label(shown)
+        series, series_title = context.series, context.series_title
     panels = ["row", "column", "series", "run"]
-    shown = downsample(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    shown = downsample(context.with_run_numbers(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     if not shown.height:
         return None
     series = [name for name in series if name in set(shown["series"].to_list())]
     pick = alt.selection_point(name=f"pick_{key.replace('-', '_')}", fields=["series"], bind="legend")
-    first, last = material.time_range
+    first, last = context.time_range
     span = (
         alt.Scale(nice=False, domainMin=first)
         if last is None
@@ -85,74 +85,74 @@ def _lines(
     )  # fmt: skip
     if len(series) > 1:
         line = line.add_params(pick)
-    one = material.time_runs.select("row", "column").n_unique() == 1
-    chart = facet_grid([line], shown, material.time_grid, height=260 if one else 140)
-    return Figure(key, title, caption, chart, shown.height, material.time_note, of_runs=True)
+    one = context.time_runs.select("row", "column").n_unique() == 1
+    chart = facet_grid([line], shown, context.time_grid, height=260 if one else 140)
+    return Figure(key, title, caption, chart, shown.height, context.time_note, of_runs=True)
 
 
-def _said(material: FigureContext, text: str, of_groups: str) -> str:
-    """A caption, with what is drawn of a group where there is one."""
-    return f"{text.strip()} {of_groups}" if material.grouped else text.strip()
+def _caption(context: FigureContext, text: str, group_note: str) -> str:
+    """Return a caption; with groups, it ends with ``group_note``."""
+    return f"{text.strip()} {group_note}" if context.grouped else text.strip()
 
 
-def _shown(metric: str) -> pl.Expr:
-    """In the unit of the axis."""
+def _scaled(metric: str) -> pl.Expr:
+    """Return the column in the unit of its axis."""
     return pl.col(metric) * METRICS[metric].scale
 
 
-def window(material: FigureContext) -> Figure | None:
-    """The congestion window of the sender, kB; no line where it is unlimited."""
-    frame = _while_sending(material, split_connections.samples(material, ["cwnd_bytes"]))
+def window(context: FigureContext) -> Figure | None:
+    """Draw the congestion window of the sender, kB; no line while it is unlimited."""
+    frame = _while_sending(context, split_connections.samples(context, ["cwnd_bytes"]))
     frame = frame.filter(pl.col("cwnd_bytes") < UNLIMITED_BYTES)
     return _lines(
-        material, "cwnd", "Congestion window",
-        _said(material, f"What the sender's controller allows in flight. {split_connections.caption(material)}",
+        context, "cwnd", "Congestion window",
+        _caption(context, f"What the sender's controller allows in flight. {split_connections.caption(context)}",
               TOGETHER),
         METRICS["cwnd_bytes"].axis,
-        frame.with_columns(y=_shown("cwnd_bytes")),
+        frame.with_columns(y=_scaled("cwnd_bytes")),
     )  # fmt: skip
 
 
-def _received(material: FigureContext) -> pl.DataFrame:
+def _received(context: FigureContext) -> pl.DataFrame:
     columns = ["time_s", "flow", "side", "received_in_order_bytes"]
-    return material.store.rows("flows", columns, material.time_runs["run"])
+    return context.store.rows("flows", columns, context.time_runs["run"])
 
 
-def goodput(material: FigureContext) -> Figure | None:
-    """Goodput in windows of 1 s, or of the time between two samples where that is longer; Mbit/s."""
-    flows = _received(material)
+def goodput(context: FigureContext) -> Figure | None:
+    """Draw goodput in windows of 1 s, or of the sampling interval if that is longer; Mbit/s."""
+    flows = _received(context)
     window = windows.window_of(flows)
-    frame = _while_sending(material, windows.goodput_windows(flows, material.ways, window), window)
+    frame = _while_sending(context, windows.goodput_windows(flows, context.directions, window), window)
     return _lines(
-        material, "goodput", f"Goodput, windows of {format_significant(window)} s",
-        _said(
-            material,
+        context, "goodput", f"Goodput, windows of {format_significant(window)} s",
+        _caption(
+            context,
             "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
             "packet.",
             TOGETHER,
         ),
-        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")), step=True,
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_scaled("goodput_bit_s")), step=True,
     )  # fmt: skip
 
 
-def goodput_since_start(material: FigureContext) -> Figure | None:
-    """Goodput averaged since the data's start, Mbit/s."""
-    starts = material.metrics.select(*_BY, "data_start_s")
-    frame = windows.goodput_since_start(_received(material), material.ways, starts)
-    frame = _while_sending(material, frame)
+def goodput_since_start(context: FigureContext) -> Figure | None:
+    """Draw the mean goodput since the start of the data, Mbit/s."""
+    starts = context.metrics.select(*_BY, "data_start_s")
+    frame = windows.goodput_since_start(_received(context), context.directions, starts)
+    frame = _while_sending(context, frame)
     return _lines(
-        material, "goodput-since-start", "Goodput since the start",
-        _said(material, "The average from the start of the flow's data to each instant.", TOGETHER),
-        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")),
+        context, "goodput-since-start", "Goodput since the start",
+        _caption(context, "The average from the start of the flow's data to each instant.", TOGETHER),
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_scaled("goodput_bit_s")),
     )  # fmt: skip
 
 
-def rtt(material: FigureContext) -> Figure | None:
-    """Smoothed RTT as the sender knows it, ms."""
-    frame = _while_sending(material, split_connections.samples(material, ["smoothed_rtt_ms"]))
+def rtt(context: FigureContext) -> Figure | None:
+    """Draw the sender's smoothed RTT, ms."""
+    frame = _while_sending(context, split_connections.samples(context, ["smoothed_rtt_ms"]))
     return _lines(
-        material, "rtt", "Round-trip time",
-        _said(material, f"Smoothed, as the sender knows it. {split_connections.caption(material)}", MEAN),
+        context, "rtt", "Round-trip time",
+        _caption(context, f"Smoothed, as the sender knows it. {split_connections.caption(context)}", MEAN),
         METRICS["smoothed_rtt_ms"].axis,
         frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
@@ -161,11 +161,11 @@ def rtt(material: FigureContext) -> Figure | None:
 ALL_OF_THEM = "all of them"
 
 
-def propagation(material: FigureContext) -> Figure | None:
-    """One-way delays that follow a trace (an orbit's legs, say), link by link, and together; ms."""
+def propagation(context: FigureContext) -> Figure | None:
+    """Draw the one-way delays that follow a trace (such as an orbit), by link and in total; ms."""
     rows: list[dict[str, Any]] = []
     links: list[str] = []
-    for run, spec in material.store.specs(material.time_runs["run"].to_list()).items():
+    for run, spec in context.store.specs(context.time_runs["run"].to_list()).items():
         traced = {
             link["name"]: (stage["points"], stage["interpolation"] == "step")
             for link in spec["graph"]["links"]
@@ -174,44 +174,47 @@ def propagation(material: FigureContext) -> Figure | None:
         }
         links += [name for name in traced if name not in links]
         end = spec["duration_ns"]
-        whole = [
+        total = [
             (
                 ALL_OF_THEM,
-                [(at, sum(_at(*one, at) for one in traced.values())) for at in _instants(traced, end)],
+                [
+                    (at, sum(_delay_at(*trace, at) for trace in traced.values()))
+                    for at in _instants(traced, end)
+                ],
             )
         ]
         each = [
-            (name, [(at, _at(*one, at)) for at in _instants({name: one}, end)])
-            for name, one in traced.items()
+            (name, [(at, _delay_at(*trace, at)) for at in _instants({name: trace}, end)])
+            for name, trace in traced.items()
         ]
-        for name, points in [*each, *(whole if len(traced) > 1 else [])]:
+        for name, points in [*each, *(total if len(traced) > 1 else [])]:
             rows += [
                 {"run": run, "series": name, "time_s": at / 1e9, "y": delay / 1e6} for at, delay in points
             ]
     if not rows:
         return None
     return _lines(
-        material, "propagation", "Propagation over time",
+        context, "propagation", "Propagation over time",
         "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
         "one-way delay, ms", pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
     )  # fmt: skip
 
 
 Traced = tuple[Sequence[Sequence[int]], bool]
-"""Points of a delay over time, and whether it stays between them."""
+"""Points of a delay over time, and whether it is constant between them."""
 
 
 def _instants(traced: Mapping[str, Traced], end: int) -> list[int]:
-    """All corners within the run, those of steps on both sides."""
-    found = {0, end}
+    """Return all instants of change within the run; a step has one on both sides."""
+    instants = {0, end}
     for points, steps in traced.values():
         for at, _ in points:
-            found |= {at, at - 1} if steps else {at}
-    return sorted(at for at in found if 0 <= at <= end)
+            instants |= {at, at - 1} if steps else {at}
+    return sorted(at for at in instants if 0 <= at <= end)
 
 
-def _at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
-    """The delay then, as the engine's stage has it."""
+def _delay_at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
+    """Return the delay at an instant, by the rule of the engine's stage."""
     after = bisect_right(points, at, key=lambda point: point[0])
     if after == 0 or after == len(points) or steps:
         return float(points[max(after - 1, 0)][1])
@@ -219,62 +222,65 @@ def _at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
     return low + (high - low) * (at - begin) / (end - begin)
 
 
-def queue(material: FigureContext) -> Figure | None:
-    """Packets waiting at the busiest link of the flows' direction."""
-    ways = material.ways["direction"].unique(maintain_order=True).to_list()
-    busiest = material.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
-    frame = material.store.rows("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
-    if frame.width == 1 or not busiest.height:
+def queue(context: FigureContext) -> Figure | None:
+    """Draw the queue length of the bottleneck in the direction of the flows, packets."""
+    ways = context.directions["direction"].unique(maintain_order=True).to_list()
+    bottlenecks = context.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
+    frame = context.store.rows("links", ["time_s", "link", "queued_packets"], context.time_runs["run"])
+    if frame.width == 1 or not bottlenecks.height:
         return None
-    frame = frame.join(busiest, on=["run", "link"], how="inner", maintain_order="left")
+    frame = frame.join(bottlenecks, on=["run", "link"], how="inner", maintain_order="left")
     frame = frame.with_columns(y=pl.col("queued_packets").cast(pl.Float64))
-    names = busiest["link"].unique(maintain_order=True).to_list()
+    names = bottlenecks["link"].unique(maintain_order=True).to_list()
     caption = f"Packets that wait for the transmitter of {', '.join(names)}, at each sample."
-    if material.shared:
+    if context.shared:
         frame = frame.with_columns(pl.col("link").alias("series"))
-        return _lines(material, "queue", "Queue", caption, "packets", frame, names, "link")
-    frame = frame.with_columns(flow=pl.lit(material.ways["flow"][0]))
-    return _lines(material, "queue", "Queue", caption, "packets", frame)
+        return _lines(context, "queue", "Queue", caption, "packets", frame, names, "link")
+    frame = frame.with_columns(flow=pl.lit(context.directions["flow"][0]))
+    return _lines(context, "queue", "Queue", caption, "packets", frame)
 
 
-def fairness(material: FigureContext) -> Figure | None:
-    """Jain's index of goodput in windows of 1 s, from the start of the last flow on; none where samples are rarer."""
-    if material.each.select("flow", "direction").n_unique() < 2:
+def fairness(context: FigureContext) -> Figure | None:
+    """Draw Jain's index of goodput in windows of 1 s; None with a longer sampling interval."""
+    if context.flow_metrics.select("flow", "direction").n_unique() < 2:
         return None
-    starts = material.each.select(
+    starts = context.flow_metrics.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
     )
-    each = with_all_series(_received(material), material.summary)
+    each = with_all_series(_received(context), context.summary)
     if not each.height or windows.window_of(each) > WINDOW_S:
         return None
-    ways = compute.flow_directions(material.summary)
+    ways = compute.flow_directions(context.summary)
     frame = jain_over_time(windows.goodput_windows(each, ways), starts)
-    frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
+    frame = frame.filter(pl.col("direction") == context.directions["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
     return _lines(
-        material, "fairness", "Fairness over time",
+        context, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
         f"Shares count as fair from {FAIR_JAIN} on.",
         METRICS["jain"].axis, frame, [METRICS["jain"].title], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 
 
-def internals(material: FigureContext) -> Figure | None:
-    """What a controller calls its own; only for stores of a single cell, where there is room for it."""
-    if material.store.index.height > material.store.index["seed"].n_unique():
+def internals(context: FigureContext) -> Figure | None:
+    """Draw the internal state of controllers, only for stores of a single cell."""
+    if context.store.index.height > context.store.index["seed"].n_unique():
         return None
     columns = ["time_s", "flow", "side", "name", "value"]
-    frame = material.store.rows("internals", columns, material.time_runs["run"])
+    frame = context.store.rows("internals", columns, context.time_runs["run"])
     if frame.width == 1 or not frame.height:
         return None
-    sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
+    sending = context.directions.select("flow", "direction", pl.col("sender").alias("side"))
     frame = frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
-    frame = material.label(frame.join(material.time_runs, on="run", how="inner", maintain_order="left"))
+    frame = context.label(frame.join(context.time_runs, on="run", how="inner", maintain_order="left"))
     names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
-    rows = _range(material, frame.filter(pl.col("name").is_in(names)))
+    rows = _range(context, frame.filter(pl.col("name").is_in(names)))
     lines = ["name", "series", "run"]
     rows = downsample(
-        material.numbered(rows).select(*lines, "time_s", pl.col("value").alias("y")), lines, "time_s", "y"
+        context.with_run_numbers(rows).select(*lines, "time_s", pl.col("value").alias("y")),
+        lines,
+        "time_s",
+        "y",
     )
     if not rows.height:
         return None
@@ -285,7 +291,7 @@ def internals(material: FigureContext) -> Figure | None:
         .mark_line()
         .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
                 y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)),
-                color=colour(material.series, title=material.series_title))
+                color=colour(context.series, title=context.series_title))
         .properties(width=WIDTH // 3 - 70, height=120)
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")

@@ -1,12 +1,12 @@
-"""Users that share a link: the distribution of their goodput. It reads the same for two users as for two hundred."""
+"""Distribution of the goodput of users of a shared link."""
 
 from __future__ import annotations
 
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import MOST_COLOURS, FigureContext
-from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.context import MAX_COLOURS, FigureContext
+from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import axis, colour, facet_grid
 from bentpipe.figures.sweep_dimensions import Dimension, grid, of_kind
@@ -15,42 +15,44 @@ from bentpipe.metrics.samples import ecdf
 
 __all__ = ["user_goodput"]
 
-LEAST_USERS = 3
-"""Of fewer a distribution says no more than their numbers."""
+MIN_USERS = 3
+"""Fewest users of a figure: a distribution of fewer shows no more than their values."""
 
 _UNIT = METRICS["goodput_bit_s"]
 
 
-def _compared(material: FigureContext) -> Dimension | None:
-    """What colours stand for: schedulers, else another dimension that has few values."""
-    few = [dim for dim in material.dims if len(dim.values) <= MOST_COLOURS]
+def _colour_dimension(context: FigureContext) -> Dimension | None:
+    """Return the dimension of the colours: schedulers, else another dimension with few values."""
+    few = [dim for dim in context.dims if len(dim.values) <= MAX_COLOURS]
     schedulers = next((dim for dim in few if any(key.endswith("scheduler") for key in dim.keys)), None)
     return schedulers or of_kind(few, "other", "congestion")
 
 
-def user_goodput(material: FigureContext) -> Figure | None:
-    """Empirical distributions of users' goodput, those of all seeds together."""
-    users = material.users
-    if not users.height or users.group_by("run").len()["len"].max() < LEAST_USERS:  # type: ignore[operator]
+def user_goodput(context: FigureContext) -> Figure | None:
+    """Draw empirical distributions of users' goodput over all seeds."""
+    users = context.users
+    if not users.height or users.group_by("run").len()["len"].max() < MIN_USERS:  # type: ignore[operator]
         return None
-    compared = _compared(material)
-    rest = [dim for dim in material.dims if dim is not compared]
+    colour_dim = _colour_dimension(context)
+    rest = [dim for dim in context.dims if dim is not colour_dim]
     row = of_kind(rest, "delay", "loss")
     column = of_kind([dim for dim in rest if dim is not row], "other", "congestion", "rate", "loss", "delay")
-    where = grid(rest, column, row)
+    panels = grid(rest, column, row)
     tables = users["flow"].unique(maintain_order=True).to_list()
-    frame = where.select(users)
-    if compared is not None:
-        named = pl.col(compared.key).replace_strict(
-            list(compared.values), [compared.word(value) for value in compared.values], return_dtype=pl.String
+    frame = panels.select(users)
+    if colour_dim is not None:
+        label = pl.col(colour_dim.key).replace_strict(
+            list(colour_dim.values),
+            [colour_dim.value_label(value) for value in colour_dim.values],
+            return_dtype=pl.String,
         )
-        frame = frame.filter(pl.col(compared.key).is_not_null())
+        frame = frame.filter(pl.col(colour_dim.key).is_not_null())
     else:
-        named = pl.lit("users")
+        label = pl.lit("users")
     several = len(tables) > 1
     if several:
-        named = pl.concat_str(named, "flow", separator=", ") if compared is not None else pl.col("flow")
-    frame = frame.with_columns(series=named)
+        label = pl.concat_str(label, "flow", separator=", ") if colour_dim is not None else pl.col("flow")
+    frame = frame.with_columns(series=label)
     series = frame["series"].unique(maintain_order=True).to_list()
     by = ["row", "column", "series"]
     parts = []
@@ -65,22 +67,22 @@ def user_goodput(material: FigureContext) -> Figure | None:
     if not parts:
         return None
     rows = pl.concat(parts).select(*by, "x", "y")
-    most = max(4, MOST_ROWS // len(parts))
+    most = max(4, MAX_ROWS // len(parts))
     place, count = pl.int_range(pl.len()).over(by), pl.len().over(by)
     rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
-    title = compared.title if compared is not None and not several else None
+    title = colour_dim.title if colour_dim is not None and not several else None
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), f"goodput of a user, {_UNIT.unit}")),
         y=alt.Y("y:Q", title="users, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(series, title=title),
     )  # fmt: skip
-    seeds = material.store.index["seed"].n_unique()
+    seeds = context.store.index["seed"].n_unique()
     caption = (
         "Share of the users that had at most this goodput"
         + (f", those of {seeds} seeds together" if seeds > 1 else "")
         + ". The steeper a curve, the more alike they are; the further right, the more they have."
     )
     return Figure(
-        "user-goodput", "Users that share a link", f"{caption} {where.note}".strip(),
-        facet_grid([line], rows, where, height=190), rows.height,
+        "user-goodput", "Users that share a link", f"{caption} {panels.note}".strip(),
+        facet_grid([line], rows, panels, height=190), rows.height,
     )  # fmt: skip

@@ -1,10 +1,21 @@
-"""From logs of a link to a preset of its slots (``bentpipe fit``).
+"""Fit a preset of reconfiguration intervals to logs of a link (``bentpipe fit``).
 
-``formats``, ``iperf3`` and ``logs`` read, ``phase`` finds where slots begin, ``gathering`` puts logs together;
-``model`` samples slots, ``outages`` are runs of losses, ``fitting`` makes the distributions, ``losses`` bounds single
-losses by TCP's retransmissions; ``comparing`` and ``judging`` say how far they are from the data, ``simulated`` how
-far TCP over them is from the log's own; ``drawing`` and ``page`` show it, ``writing`` has the preset and traces,
-``answering`` what is said; :func:`run` is the command.
+- ``log_formats``: ping, Mahimahi, LeoReplayer and CSV logs
+- ``iperf3``: JSON logs of iperf3
+- ``log_reader``: a file as a log, with its format detected
+- ``log_merge``: one log of delays, one of rates for each direction, and their phase
+- ``phase``: phase of the intervals
+- ``model``: the fitted model, and samples of it
+- ``estimate``: distributions of the model from a log
+- ``losses``: bounds of single losses by TCP retransmissions
+- ``outages``: runs of losses beyond chance
+- ``model_comparison``: distances, autocorrelation and runs of loss
+- ``goodness_of_fit``: the model beside data
+- ``simulated``: simulated TCP over the preset beside that of the log
+- ``figures``: figures of the fit
+- ``page``: HTML page of the fit
+- ``export``: preset, scenario and traces
+- ``summary``: the output of the command
 """
 
 from __future__ import annotations
@@ -30,19 +41,21 @@ def run(
     phase: str | None = None,
     figures: FigureExport | None = None,
 ) -> CommandOutput:
-    """Fits the slots of a link.
+    """Fit the reconfiguration intervals of a link.
 
     Args:
-        files: logs, each a path or ``KIND=PATH``; a rate in them is of the downlink unless the log says otherwise.
+        files: logs, each a path or ``KIND=PATH``; a rate is of the downlink unless the log states the
+            direction.
         up: logs of the uplink's rate.
-        out: where the preset, the page and the traces go.
-        name: of the preset.
-        every: length of a slot.
-        phase: the first boundary after second 0 of a minute; None: it is looked for.
-        figures: as files of their own, too.
+        out: directory of the preset, the page and the traces.
+        name: name of the preset.
+        every: length of an interval, with unit.
+        phase: first boundary after second 0 of a minute, with unit; ``None`` to estimate it.
+        figures: export of figures, in addition.
 
     Raises:
-        ScenarioError: what is wrong with a log, by its line; too short; without slots; or with ``figures``.
+        ScenarioError: a log is invalid (with its line), too short, or without intervals; or ``figures`` is
+            invalid.
     """
     from bentpipe.fit.summary import answer
 

@@ -1,5 +1,7 @@
-"""What ``fit`` writes: the preset, a scenario that runs it, and the log again as traces that a scenario, Mahimahi or
-LENS's readers replay."""
+"""Output files of ``fit``: the preset, a scenario that runs it, and the log as traces.
+
+A scenario, Mahimahi and LENS's readers replay the traces.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe.fit.losses import bounded, direction_losses
+from bentpipe.fit.losses import bound_losses, direction_losses
 from bentpipe.fit.model_comparison import runs
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.quantities import Probability
@@ -15,20 +17,20 @@ from bentpipe.scenario.toml_writer import inline
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 
 if TYPE_CHECKING:
-    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.log_merge import MergedLogs
     from bentpipe.fit.model import Floats, Model, Points, Rates
 
 __all__ = ["preset", "replay", "single_losses", "taken_losses"]
 
 SIDES = ("down", "up")
-OF = "starlink"
-"""The preset that has what the logs have not."""
-MOST_OPPORTUNITIES = 5_000_000
-"""Lines of a trace of Mahimahi's; for more, a table of rates is written."""
+BASE_PRESET = "starlink"
+"""Preset that supplies the settings without a log."""
+MAX_OPPORTUNITIES = 5_000_000
+"""Maximum lines of a Mahimahi trace; beyond, a table of rates replaces it."""
 
 
-def preset(found: Found, model: Model, name: str, source: str) -> tuple[dict[str, str], list[str]]:
-    """The preset and its scenario by their names, and what of the preset is not of the logs."""
+def preset(found: MergedLogs, model: Model, name: str, source: str) -> tuple[dict[str, str], list[str]]:
+    """Return preset and scenario by file name, and the settings that no log determines."""
     text, taken = _preset(found, model, source)
     return {f"{name}.toml": text, "scenario.toml": _scenario(name, source)}, taken
 
@@ -42,34 +44,35 @@ def _chances(values: list[float]) -> list[str]:
 
 
 def taken_losses(side: str) -> list[float]:
-    """Return the quantiles of single losses of one direction of the preset :data:`OF`."""
-    (known,) = segments(OF)
+    """Return the quantiles of single losses of one direction of the preset :data:`BASE_PRESET`."""
+    (known,) = segments(BASE_PRESET)
     return [Probability.parse(one).value for one in known[side]["slots"]["loss"]]
 
 
-def single_losses(found: Found, model: Model, side: str) -> list[float]:
+def single_losses(found: MergedLogs, model: Model, side: str) -> list[float]:
     """Return the quantiles of single losses of one direction, within what retransmissions allow; empty without losses.
 
-    A half of a round trip's, all of a one-way delay's; of rates alone those of the preset :data:`OF`.
+    A half of a round trip's, all of a one-way delay's; of rates alone those of the preset :data:`BASE_PRESET`.
     """
     if found.points is None:
-        return bounded(taken_losses(side), 1.0, model.most_loss.get(side))
+        return bound_losses(taken_losses(side), 1.0, model.most_loss.get(side))
     return direction_losses(model, 1.0 if found.one_way else 0.5, side)
 
 
-def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
-    """A segment whose both directions have slots.
+def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str]]:
+    """Return a segment with intervals in both directions.
 
-    Of a round trip each direction has a half of the delay and of the single losses; what varies within a slot goes up,
-    where a terminal waits for grants.
+    Of a round trip each direction gets half of the delay and of the single losses. Jitter goes to the uplink,
+    where a
+    terminal waits for grants.
     """
     one_way, has_delays = found.one_way, found.points is not None
-    (known,) = segments(OF)
+    (known,) = segments(BASE_PRESET)
     lines = [
-        f"title = {inline(f'Slots of {model.every_s:g} s, fitted to {source}')}",
+        f"title = {inline(f'Slots of {model.every_s:g} s, fit_model to {source}')}",
         "",
         "[[path.segment]]",
-        f"name = {inline(OF)}",
+        f"name = {inline(BASE_PRESET)}",
     ]
     taken = []
     for side in SIDES:
@@ -106,7 +109,7 @@ def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
         for side, most in model.most_loss.items()
         if model.loss or not has_delays
     ]
-    comments += [f"# As preset {OF} has it, no log says: {', '.join(['queues', *taken])}."]
+    comments += [f"# As preset {BASE_PRESET} has it, no log says: {', '.join(['queues', *taken])}."]
     return "\n".join([*comments, *lines]) + "\n", taken
 
 
@@ -138,7 +141,7 @@ send = "down"
 
 def _scenario(name: str, source: str) -> str:
     return f"""# Run it: bentpipe run scenario.toml. A shell behind it: bentpipe shell {name}.toml
-title = {inline(f"A download over slots fitted to {source}")}
+title = {inline(f"A download over slots fit_model to {source}")}
 duration = "120 s"
 seeds = 5
 
@@ -148,8 +151,8 @@ preset = "{name}.toml"
 """
 
 
-def replay(found: Found, source: str) -> dict[str, str]:
-    """The log as it is: LENS's columns, delays and losses as scenarios read them, Mahimahi's opportunities."""
+def replay(found: MergedLogs, source: str) -> dict[str, str]:
+    """Return the log as files: LENS's columns, delays and losses for scenarios, Mahimahi's opportunities."""
     written = {}
     spans = []
     both: dict[str, Any] = {}
@@ -169,7 +172,7 @@ def replay(found: Found, source: str) -> dict[str, str]:
         if lost.any():
             written["loss.csv"] = _text(["time_us,loss", *_rising(_losses(points, begin))])
             both["loss"] = {"trace": "loss.csv"}
-    (known_segment,) = segments(OF)
+    (known_segment,) = segments(BASE_PRESET)
     ways = {}
     for side in SIDES:
         way = {key: known_segment[side][key] for key in ("queue", "aqm")}
@@ -198,7 +201,7 @@ def replay(found: Found, source: str) -> dict[str, str]:
         f"duration = {inline(duration)}",
         "",
         "[[path.segment]]",
-        f"name = {inline(OF)}",
+        f"name = {inline(BASE_PRESET)}",
         *(f"{side} = {inline(way)}" for side, way in ways.items()),
     ]
     written["replay.toml"] = "\n".join(lines) + f"\n{FLOW}load = {{ time = {inline(duration)} }}\n"
@@ -210,7 +213,7 @@ def _text(lines: list[str]) -> str:
 
 
 def _rising(rows: list[tuple[int, str]]) -> list[str]:
-    """Rows whose times rise; of those of one microsecond the first."""
+    """Return rows with rising times; the first of equal microseconds is kept."""
     kept: list[str] = []
     before = -1
     for at, value in rows:
@@ -221,7 +224,7 @@ def _rising(rows: list[tuple[int, str]]) -> list[str]:
 
 
 def _losses(points: Points, begin: float) -> list[tuple[int, str]]:
-    """From a lost packet to the next one that is not, everything is lost."""
+    """Return loss steps: everything is lost from a lost packet to the next delivered one."""
     rows = [] if np.isnan(points.delay_ms[0]) else [(0, "0")]
     for start, stop in zip(*runs(points), strict=True):
         rows.append((round(1e6 * (float(points.at_s[start]) - begin)), "1"))
@@ -231,12 +234,12 @@ def _losses(points: Points, begin: float) -> list[tuple[int, str]]:
 
 
 def _opportunities(rates: Rates) -> list[int] | None:
-    """Instants in ms at which a packet of Mahimahi's may leave; a rate holds until the next one. None: too many."""
+    """Return the instants of Mahimahi's packets, ms; a rate holds until the next one. ``None`` if too many."""
     at_s: Floats = rates.at_s - rates.at_s[0]
     steps = np.diff(at_s, append=at_s[-1] + (float(np.median(np.diff(at_s))) if len(at_s) > 1 else 1.0))
     edges = np.concatenate([[0.0], np.cumsum(steps)])
     packets = np.concatenate([[0.0], np.cumsum(rates.bit_s * steps / (8 * MAHIMAHI_BYTES))])
-    if packets[-1] > MOST_OPPORTUNITIES:
+    if packets[-1] > MAX_OPPORTUNITIES:
         return None
     wanted = np.arange(1, int(packets[-1]) + 1)
     return [int(at) for at in np.ceil(np.interp(wanted, packets, edges) * 1000)]

@@ -11,32 +11,32 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, WIDTH, axis, colour, inline_csv
 from bentpipe.fit.goodness_of_fit import SEEDS
-from bentpipe.fit.model import Distribution, drawn, sample
+from bentpipe.fit.model import Distribution, interpolate, sample
 from bentpipe.fit.model_comparison import autocorrelation, rate_means, runs_of_loss
 from bentpipe.fit.phase import BIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.fit.goodness_of_fit import Judged
-    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.goodness_of_fit import GoodnessOfFit
+    from bentpipe.fit.log_merge import MergedLogs
     from bentpipe.fit.model import Model, Points, Rates
     from bentpipe.fit.phase import Phase
 
 __all__ = ["KEYS", "figures"]
 
 KEYS = ("time", "delay-whole", "delay-half", "autocorrelation", "bursts", "rate-down", "rate-up", "phase")
-"""Of all figures that there may be."""
+"""Keys of all figures."""
 
 Line = tuple["Sequence[float]", "Sequence[float]"]
 STEPS = 400
 SHOWN_SLOTS = 8
-MOST_POINTS = 4000
+MAX_POINTS = 4000
 LAGS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0)
 
 
-def figures(found: Found, model: Model, judged: Judged) -> list[Figure]:
-    """All that have something to show."""
+def figures(found: MergedLogs, model: Model, fit_quality: GoodnessOfFit) -> list[Figure]:
+    """Return all non-empty figures."""
     made = []
     points = found.points
     if points is not None:
@@ -46,7 +46,7 @@ def figures(found: Found, model: Model, judged: Judged) -> list[Figure]:
             _over_time(points, samples[0], model, what),
             _delays(points, samples, what, "whole", "Distribution of the delay"),
         ]
-        half = judged.half
+        half = fit_quality.half
         if half is not None:
             again = [sample(half.model, half.second.at_s, seed) for seed in SEEDS]
             made.append(
@@ -83,7 +83,7 @@ def _chart(
 
 
 def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Figure:
-    """Some slots around the log's middle, and a sample of the model below them."""
+    """Return some intervals around the middle of the log, and a sample of the model below them."""
     middle = float(points.at_s[0] + points.at_s[-1]) / 2
     begin = np.floor((middle - model.phase_s) / model.every_s) * model.every_s + model.phase_s
     begin = max(float(points.at_s[0]), begin - SHOWN_SLOTS // 2 * model.every_s)
@@ -92,7 +92,7 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
     for name, of in (("data", points), ("a sample of the model", modelled)):
         shown = of.part(begin, end)
         seen = ~np.isnan(shown.delay_ms)
-        every = max(1, int(np.ceil(seen.sum() / MOST_POINTS)))
+        every = max(1, int(np.ceil(seen.sum() / MAX_POINTS)))
         lines[name] = ((shown.at_s[seen][::every] - begin).tolist(), shown.delay_ms[seen][::every].tolist())
     rows = _frame(lines)
     top = float(np.quantile(rows["y"], 0.995))
@@ -180,7 +180,7 @@ def _rate(rates: Rates, model: Model, side: str) -> Figure:
     of = {
         "data, as it was measured": np.quantile(rates.bit_s, shares),
         "data, means of slots": np.quantile(rate_means(rates, model.every_s), shares),
-        "model": drawn(model.rate_bit_s[side], shares),
+        "model": interpolate(model.rate_bit_s[side], shares),
     }
     rows = _frame({name: ((values / 1e6).tolist(), (100 * shares).tolist()) for name, values in of.items()})
     chart = _chart(

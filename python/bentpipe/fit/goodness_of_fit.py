@@ -1,4 +1,4 @@
-"""Model beside data, in numbers: fitted to the whole log, and to its first half where the second one is the judge."""
+"""Model beside data: fitted to the whole log, and fitted to the first half and tested on the second."""
 
 from __future__ import annotations
 
@@ -8,64 +8,68 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.fit.estimate import fit_delays, fit_rates
-from bentpipe.fit.losses import most_single
-from bentpipe.fit.model import Distribution, Model, drawn, sample
+from bentpipe.fit.losses import single_loss_bound
+from bentpipe.fit.model import Distribution, Model, interpolate, sample
 from bentpipe.fit.model_comparison import autocorrelation, distance, rate_means
-from bentpipe.fit.phase import find, refined
+from bentpipe.fit.phase import find, refine_phase
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.log_merge import MergedLogs
     from bentpipe.fit.model import Points, Rates
 
-__all__ = ["DISTANCE", "SEEDS", "Half", "Judged", "fitted", "half_of", "judge"]
+__all__ = ["DISTANCE", "SEEDS", "GoodnessOfFit", "Half", "evaluate_fit", "fit_model", "half_of"]
 
 SEEDS = range(1, 21)
-"""Samples of the log's length: the model's own chance is not to be judged."""
+"""Seeds of samples of the log's length, so that the chance of the model averages out."""
 SHARES = (5, 50, 95, 99)
-LEAST_SLOTS = 2
-"""Of a half."""
+MIN_INTERVALS = 2
+"""Minimum number of intervals of a half."""
 DISTANCE = "largest distance of distributions, %"
-"""From the data; of the second half itself, from the first one: what no model of the first can be expected to beat."""
+"""Maximum distance of distributions from the data.
+
+That of the second half is its distance from the first one, which no model of the first can be expected to
+beat.
+"""
 COLUMNS = ("data", "model", "second half", "model of the first")
 
 
 @dataclass(frozen=True)
 class Half:
-    """A model of the first half of a log, and the second one."""
+    """Model of the first half of a log, and the second half."""
 
     model: Model
     first: Points
     second: Points
     own_phase: bool
-    """Whether the first half alone tells where slots begin; else the whole log did."""
+    """Whether the first half alone determines the phase; else the whole log does."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Numbers of data and model, by what they are."""
+class GoodnessOfFit:
+    """Numbers of data and model, by name."""
 
     rows: list[dict[str, Any]]
     slots: int
-    """To which the half's model was fitted; 0: the log is too short for halves."""
+    """Number of intervals that the half's model was fitted to; 0 when the log is too short for halves."""
     half: Half | None
-    """Of the delays."""
+    """Model and halves of the delays."""
 
 
-def fitted(found: Found, every_s: float) -> Model:
-    """The model of the whole log."""
+def fit_model(found: MergedLogs, every_s: float) -> Model:
+    """Return the model of the whole log."""
     model = Model(every_s, found.phase_s)
     if found.points is not None:
         fit_delays(found.points, model)
     for side, rates in found.rates.items():
         fit_rates(rates, side, model)
-    bounds = {side: most_single(transfer) for side, transfer in found.transfers.items()}
+    bounds = {side: single_loss_bound(transfer) for side, transfer in found.transfers.items()}
     model.most_loss = {side: bound for side, bound in bounds.items() if bound is not None}
     return model
 
 
-def judge(found: Found, model: Model) -> Judged:
-    """Lays models beside what they were fitted to, and beside what they were not."""
+def evaluate_fit(found: MergedLogs, model: Model) -> GoodnessOfFit:
+    """Compare models with the data of their fit, and with data outside it."""
     columns: dict[str, dict[str, float]] = {name: {} for name in COLUMNS}
     slots, half = 0, None
     if found.points is not None:
@@ -84,7 +88,7 @@ def judge(found: Found, model: Model) -> Judged:
                 len(rate_means(part, model.every_s)) if len(part.at_s) else 0
                 for part in (first, second_rates)
             )
-            < LEAST_SLOTS
+            < MIN_INTERVALS
         ):
             continue
         other = Model(model.every_s)
@@ -98,7 +102,7 @@ def judge(found: Found, model: Model) -> Judged:
         {"of": name, **{column: cells.get(name) for column, cells in columns.items()}}
         for name in columns["model"]
     ]
-    return Judged(rows, slots, half)
+    return GoodnessOfFit(rows, slots, half)
 
 
 def _middle(begin: float, end: float, phase: float, every: float) -> float:
@@ -106,21 +110,21 @@ def _middle(begin: float, end: float, phase: float, every: float) -> float:
 
 
 def half_of(points: Points, model: Model) -> Half | None:
-    """The log in two; None: it is too short."""
+    """Return the log in two halves; ``None`` when it is too short."""
     begin, end = float(points.at_s[0]), float(points.at_s[-1])
     middle = _middle(begin, end, model.phase_s, model.every_s)
-    if middle - begin < LEAST_SLOTS * model.every_s or end - middle < LEAST_SLOTS * model.every_s:
+    if middle - begin < MIN_INTERVALS * model.every_s or end - middle < MIN_INTERVALS * model.every_s:
         return None
     first, second = points.part(begin, middle), points.part(middle, np.inf)
     half = Model(model.every_s, model.phase_s)
     own_phase = True
-    seen = ~np.isnan(first.delay_ms)
+    known = ~np.isnan(first.delay_ms)
     try:
-        own = find(first.at_s[seen], first.delay_ms[seen], model.every_s, "").phase_s
-        half.phase_s = refined(first, own, model.every_s)
+        first_phase_s = find(first.at_s[known], first.delay_ms[known], model.every_s, "").phase_s
+        half.phase_s = refine_phase(first, first_phase_s, model.every_s)
     except ScenarioError:
         own_phase = False
-    if not seen.any() or np.isnan(second.delay_ms).all():
+    if not known.any() or np.isnan(second.delay_ms).all():
         return None
     fit_delays(first, half)
     return Half(half, first, second, own_phase)
@@ -155,7 +159,7 @@ def _rates(
 ) -> None:
     means = rate_means(rates, every_s) / 1e6
     ranks = np.linspace(0, 1, 1001)
-    values = drawn(table, ranks) / 1e6
+    values = interpolate(table, ranks) / 1e6
     for share in (5, 50, 95):
         name = f"{share} % of slots {side} below, Mbit/s"
         data[name], modelled[name] = (float(np.percentile(of, share)) for of in (means, values))

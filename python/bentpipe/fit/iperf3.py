@@ -1,4 +1,4 @@
-"""iperf3's JSON: one document or several (``--json``), or an event a line (``--json-stream``)."""
+"""JSON logs of iperf3: one or several documents (``--json``), or one event a line (``--json-stream``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.fit.log_formats import Transfer, wrong
+from bentpipe.fit.log_formats import Transfer, log_error
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 SUMS = ""
-"""Key of all sums of a table in their order. iperf3 3.7 to 3.10 repeats the key ``sum``, once for each direction of
-``--bidir`` (esnet/iperf, issue 952)."""
+"""Key of all sums of a table, in order.
+
+iperf3 3.7 to 3.10 repeats the key ``sum``, once for each direction of ``--bidir`` (esnet/iperf, issue 952).
+"""
 _SUM_KEYS = ("sum", "sum_bidir_reverse", "sum_sent", "sum_sent_bidir_reverse")
 _EVENT = '{"event"'
 _SPACE = re.compile(r"\s*")
@@ -33,23 +35,24 @@ _EXPECTED = "expected iperf3's JSON with start, test_start and intervals"
 
 
 def read(text: str, log: Log) -> None:
-    """Add the rate of each interval to ``log``, and how its TCP sent.
+    """Add the rate of each interval and the TCP transfers to ``log``.
 
-    Intervals that ``-O`` omits and a remainder at the end are left out; the others begin behind what was omitted. In
-    an interrupted test the intervals before the end are read, with a note.
+    Intervals that ``-O`` omits and a remainder at the end are left out; the others begin behind the omitted
+    ones. Of an
+    interrupted test the intervals before the end are read, with a note.
 
     Args:
-        text: of the whole file.
-        log: gets rates, transfers and notes.
+        text: content of the file.
+        log: receives rates, transfers and notes.
 
     Raises:
-        ScenarioError: no JSON, by its line, or none of iperf3's; no interval in it.
+        ScenarioError: invalid JSON (with its line), not iperf3's, or without interval.
     """
     cookies = set()
     failure = ""
     for document in _documents(text, log):
         if not isinstance(document, dict):
-            raise wrong(log.path, None, f"{_EXPECTED}; found no table")
+            raise log_error(log.path, None, f"{_EXPECTED}; found no table")
         failure = str(document.get("error") or failure)
         if failure and not document.get("intervals"):
             continue
@@ -62,14 +65,14 @@ def read(text: str, log: Log) -> None:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else f"found other: {error}"
-            raise wrong(log.path, None, f"{_EXPECTED}; {what}") from None
+            raise log_error(log.path, None, f"{_EXPECTED}; {what}") from None
     if not log.rates:
         text = f"iperf3 says: {failure}" if failure else "iperf3 measured no interval"
-        raise wrong(log.path, None, text)
+        raise log_error(log.path, None, text)
     for side, (times, _) in log.rates.items():
         if any(after < before for before, after in pairwise(times)):
             text = f"the rate {side}: time runs back, expected one test after the other"
-            raise wrong(log.path, None, text)
+            raise log_error(log.path, None, text)
     if failure:
         log.notes.append(f'iperf3 ended early ("{failure[:80]}"): its intervals until then are read')
 
@@ -83,7 +86,7 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _documents(text: str, log: Log) -> list[Any]:
-    """All documents; those of events are put together."""
+    """Return all documents; events are joined."""
     decoder = json.JSONDecoder(object_pairs_hook=_table)
     found: list[Any] = []
     at = 0
@@ -96,11 +99,11 @@ def _documents(text: str, log: Log) -> list[Any]:
                 log.notes.append(f"line {error.lineno} is cut off: what is before it is read")
                 break
             excerpt = text[error.pos : error.pos + 20].partition("\n")[0]
-            raise wrong(log.path, error.lineno, f'no JSON: {error.msg}, found "{excerpt}"') from None
+            raise log_error(log.path, error.lineno, f'no JSON: {error.msg}, found "{excerpt}"') from None
         except ValueError as error:
-            raise wrong(log.path, None, f"no JSON of iperf3's: {error}") from None
+            raise log_error(log.path, None, f"no JSON of iperf3's: {error}") from None
         except RecursionError:
-            raise wrong(log.path, None, "no JSON of iperf3's: lists in lists in lists") from None
+            raise log_error(log.path, None, "no JSON of iperf3's: lists in lists in lists") from None
         at = end
         _append(found, value)
     return found
@@ -134,7 +137,7 @@ def _append(found: list[Any], value: Any) -> None:
 
 @dataclass
 class _Test:
-    """A test by its document."""
+    """One test of a document."""
 
     document: dict[str, Any]
     path: Path
@@ -152,7 +155,7 @@ class _Test:
             test.count(log)
 
     def _totals(self) -> list[tuple[int, float, dict[str, Any]]]:
-        """Number, begin and sum of each interval that counts."""
+        """Return number, begin and sum of each counted interval."""
         totals = []
         for number, interval in enumerate(self.document["intervals"], start=1):
             if SUMS not in interval:
@@ -173,7 +176,10 @@ class _Test:
         ]
 
     def _side(self, total: dict[str, Any]) -> Side:
-        """The client is at the terminal. ``sender`` says whether the host of the file sends (since 3.7)."""
+        """Return the direction; the client is at the terminal.
+
+        ``sender`` states whether the host of the file sends (since 3.7).
+        """
         sender = total.get("sender")
         if not isinstance(sender, bool):
             return "down" if self.document["start"]["test_start"].get("reverse") else "up"
@@ -185,7 +191,7 @@ class _Test:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
             where = f"interval {interval}: " if interval else ""
             shown = json.dumps(value)[:40]
-            raise wrong(self.path, None, f"{where}found {key} = {shown}, expected a number from 0 on")
+            raise log_error(self.path, None, f"{where}found {key} = {shown}, expected a number from 0 on")
         return float(value)
 
     def count(self, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""Formats of logs: pings, Mahimahi's and LeoReplayer's traces, CSV; what is wrong has its line."""
+"""Formats of logs: ping, Mahimahi, LeoReplayer, CSV; an error names the line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = [
     "Transfer",
     "csv",
     "leoreplayer",
+    "log_error",
     "mahimahi",
     "number",
     "ping",
-    "wrong",
 ]
 
 Kind = Literal["ping", "iperf3", "mahimahi", "leoreplayer", "csv"]
@@ -30,28 +30,28 @@ Side = Literal["up", "down"]
 Lines = list[tuple[int, str]]
 
 MAHIMAHI_BITS = 12_000
-"""Of an opportunity as LeoReplayer and ``mm-link`` record them: 1500 bytes."""
+"""Bits of an opportunity as LeoReplayer and ``mm-link`` record it: 1500 bytes."""
 LEOREPLAYER_S = 0.01
-"""LeoReplayer's delays: a line is 10 ms (traces/README.md of SpaceNetLab/LeoCC)."""
+"""Interval of LeoReplayer's delays: a line is 10 ms (traces/README.md of SpaceNetLab/LeoCC)."""
 RATE_STEP_S = 0.5
-"""A trace of opportunities is read as rates over this long."""
-MOST_MISSING = 1_000_000
-MOST_MS = 1_000_000
+"""Interval over which opportunities become a rate, s."""
+MAX_MISSING = 1_000_000
+MAX_MS = 1_000_000
 SLACK_S = 0.05
-"""``ping`` rounds times of 100 ms and more to whole ms, and stamps an answer when it has read it."""
+"""Tolerance of time order: ``ping`` rounds times of 100 ms and more to whole ms, and stamps an answer on reading."""
 
 
 @dataclass
 class Transfer:
-    """How TCP sent in one direction: pairs of segments and retransmissions."""
+    """TCP transfer in one direction: pairs of segments and retransmissions."""
 
     congestion: str = ""
-    """Controller of the sender; empty: not known."""
+    """Controller of the sender; empty if unknown."""
     streams: int = 1
     intervals: list[tuple[float, int]] = field(default_factory=list)
-    """Of each interval, where the log is the sender's."""
+    """Pairs of each interval, if the log is the sender's."""
     whole: list[tuple[float, int]] = field(default_factory=list)
-    """Of each test."""
+    """Pairs of each test."""
 
 
 @dataclass
@@ -61,33 +61,33 @@ class Log:
     path: Path
     kind: Kind
     one_way: bool = False
-    """Whether the delays are of one way; else of a round trip."""
+    """Whether the delays are one-way; else round-trip."""
     at_s: list[float] = field(default_factory=list)
     delay_ms: list[float | None] = field(default_factory=list)
-    """None: lost."""
+    """Delay, ms; ``None`` for a loss."""
     rates: dict[Side | None, tuple[list[float], list[float]]] = field(default_factory=dict)
-    """Times and bit/s; None: the log does not say which way."""
+    """Times and bit/s by direction; ``None`` if the log does not state the direction."""
     instants: list[int] = field(default_factory=list)
-    """Mahimahi's, as they are."""
+    """Mahimahi's instants, unchanged, ms."""
     transfers: dict[Side, Transfer] = field(default_factory=dict)
-    """Of iperf3 over TCP."""
+    """Transfers of iperf3 over TCP."""
     notes: list[str] = field(default_factory=list)
-    """About what was left out of it."""
+    """Notes on omitted content."""
 
     def rate(self, side: Side | None, at_s: float, bit_s: float) -> None:
-        """Adds a rate."""
+        """Add a rate."""
         times, rates = self.rates.setdefault(side, ([], []))
         times.append(at_s)
         rates.append(bit_s)
 
 
-def wrong(path: Path, line: int | None, text: str) -> ScenarioError:
-    """What is wrong with a log."""
+def log_error(path: Path, line: int | None, text: str) -> ScenarioError:
+    """Return the error of a log."""
     return ScenarioError([("" if line is None else f"line {line}", text)], str(path))
 
 
 def number(text: str) -> float | None:
-    """A finite number; None: it is none."""
+    """Return a finite number; ``None`` if the text is none."""
     try:
         value = float(text)
     except ValueError:
@@ -100,7 +100,7 @@ _ANSWER = re.compile(r"bytes from ")
 
 
 def ping(lines: Lines, log: Log) -> None:
-    """``ping -D``: the stamp of an answer, less its time, is when it was sent; numbers that are missing are lost."""
+    """Read ``ping -D``: sending time is stamp less round trip; missing numbers are lost."""
     sent = _answers(lines, log.path)
     before: tuple[int, float, float] | None = None
     for sequence, at, took in sent:
@@ -108,7 +108,7 @@ def ping(lines: Lines, log: Log) -> None:
             if sequence == before[0]:
                 continue  # a duplicate
             step = (at - before[1]) / (sequence - before[0])
-            for missing in range(1, min(sequence - before[0], MOST_MISSING)):
+            for missing in range(1, min(sequence - before[0], MAX_MISSING)):
                 log.at_s.append(before[1] + missing * step)
                 log.delay_ms.append(None)
         log.at_s.append(at)
@@ -117,62 +117,66 @@ def ping(lines: Lines, log: Log) -> None:
 
 
 def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
-    """Number, instant of sending and ms of each answer, in order of numbers."""
+    """Return number, sending time and ms of each answer, in order of numbers."""
     sent: list[tuple[int, float, float]] = []
     turns = 0
     for line, text in lines:
         if not _ANSWER.search(text):
-            continue  # heads, sums, warnings, and what -O says of an answer that is late
+            continue  # heads, sums, warnings, and the lines of -O on late answers
         reply = _REPLY.search(text)
         if reply is None:
-            raise wrong(
+            raise log_error(
                 path, line, f'found "{text[:80]}", expected an answer with icmp_seq=... and time=... ms'
             )
         if reply[1] is None:
-            raise wrong(path, line, "an answer without its time of day; ping -D writes it")
+            raise log_error(path, line, "an answer without its time of day; ping -D writes it")
         sequence, took = int(reply[2]) + turns, float(reply[3])
         at = float(reply[1]) - took / 1000
         if sent and sequence < sent[-1][0] - 32768:  # the number has 16 bits
             turns, sequence = turns + 65536, sequence + 65536
         if sent and sequence < sent[-1][0] and at > sent[-1][1] + SLACK_S:
-            raise wrong(path, line, f"icmp_seq={reply[2]} begins anew, expected one ping in a log")
+            raise log_error(path, line, f"icmp_seq={reply[2]} restarts, expected one ping in a log")
         if sent and sequence > sent[-1][0] and at < sent[-1][1] - SLACK_S:
-            raise wrong(path, line, "time runs back")
+            raise log_error(path, line, "time runs back")
         sent.append((sequence, at, took))
     if not sent:
-        raise wrong(path, None, "no answer to a ping in it")
+        raise log_error(path, None, "no answer to a ping")
     return sorted(sent)
 
 
 def mahimahi(lines: Lines, log: Log) -> None:
-    """A line a packet that may leave, its millisecond."""
+    """Read opportunities: a line is the millisecond at which a packet may leave."""
     counts: dict[int, int] = {}
     for line, text in lines:
         if not (text.isascii() and text.isdecimal()) or len(text) > 12:
-            raise wrong(log.path, line, f'found "{text[:60]}", expected an instant in whole milliseconds')
+            raise log_error(log.path, line, f'found "{text[:60]}", expected an instant in whole milliseconds')
         at = int(text)
         if log.instants and at < log.instants[-1]:
-            raise wrong(log.path, line, f"time runs back: {at} after {log.instants[-1]}")
+            raise log_error(log.path, line, f"time runs back: {at} after {log.instants[-1]}")
         log.instants.append(at)
         step = int(at / 1000 / RATE_STEP_S)
         counts[step] = counts.get(step, 0) + 1
     first = int(log.instants[0] / 1000 / RATE_STEP_S)
-    last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be begun only
-    if last - first > MOST_MISSING:
-        raise wrong(log.path, lines[-1][0], f"{log.instants[-1]} ms is beyond {MOST_MISSING} steps of 0.5 s")
+    last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be incomplete
+    if last - first > MAX_MISSING:
+        raise log_error(
+            log.path, lines[-1][0], f"{log.instants[-1]} ms is beyond {MAX_MISSING} steps of 0.5 s"
+        )
     if first == last:
-        raise wrong(log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected some slots")
+        raise log_error(
+            log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected some slots"
+        )
     for step in range(first, last):
         log.rate(None, step * RATE_STEP_S, counts.get(step, 0) * MAHIMAHI_BITS / RATE_STEP_S)
 
 
 def leoreplayer(lines: Lines, log: Log) -> None:
-    """A line each 10 ms, its one-way delay in ms."""
+    """Read one-way delays in ms, one line for each 10 ms."""
     log.one_way = True
     for index, (line, text) in enumerate(lines):
         value = number(text)
-        if value is None or not 0 <= value < MOST_MS:
-            raise wrong(log.path, line, f'found "{text[:60]}", expected a delay in ms')
+        if value is None or not 0 <= value < MAX_MS:
+            raise log_error(log.path, line, f'found "{text[:60]}", expected a delay in ms')
         log.at_s.append(index * LEOREPLAYER_S)
         log.delay_ms.append(value)
 
@@ -183,11 +187,11 @@ _DELAYS = {
 }  # fmt: skip
 _RATES = {"rate_bit_s": 1.0, "rate_kbit_s": 1e3, "rate_Mbit_s": 1e6}
 _WAYS = ("uplink", "downlink")
-"""LENS's IRTT: -1 in one of them is a packet that was lost there, whose ``rtt`` is 0 then."""
+"""Columns of LENS's IRTT: -1 in one of them is a loss in that direction, with an ``rtt`` of 0."""
 
 
 def csv(lines: Lines, log: Log) -> None:
-    """A time and a round trip (``rtt``, LENS's columns too), a one-way delay or a rate; -1 or nothing: lost."""
+    """Read a time and a round trip (``rtt``, also LENS's columns), one-way delay or rate; -1 or empty is a loss."""
     header = [cell.strip() for cell in lines[0][1].split(",")]
     columns = ["timestamp", "rtt"]
     if number(header[0]) is None:
@@ -195,39 +199,39 @@ def csv(lines: Lines, log: Log) -> None:
     time = next((n for n, name in enumerate(columns) if name in _TIMES), None)
     value = next((n for n, name in enumerate(columns) if name in _DELAYS or name in _RATES), None)
     if time is None or value is None:
-        raise wrong(
+        raise log_error(
             log.path, 1,
             f'found columns "{", ".join(columns)[:80]}", expected one of {", ".join(_TIMES)} '
             f"and one of {', '.join([*_DELAYS, *_RATES])}",
         )  # fmt: skip
     if not lines:
-        raise wrong(log.path, 1, "there are no points below the columns")
-    ways = [n for n, name in enumerate(columns) if name in _WAYS]
+        raise log_error(log.path, 1, "there are no points below the columns")
+    direction_columns = [n for n, name in enumerate(columns) if name in _WAYS]
     unit = _RATES.get(columns[value])
     log.one_way = columns[value].startswith("delay")
     before = -1.0
     for line, text in lines:
         cells = [cell.strip() for cell in text.split(",")]
-        if len(cells) <= max(time, value, *ways):
-            raise wrong(log.path, line, f"found {len(cells)} fields, expected {len(columns)}")
+        if len(cells) <= max(time, value, *direction_columns):
+            raise log_error(log.path, line, f"found {len(cells)} fields, expected {len(columns)}")
         at, found = number(cells[time]), number(cells[value] or "-1")
         if at is None or found is None or found >= 1e15:
             bad = cells[time] if at is None else cells[value]
-            raise wrong(log.path, line, f'found "{bad[:60]}", expected a number')
-        at *= _TIMES[columns[time]] * _age(at, columns[time])
+            raise log_error(log.path, line, f'found "{bad[:60]}", expected a number')
+        at *= _TIMES[columns[time]] * _time_unit(at, columns[time])
         if at < before:
-            raise wrong(log.path, line, "time runs back")
+            raise log_error(log.path, line, "time runs back")
         before = at
         if unit is not None:
             log.rate(None, at, max(0.0, found) * unit)
             continue
-        lost = found < 0 or any(cells[way] == "-1" for way in ways)
+        lost = found < 0 or any(cells[column] == "-1" for column in direction_columns)
         log.at_s.append(at)
         log.delay_ms.append(None if lost else found * _DELAYS[columns[value]])
 
 
-def _age(at: float, column: str) -> float:
-    """A time of day without a unit is in s, or in ms or ns where it would be in another age."""
+def _time_unit(at: float, column: str) -> float:
+    """Return the unit of a time of day without unit: s, or ms or ns if the date would be implausible."""
     if column not in ("timestamp", "time"):
         return 1.0
     return 1e-9 if at > 1e17 else 1e-3 if at > 1e11 else 1.0

@@ -1,4 +1,4 @@
-"""Logs put together: one of delays, one of rates for each way, and where the slots of each begin."""
+"""Merged logs: one of delays, one of rates for each direction, and the phase of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from bentpipe.fit.log_reader import KINDS, Log, read
 from bentpipe.fit.model import Points, Rates
-from bentpipe.fit.phase import Phase, find, refined
+from bentpipe.fit.phase import Phase, find, refine_phase
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
@@ -18,50 +18,54 @@ if TYPE_CHECKING:
 
     from bentpipe.fit.log_formats import Side, Transfer
 
-__all__ = ["Found", "gather", "source"]
+__all__ = ["MergedLogs", "gather", "source"]
 
 DAY_S = 1e8
-"""Times above are of day (1973 and later), those below begin with the log."""
-MOST_S = 30 * 86_400.0
+"""Times above are times of day (1973 and later); times below count from the start of the log."""
+MAX_S = 30 * 86_400.0
 SPARSE = 100
-"""Steps of the log for each of its points, beyond which it is no log of probes."""
+"""Maximum ratio of steps to points of a log of probes."""
 
 
 @dataclass
-class Found:
-    """What was read, and where its slots begin."""
+class MergedLogs:
+    """Merged logs, and the phase of their intervals."""
 
     logs: list[Log]
     points: Points | None = None
     one_way: bool = False
     rates: dict[Side, Rates] = field(default_factory=dict)
     instants: dict[Side, list[int]] = field(default_factory=dict)
-    """Mahimahi's traces as they are."""
+    """Mahimahi's traces, unchanged."""
     transfers: dict[Side, Transfer] = field(default_factory=dict)
-    """How TCP sent, where iperf3 says so."""
+    """TCP transfers, if iperf3 logged them."""
     phase_s: float = 0.0
     phase: Phase | None = None
-    """How it was found; None: it was given."""
+    """Estimate of the phase; ``None`` if it was given."""
     of_day: bool = False
-    """Whether the phase counts from second 0 of a minute; else from the log's start."""
+    """Whether the phase counts from second 0 of a minute; else from the start of the log."""
 
 
 def source(logs: Sequence[Log]) -> str:
-    """What the logs are called."""
+    """Return the names of the logs."""
     return ", ".join(log.path.name for log in logs)
 
 
-def gather(files: Sequence[str], up: Sequence[str], every_s: float, phase_s: float | None) -> Found:
-    """Reads logs and finds their slots. Raises ScenarioError."""
+def gather(files: Sequence[str], up: Sequence[str], every_s: float, phase_s: float | None) -> MergedLogs:
+    """Read logs and estimate the phase of their intervals.
+
+    Raises:
+        ScenarioError: a log is invalid, duplicate, or without intervals.
+    """
     logs = [_read(file) for file in files]
-    raised = [_read(file) for file in up]
-    for log in raised:
+    uplink_logs = [_read(file) for file in up]
+    for log in uplink_logs:
         if log.at_s:
             raise ScenarioError([("--up", f"{log.path} has delays, expected a log of the uplink's rate")])
-    found = Found([*logs, *raised])
+    found = MergedLogs([*logs, *uplink_logs])
     for log in logs:
         _add(found, log, "down")
-    for log in raised:
+    for log in uplink_logs:
         _add(found, log, "up")
     _phase(found, every_s, phase_s)
     return found
@@ -69,13 +73,13 @@ def gather(files: Sequence[str], up: Sequence[str], every_s: float, phase_s: flo
 
 def _read(file: str) -> Log:
     kind = next((kind for kind in KINDS if file.startswith(f"{kind}=")), None)
-    word, said, path = file.partition("=")
-    if kind is None and said and not Path(file).exists() and Path(path).exists():
-        raise ScenarioError([("", unknown_name(word, KINDS, "kind"))], file)
+    prefix, separator, path = file.partition("=")
+    if kind is None and separator and not Path(file).exists() and Path(path).exists():
+        raise ScenarioError([("", unknown_name(prefix, KINDS, "kind"))], file)
     return read(Path(file.removeprefix(f"{kind}=") if kind else file), kind)
 
 
-def _add(found: Found, log: Log, side: Side) -> None:
+def _add(found: MergedLogs, log: Log, side: Side) -> None:
     if log.at_s:
         if found.points is not None:
             raise ScenarioError(
@@ -86,52 +90,52 @@ def _add(found: Found, log: Log, side: Side) -> None:
         order = np.argsort(at_s, kind="stable")
         found.points, found.one_way = Points(at_s[order], delays[order]), log.one_way
         if np.isnan(delays).all():
-            raise ScenarioError([("", "all is lost in it, expected delays")], str(log.path))
+            raise ScenarioError([("", "every packet is lost, expected delays")], str(log.path))
         _check(at_s[order], found.points.step_s(), log)
     for known, (times, rates) in log.rates.items():
-        way = side if known is None or side == "up" else known
-        if way in found.rates:
-            text = f"a second log of the rate {way}, expected one; --up FILE is of the uplink"
+        direction = side if known is None or side == "up" else known
+        if direction in found.rates:
+            text = f"a second log of the rate {direction}, expected one; --up FILE is of the uplink"
             raise ScenarioError([("", text)], str(log.path))
-        found.rates[way] = Rates(np.asarray(times, float), np.asarray(rates, float))
-        _check(found.rates[way].at_s, 1.0, log)
+        found.rates[direction] = Rates(np.asarray(times, float), np.asarray(rates, float))
+        _check(found.rates[direction].at_s, 1.0, log)
         if log.instants:
-            found.instants[way] = log.instants
+            found.instants[direction] = log.instants
         if known in log.transfers:
-            found.transfers[way] = log.transfers[known]
+            found.transfers[direction] = log.transfers[known]
 
 
 def _check(at_s: np.ndarray[tuple[int], np.dtype[np.float64]], step_s: float, log: Log) -> None:
     span = float(at_s[-1] - at_s[0])
-    if span > MOST_S:
-        text = f"it has {span / 86_400:.0f} days, expected at most {MOST_S / 86_400:.0f}"
+    if span > MAX_S:
+        text = f"it has {span / 86_400:.0f} days, expected at most {MAX_S / 86_400:.0f}"
         raise ScenarioError([("", text)], str(log.path))
     if span / step_s > SPARSE * len(at_s) + 1000:
         text = f"its {len(at_s)} points leave out most of its {span:.4g} s, expected regular ones"
         raise ScenarioError([("", text)], str(log.path))
 
 
-def _phase(found: Found, every_s: float, given: float | None) -> None:
-    """The phase of all, by the delays where there are some; rates on a clock of their own have their own."""
+def _phase(found: MergedLogs, every_s: float, fixed_s: float | None) -> None:
+    """Set the phase of all by the delays, if any; rates on a different clock get a phase of their own."""
     points = found.points
     series = [] if points is None else [(points.at_s, points.delay_ms)]
     series += [(rates.at_s, rates.bit_s / 1e6) for rates in found.rates.values()]
     name = ", ".join(str(log.path) for log in found.logs)
-    if given is None:
+    if fixed_s is None:
         at_s, values = series[0]
-        seen = ~np.isnan(values)
-        found.phase = find(at_s[seen], values[seen], every_s, name)
+        known = ~np.isnan(values)
+        found.phase = find(at_s[known], values[known], every_s, name)
         found.phase_s = found.phase.phase_s
         if points is not None:
-            found.phase_s = refined(points, found.phase_s, every_s)
+            found.phase_s = refine_phase(points, found.phase_s, every_s)
     else:
-        found.phase_s = given % every_s
+        found.phase_s = fixed_s % every_s
     found.of_day = bool(series[0][0][0] > DAY_S)
     for side, rates in found.rates.items():
         same = bool(rates.at_s[0] > DAY_S) == found.of_day
-        own = found.phase_s if same or given is not None else _own(rates, every_s, name)
-        found.rates[side] = replace(rates, phase_s=own)
+        rates_phase_s = found.phase_s if same or fixed_s is not None else _rates_phase(rates, every_s, name)
+        found.rates[side] = replace(rates, phase_s=rates_phase_s)
 
 
-def _own(rates: Rates, every_s: float, name: str) -> float:
+def _rates_phase(rates: Rates, every_s: float, name: str) -> float:
     return find(rates.at_s, rates.bit_s / 1e6, every_s, name).phase_s

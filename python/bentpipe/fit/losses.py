@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from bentpipe.fit.log_formats import Transfer
     from bentpipe.fit.model import Model
 
-__all__ = ["bounded", "direction_losses", "drawn_mean", "most_single"]
+__all__ = ["bound_losses", "direction_losses", "drawn_mean", "single_loss_bound"]
 
 
-def most_single(transfer: Transfer) -> float | None:
+def single_loss_bound(transfer: Transfer) -> float | None:
     """Bound the probability with which a segment is lost by itself, independently of others.
 
     Each loss brings a retransmission, so the share of retransmissions is one bound. Bursts and overflows of queues are
@@ -43,11 +43,11 @@ def drawn_mean(table: Sequence[float]) -> float:
     return (sum(table) - (table[0] + table[-1]) / 2) / (len(table) - 1)
 
 
-def bounded(table: Sequence[float], part: float, most: float | None) -> list[float]:
+def bound_losses(table: Sequence[float], part: float, max_mean: float | None) -> list[float]:
     """Return ``part`` of each loss of a table, or less, so that what is drawn has a mean of ``most`` at most."""
     mean = part * drawn_mean(table)
-    if most is not None and mean > most:
-        part *= most / mean
+    if max_mean is not None and mean > max_mean:
+        part *= max_mean / mean
     return [one * part for one in table]
 
 
@@ -59,4 +59,4 @@ def direction_losses(model: Model, part: float, side: str) -> list[float]:
         part: of the pings' single losses that this direction has. An outage is both directions'.
         side: ``"up"`` or ``"down"``.
     """
-    return bounded(model.loss, part, model.most_loss.get(side))
+    return bound_losses(model.loss, part, model.most_loss.get(side))

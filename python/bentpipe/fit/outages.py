@@ -1,4 +1,4 @@
-"""Outages: runs of losses that single losses hardly make, and the time of each slot that they take."""
+"""Outages: runs of losses that are hardly single losses, and their time in each interval."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 __all__ = ["Outages", "outages"]
 
 NEAR_S = (-0.75, 1.0)
-"""A hand-over begins so near to a boundary, of which the phase is known to half a second or so."""
+"""Range around a boundary in which a handover begins; the phase is known to about half a second."""
 RARE = 1e-3
-"""A run is an outage if a slot's single losses would make one as long less often than so."""
+"""Maximum probability that single losses of an interval make a run as long as an outage."""
 KNOWN_ANSWERS = 10
-"""The log's chance of a loss counts for as much as so many answers of a slot."""
+"""Weight of the log's loss probability, in answers of an interval."""
 
 
 @dataclass(frozen=True)
 class Outages:
-    """Where everything is lost for a while."""
+    """Outages of a log."""
 
     inside: NDArray[np.bool_]
-    """Of each point, whether it is lost in an outage."""
+    """Whether each point is lost in an outage."""
     lost_s: dict[int, float]
-    """Time in outages by slot. One that begins shortly before a boundary belongs to the slots behind it."""
+    """Time in outages by interval, s. One that begins shortly before a boundary belongs to the intervals behind it."""
 
 
 def outages(points: Points, every_s: float, phase_s: float) -> Outages:
-    """Find the runs of losses that are too long for chance, wherever in a slot they begin, and slots without an answer.
+    """Find runs of losses too long for chance, and intervals without an answer.
 
-    Where a hand-over is expected one run may be long by chance; elsewhere a slot has as many places as points.
+    Where a handover is expected, one run may be long by chance; elsewhere an interval has as many places as
+    points.
     """
     lost = np.isnan(points.delay_ms)
     slots = numbers(points.at_s, every_s, phase_s)

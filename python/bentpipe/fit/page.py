@@ -1,4 +1,4 @@
-"""The page that lays a fitted model beside its data."""
+"""HTML page of a fitted model beside its data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.fit.goodness_of_fit import Judged
+    from bentpipe.fit.goodness_of_fit import GoodnessOfFit
     from bentpipe.metrics.format import CommandOutput
 
-__all__ = ["headline_text", "rendered"]
+__all__ = ["headline_text", "render_page"]
 
 
-def headline_text(judged: Judged) -> str:
-    """How far the model is from data: from those that it was not fitted to, where there are some."""
-    rows = {str(row["of"]): row for row in judged.rows}
+def headline_text(fit_quality: GoodnessOfFit) -> str:
+    """Return the distance of the model from data: from the data outside its fit, if there are any."""
+    rows = {str(row["of"]): row for row in fit_quality.rows}
     if (row := rows.get(DISTANCE)) is not None:
         own, other, half = (row[name] for name in ("model", "model of the first", "second half"))
         if other is None or half is None:
@@ -36,27 +36,29 @@ def headline_text(judged: Judged) -> str:
             f"The model of the first half has delays whose distribution is {_share(other)} from the second half's at "
             f"most, {than} the first half's own, which is {_share(half)} from it."
         )
-    said = [
+    output = [
         f"{format_significant(row['model'], 3)} Mbit/s {name.split()[3][:-1]} "
         f"(the log's: {format_significant(row['data'], 3)})"
         for name, row in rows.items() if name.startswith("mean of slots")
     ]  # fmt: skip
-    return f"The model's slots have a mean of {join_names(said)}."
+    return f"The model's slots have a mean of {join_names(output)}."
 
 
 def _share(percent: float) -> str:
-    """The largest distance of two distributions: by so much differs what they have below some delay."""
+    """Return the maximum distance of two distributions as text."""
     return f"{format_significant(percent, 2)} %"
 
 
-def rendered(drawn: Sequence[Figure], said: CommandOutput, judged: Judged, source: str) -> str:
-    """The page as text."""
+def render_page(
+    figures: Sequence[Figure], output: CommandOutput, fit_quality: GoodnessOfFit, source: str
+) -> str:
+    """Return the HTML of the page."""
     page = Page(f"Slots fitted to {source}")
-    first, *texts = [part for part in said.shown if isinstance(part, str)]
+    first, *texts = [part for part in output.shown if isinstance(part, str)]
     return page.render(
         "fit/page.html",
-        Headline(headline_text(judged), first),
+        Headline(headline_text(fit_quality), first),
         texts=texts,
-        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, TextTable)],
-        figures=[page.drawing(figure) for figure in drawn],
+        tables=[(part.title, tabular(part.rows)) for part in output.shown if isinstance(part, TextTable)],
+        figures=[page.drawing(figure) for figure in figures],
     )

@@ -1,4 +1,4 @@
-"""Where slots begin: where the spread of the delay within slots is smallest, and bursts of loss begin."""
+"""Phase of the intervals: minimum spread of the delay within intervals, and begin of loss bursts."""
 
 from __future__ import annotations
 
@@ -14,51 +14,59 @@ from bentpipe.scenario.errors import ScenarioError
 if TYPE_CHECKING:
     from bentpipe.fit.model import Points
 
-__all__ = ["Phase", "find", "refined"]
+__all__ = ["Phase", "find", "refine_phase"]
 
 BIN_S = 0.25
-"""To which a phase is found."""
-LEAST_SLOTS = 4
-LEAST_POINTS = 10
-"""Of a slot."""
+"""Resolution of the phase, s."""
+MIN_INTERVALS = 4
+MIN_POINTS = 10
+"""Minimum points of an interval."""
 SURROGATES = 99
-"""A log whose order is lost has a phase as good as a slot's by chance in one of 100 cases."""
+"""Number of shuffled logs: a log without order passes in one of 100 cases."""
 PIECES = 3
-"""A slot's pieces keep their order in a surrogate: longer than most of what is correlated for other reasons."""
-BURST_S, LEAST_BURSTS = 0.15, 4
-"""What may be a hand-over's loss, and how many of them say when it is..."""
-NEAR_S, TOGETHER_S = 1.0, 0.1
-"""... so near to the phase, with this median deviation at most."""
+"""Pieces of an interval that keep their order in a shuffled log: longer than most other correlation."""
+BURST_S, MIN_BURSTS = 0.15, 4
+"""Minimum length of a handover's loss burst, s, and minimum number of bursts."""
+NEAR_S, MAX_DEVIATION_S = 1.0, 0.1
+"""Maximum distance of a burst from the phase, and maximum median deviation, s."""
 CUT = (1, 95)
-"""Percentiles at which values are cut, so that hand-overs and bad slots do not count for more than others."""
+"""Percentiles at which values are clipped, so that handovers and bad intervals do not dominate."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What was found."""
+    """Estimated phase."""
 
     phase_s: float
-    """The first boundary after second 0 of a minute (of the log, where it has no time of day)."""
+    """First boundary after second 0 of a minute (of the log, without time of day), s."""
     spread: float
-    """Mean standard deviation within slots there..."""
+    """Mean standard deviation within intervals at this phase."""
     worst: float
-    """... and where it is largest: mostly half a slot off."""
+    """Maximum of the mean standard deviation: mostly half an interval off."""
     spreads: tuple[float, ...]
-    """For every phase, each :data:`BIN_S`."""
+    """Mean standard deviation at each phase, every :data:`BIN_S`."""
 
 
 def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float, source: str) -> Phase:
-    """The phase of slots of ``every_s`` in points of a log, of which all were seen; ``source`` is what it is called.
+    """Estimate the phase of intervals of ``every_s``.
+
+    Args:
+        at_s: times of the answered points, s.
+        values: their values.
+        every_s: length of an interval, s.
+        source: name of the log.
 
     Raises:
-        ScenarioError: a log shorter than a few slots, or one whose delay does not know of slots.
+        ScenarioError: the log is shorter than a few intervals, or its delay shows none.
     """
     span = float(at_s[-1] - at_s[0]) if len(at_s) else 0.0
-    if span < (LEAST_SLOTS + 1) * every_s:
-        text = f"it has {span:.3g} s, expected at least {(LEAST_SLOTS + 1) * every_s:g} s: {LEAST_SLOTS + 1} slots"
+    if span < (MIN_INTERVALS + 1) * every_s:
+        text = f"it has {span:.3g} s, expected at least {(MIN_INTERVALS + 1) * every_s:g} s: {MIN_INTERVALS + 1} slots"
         raise ScenarioError([("", text)], source)
-    if len(at_s) * every_s < LEAST_POINTS * span:
-        text = f"it has {len(at_s) * every_s / span:.2g} points in {every_s:g} s, expected at least {LEAST_POINTS}"
+    if len(at_s) * every_s < MIN_POINTS * span:
+        text = (
+            f"it has {len(at_s) * every_s / span:.2g} points in {every_s:g} s, expected at least {MIN_POINTS}"
+        )
         raise ScenarioError([("", text)], source)
     low, high = np.percentile(values, CUT)
     cut = np.clip(values, low, high)
@@ -78,13 +86,12 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
         mixed = whole[:, random.permutation(whole.shape[1])].reshape(3, -1)
         other = _spreads(mixed, size)
         if other.max() - other.min() >= gain:
-            text = f"no slots of {every_s:g} s in it: the spread within them is {spreads.min():.4g} to "
-            text += f"{spreads.max():.4g} whatever the phase is, as in a log without order"
+            text = f"no slots of {every_s:g} s found: the spread within them is {spreads.min():.4g} to "
+            text += f"{spreads.max():.4g} at every phase, as in a shuffled log"
             raise ScenarioError([("", text)], source)
     best = int(np.argmin(spreads))
-    for _ in range(
-        size
-    ):  # of samples a second apart several phases are as good: a slot begins with its first one
+    # With samples a second apart several phases are equal; an interval begins with its first sample.
+    for _ in range(size):
         if spreads[(best + 1) % size] > spreads[best] * (1 + 1e-9):
             break
         best = (best + 1) % size
@@ -93,30 +100,32 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
     )
 
 
-def refined(points: Points, phase_s: float, every_s: float) -> float:
-    """The phase at which bursts of loss begin, to 10 ms, if enough begin together near ``phase_s``; else that."""
+def refine_phase(points: Points, phase_s: float, every_s: float) -> float:
+    """Return the phase at which bursts of loss begin, to 10 ms; ``phase_s`` without enough of them nearby."""
     starts, stops = runs(points)
     step_s = points.step_s()
     length = stops - starts
     off = (points.at_s[starts] - phase_s + every_s / 2) % every_s - every_s / 2
     near = off[(length >= 2) & (length * step_s >= BURST_S) & (np.abs(off) <= NEAR_S)]
-    if len(near) < LEAST_BURSTS:
+    if len(near) < MIN_BURSTS:
         return phase_s
     middle = float(np.median(near))
-    if float(np.median(np.abs(near - middle))) > max(TOGETHER_S, step_s):
+    if float(np.median(np.abs(near - middle))) > max(MAX_DEVIATION_S, step_s):
         return phase_s
     return round((phase_s + middle) % every_s, 2) % every_s
 
 
 def _median(values: NDArray[np.float64]) -> float:
-    """As numpy's, which takes ten times as long for some tens of values."""
+    """Return the median; numpy's takes ten times as long for some tens of values."""
     known = np.sort(values)
     return float((known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2)
 
 
 def _spreads(bins: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Mean standard deviation within slots of ``size`` bins, for each phase; slots less than three quarters full are
-    left out."""
+    """Return the mean standard deviation within intervals of ``size`` bins, for each phase.
+
+    Intervals less than three quarters full are omitted.
+    """
     found = np.full(size, np.inf)
     for phase in range(size):
         slots = (bins.shape[1] - phase) // size
@@ -125,8 +134,8 @@ def _spreads(bins: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         n, total, square = bins[:, phase : phase + slots * size].reshape(3, slots, size).sum(axis=2)
         seen = n > 0
         full = n >= 0.75 * _median(n[seen]) if seen.any() else seen
-        full &= n >= LEAST_POINTS / 2
-        if full.sum() >= LEAST_SLOTS - 1:
+        full &= n >= MIN_POINTS / 2
+        if full.sum() >= MIN_INTERVALS - 1:
             mean = total[full] / n[full]
             found[phase] = np.sqrt(np.maximum(0.0, square[full] / n[full] - mean * mean)).mean()
     return np.where(np.isfinite(found), found, found[np.isfinite(found)].max(initial=0.0))

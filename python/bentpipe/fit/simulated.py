@@ -1,4 +1,4 @@
-"""TCP flows over a fitted preset, simulated, beside those of the logs."""
+"""Simulated TCP flows over a fitted preset, beside those of the logs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe.fit.log_formats import Side, Transfer
-    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.log_merge import MergedLogs
 
 __all__ = ["Comparison", "compare_with_link", "headline_text"]
 
 TOLERANCE = 0.25
-"""The simulated goodput agrees with the log's if it differs by less than this share of it."""
+"""Relative difference of goodputs below which they agree."""
 SECONDS, SEEDS = 120, 5
-MOST_STREAMS = 16
+MAX_STREAMS = 16
 CONTROLLERS = {"cubic": "cubic", "reno": "newreno", "bbr": "bbr1", "hybla": "hybla", "westwood": "westwood"}
-"""Linux's names and ours; any other one is simulated as CUBIC, Linux's default."""
+"""Names of Linux and of bentpipe; any other is simulated as CUBIC, Linux's default."""
 CAUSES = {
     "single losses": ("loss",),
     "bursts of loss": ("bursts",),
     "jitter": ("delay_jitter", "delay_step", "delay_correlation"),
 }
-"""Keys of slots that may keep TCP from its rate."""
+"""Keys of intervals that may limit TCP."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Comparison:
     log_bit_s: float
     preset_bit_s: float
     without_bit_s: dict[str, float] = field(default_factory=dict)
-    """Over the preset without one of :data:`CAUSES`; empty if the goodput agrees."""
+    """Goodput over the preset without one of :data:`CAUSES`; empty if the goodput agrees."""
 
     @property
     def agrees(self) -> bool:
@@ -60,7 +60,7 @@ class Comparison:
         }
 
 
-def compare_with_link(found: Found, preset: str) -> list[Comparison]:
+def compare_with_link(found: MergedLogs, preset: str) -> list[Comparison]:
     """Simulate the TCP flows of each log of iperf3 over ``preset``, a TOML text.
 
     Where a goodput does not agree, runs without one cause each tell which of them lowers it.
@@ -69,7 +69,7 @@ def compare_with_link(found: Found, preset: str) -> list[Comparison]:
     made = []
     for side, transfer in found.transfers.items():
         congestion = CONTROLLERS.get(transfer.congestion, "cubic")
-        streams = min(max(1, transfer.streams), MOST_STREAMS)
+        streams = min(max(1, transfer.streams), MAX_STREAMS)
         log_bit_s = float(found.rates[side].bit_s.mean())
         one = Comparison(side, congestion, streams, log_bit_s, _goodput(segments, side, congestion, streams))
         if not one.agrees:
@@ -113,7 +113,7 @@ def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams
 
 
 def headline_text(one: Comparison, transfer: Transfer) -> str:
-    """Say how near the goodput over the preset is to the log's, and what lowers it."""
+    """Return the goodput over the preset against the log's, and the causes that lower it."""
     flows = "one flow" if one.streams == 1 else f"{one.streams} flows"
     text = (
         f"Simulated over the preset, {flows} of {one.congestion} {'has' if one.streams == 1 else 'have'} "

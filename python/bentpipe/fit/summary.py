@@ -1,4 +1,4 @@
-"""What ``fit`` answers: the phase, the distributions, and how far the model is from data that it was not fitted to."""
+"""Output of ``fit``: phase, distributions, and the distance of the model from data outside its fit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.fit import export, log_merge, simulated
-from bentpipe.fit.goodness_of_fit import Judged, fitted, judge
+from bentpipe.fit.goodness_of_fit import GoodnessOfFit, evaluate_fit, fit_model
 from bentpipe.fit.losses import drawn_mean
-from bentpipe.fit.model import drawn
+from bentpipe.fit.model import interpolate
 from bentpipe.fit.model_comparison import runs_of_loss
-from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
+from bentpipe.fit.phase import BIN_S, MIN_INTERVALS
 from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe.scenario.errors import ScenarioError, is_name
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.figures.export import FigureExport
-    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.log_merge import MergedLogs
     from bentpipe.fit.model import Model
     from bentpipe.fit.simulated import Comparison
 
 __all__ = ["answer"]
 
-LEAST_EVERY_S = 4.0
-TAKEN = ("scenario", "replay")
-"""Names of what is written beside the preset."""
+MIN_EVERY_S = 4.0
+RESERVED_NAMES = ("scenario", "replay")
+"""Reserved names of files beside the preset."""
 
 
 def answer(
@@ -45,14 +45,14 @@ def answer(
     phase: str | None,
     apart: FigureExport | None,
 ) -> CommandOutput:
-    """``bentpipe fit``."""
-    if not is_name(name) or name in TAKEN:
-        others = " and ".join(TAKEN)
+    """Run ``bentpipe fit``."""
+    if not is_name(name) or name in RESERVED_NAMES:
+        others = " and ".join(RESERVED_NAMES)
         text = f'found "{name}", expected a name other than {others}: a letter, then letters, digits, _ or -'
         raise ScenarioError([("--name", text)])
     every_s = _seconds(every, "--interval")
-    if every_s < LEAST_EVERY_S or every_s % BIN_S:
-        text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {LEAST_EVERY_S:g} s"
+    if every_s < MIN_EVERY_S or every_s % BIN_S:
+        text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {MIN_EVERY_S:g} s"
         raise ScenarioError([("--interval", text)])
     if apart is not None:
         from bentpipe.fit.figures import KEYS
@@ -61,50 +61,56 @@ def answer(
     found = log_merge.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
     source = log_merge.source(found.logs)
     replayed = export.replay(found, source)
-    # What cannot be written is said before the fit, which takes seconds.
+    # Check the output files before the fit, which takes seconds.
     names = [f"{name}.toml", "scenario.toml", *replayed, "fit.html"]
-    _spare(out, names, {log.path.resolve() for log in found.logs})
-    model = fitted(found, every_s)
-    judged = judge(found, model)
+    _refuse_overwrite(out, names, {log.path.resolve() for log in found.logs})
+    model = fit_model(found, every_s)
+    fit_quality = evaluate_fit(found, model)
     written, taken = export.preset(found, model, name, source)
     written |= replayed
     comparisons = simulated.compare_with_link(found, written[f"{name}.toml"])
-    said = _said(found, model, judged, source, comparisons)
+    output = _summarise(found, model, fit_quality, source, comparisons)
     from bentpipe.fit import page
     from bentpipe.fit.figures import figures
 
-    drawings = figures(found, model, judged)
-    text = page.rendered(drawings, said, judged, source)
-    _spare(out, names, {log.path.resolve() for log in found.logs})  # nor what has come there meanwhile
-    said = said if apart is None else apart.added(said, drawings)
+    drawings = figures(found, model, fit_quality)
+    text = page.render_page(drawings, output, fit_quality, source)
+    _refuse_overwrite(
+        out, names, {log.path.resolve() for log in found.logs}
+    )  # again: files may have been created meanwhile
+    output = output if apart is None else apart.added(output, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
         write_atomic(out / file, content.encode())
     for figure in drawings:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
-    shown = list(said.shown)
+    shown = list(output.shown)
     if taken:
-        shown.append(f"No log says {', '.join(taken)}: as preset {export.OF} has it")
+        shown.append(f"No log says {', '.join(taken)}: as preset {export.BASE_PRESET} has it")
     shown.append(
         f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
         + ", ".join(list(written)[1:])
     )
     return CommandOutput(
-        {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
+        {**output.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
         tuple(shown),
     )
 
 
-def _spare(out: Path, names: Iterable[str], logs: AbstractSet[Path]) -> None:
-    """No log is written over, and no TOML file of another origin. Raises ScenarioError."""
+def _refuse_overwrite(out: Path, names: Iterable[str], logs: AbstractSet[Path]) -> None:
+    """Refuse to overwrite a log, or a TOML file of another origin.
+
+    Raises:
+        ScenarioError: a file in ``out`` would be overwritten.
+    """
     for file in (out / name for name in names):
         if file.resolve() in logs:
-            raise ScenarioError([("--out", f"{file} is a log that is read, expected another folder")])
+            raise ScenarioError([("--out", f"{file} is an input log; choose another directory")])
         if file.suffix == ".toml" and file.exists():
             first = read_input_text(file, errors="replace").partition("\n")[0]
             if not (first.startswith("#") and "bentpipe" in first):
                 raise ScenarioError(
-                    [("--out", f"{file} is there and is none of bentpipe fit's, expected another folder")]
+                    [("--out", f"{file} exists and is not from bentpipe fit; choose another directory")]
                 )
 
 
@@ -115,8 +121,12 @@ def _seconds(text: str, key: str) -> float:
         raise ScenarioError([(key, str(error))]) from None
 
 
-def _said(
-    found: Found, model: Model, judged: Judged, source: str, comparisons: Sequence[Comparison]
+def _summarise(
+    found: MergedLogs,
+    model: Model,
+    fit_quality: GoodnessOfFit,
+    source: str,
+    comparisons: Sequence[Comparison],
 ) -> CommandOutput:
     data: dict[str, Any] = {
         "source": source,
@@ -125,8 +135,8 @@ def _said(
         "of_day": found.of_day,
         "slots": model.slots,
         "delay": None if found.points is None else "one way" if found.one_way else "round trip",
-        "judged": judged.rows,
-        "slots_of_the_first_half": judged.slots,
+        "judged": fit_quality.rows,
+        "slots_of_the_first_half": fit_quality.slots,
     }
     since = "the minute's" if found.of_day else "the log's"
     head = f"{source}: {model.slots} slots of {model.every_s:g} s, "
@@ -148,7 +158,7 @@ def _said(
             "probability": model.bursts.probability,
             "length_ms": list(model.bursts.length_ms),
         }
-        middle, most = (float(one) for one in drawn(model.bursts.length_ms, np.array([0.5, 1.0])))
+        middle, most = (float(one) for one in interpolate(model.bursts.length_ms, np.array([0.5, 1.0])))
         shown.append(
             f"{100 * model.bursts.probability:.3g} % of the slots have a burst of loss or an outage, of "
             f"{format_significant(middle, 3)} ms at the median and {format_significant(most, 3)} ms at most. "
@@ -163,25 +173,28 @@ def _said(
     if found.points is not None:
         data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
         data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
-    shown.append(TextTable("Model beside data", judged.rows))
-    if judged.slots:
-        known = "" if judged.half is None or judged.half.own_phase else "; the phase is the whole log's"
-        shown.append(
-            f"The model of the first half has seen {judged.slots} slots and nothing of the second{known}."
+    shown.append(TextTable("Model beside data", fit_quality.rows))
+    if fit_quality.slots:
+        known = (
+            "" if fit_quality.half is None or fit_quality.half.own_phase else "; the phase is the whole log's"
         )
-        if judged.half is not None:
+        shown.append(
+            f"The model of the first half has seen {fit_quality.slots} slots and nothing of the second{known}."
+        )
+        if fit_quality.half is not None:
             shown.append(
                 "The second half's distance is from the first half itself, the model's from the second half."
             )
-    if model.slots < 4 * LEAST_SLOTS:
+    if model.slots < 4 * MIN_INTERVALS:
         shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
     return CommandOutput(data, tuple(shown))
 
 
-def _single_losses(found: Found, model: Model) -> dict[str, Any]:
-    """Mean shares, of the pings and of each direction of the preset, with the bound of retransmissions.
+def _single_losses(found: MergedLogs, model: Model) -> dict[str, Any]:
+    """Return the mean single losses of the pings and of each direction of the preset.
 
-    Those of the pings are None where no log has delays.
+    Each direction has the bound of TCP's retransmissions beside it. Those of the pings are ``None`` without a
+    log of delays.
     """
     return {
         "pings": None if found.points is None else drawn_mean(model.loss),
@@ -206,7 +219,8 @@ def _loss_sentences(single: dict[str, Any]) -> list[str]:
         text = f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %"
         text += f": the preset has {100 * single[side]['preset']:.3g} %"
         if single["pings"] is None:
-            text += f" of single losses, where {export.OF} has {100 * drawn_mean(export.taken_losses(side)):.3g} %"
+            base = drawn_mean(export.taken_losses(side))
+            text += f" of single losses, where {export.BASE_PRESET} has {100 * base:.3g} %"
         said.append(f"{text}.")
     unknown = [side for side in export.SIDES if side not in known]
     if unknown and single["pings"]:
@@ -217,7 +231,7 @@ def _loss_sentences(single: dict[str, Any]) -> list[str]:
     return said
 
 
-def _distributions(found: Found, model: Model) -> list[dict[str, Any]]:
+def _distributions(found: MergedLogs, model: Model) -> list[dict[str, Any]]:
     what = "one-way delay" if found.one_way else "round trip"
     tables = [(f"{what} of a slot, ms", model.delay_ms), ("jitter above it, ms", model.jitter_ms)]
     tables += [
@@ -228,7 +242,7 @@ def _distributions(found: Found, model: Model) -> list[dict[str, Any]]:
     return [
         {
             "of": name,
-            **dict(zip(heads, map(float, drawn(table, np.array(list(heads.values())))), strict=True)),
+            **dict(zip(heads, map(float, interpolate(table, np.array(list(heads.values())))), strict=True)),
         }
         for name, table in tables
         if table

@@ -1,12 +1,31 @@
-"""Everything in real time. A lab is a path, what splits TCP on it, and processes at its ends; ``bentpipe-rt`` runs it.
+"""Real programs over an emulated path. A lab is a path with its PEPs and the processes at its hosts.
 
-``executable`` (where that is), ``wire`` (what it is told: plans in types, and as JSON), ``labplan`` (a lab's plan,
-checked before it leaves), ``process`` (``bentpipe-rt lab``, from start to end), ``kernel`` (what Linux's TCP can be
-told), ``needs`` (what a machine must have for a lab), ``series`` (what a lab recorded, as tables), ``told`` (what calls
-tell at their end, likewise), ``ports`` (one that is free) and ``crowd`` (simulated users beside a real command) <-
-``access`` (from a preset or a scenario to a lab's path), ``checks`` (what was measured of it, kept), ``prompt`` (its
-name in a shell's), ``changing`` (that path, while it is used), ``watching`` (the same, look by look) <- ``shell``
-(any command), ``recorded`` (what it has kept), ``once`` (one that is timed), ``compare`` (one behind several
-accesses), ``perf`` and ``calls`` (sockets), ``measured`` and ``kept_calls`` (what ``perf`` has kept), ``bundles``
-(a bundle node on them), ``emu`` (the runs of a plan), ``browser`` (page loads in Chromium).
+The executable ``bentpipe-rt`` runs a lab.
+
+* ``process_plans``: types of the plans that ``bentpipe-rt`` reads, and their JSON.
+* ``plan_validation``: validation of a lab plan before it is sent.
+* ``executable``: path of ``bentpipe-rt``.
+* ``process``: process of ``bentpipe-rt lab`` from start to end.
+* ``requirements``: programs, devices and namespaces that a lab needs.
+* ``kernel_tcp``: controllers and options that the kernel's TCP supports.
+* ``counters``: counters that a lab recorded, as tables.
+* ``call_rows``: results of a call, as table rows.
+* ``free_port``: choice of a free port.
+* ``background_traffic``: simulated users beside a real command.
+* ``access``: path of a lab from a preset or a scenario.
+* ``path_check_cache``: cache of path checks.
+* ``prompt``: name of the access in the prompt of an interactive shell.
+* ``control``: state of a running path, and changes of it.
+* ``monitor``: samples of a running path over time.
+* ``shell``: any command over an access, and labs in general.
+* ``recording``: reader of ``shell --record``.
+* ``single_run``: one timed command over an access.
+* ``command_timing``: repeated timing of a command over several access networks.
+* ``perf``: QUIC and TCP throughput over real sockets.
+* ``perf_recording``: reader of the recordings of ``perf``.
+* ``calls``: calls over real sockets.
+* ``call_recording``: reader and writer of the recordings of calls.
+* ``bundle_node``: bundle node on real sockets.
+* ``emulation``: runs of a plan in emulation.
+* ``browser``: page loads in Chromium.
 """

@@ -1,4 +1,4 @@
-"""An access as a lab has it: the path of a preset or of a scenario, and what splits TCP on it."""
+"""Path of a lab and its PEPs, from a preset or a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.background_traffic import MIX, flows
 from bentpipe.lab.process_plans import GROUND
-from bentpipe.lab.requirements import WAY_OUTSIDE, program
+from bentpipe.lab.requirements import OUTSIDE_PROGRAMS, check_program
 from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
@@ -29,24 +29,28 @@ __all__ = [
     "MTU",
     "PEP_SETUPS",
     "access_document",
+    "find_route_changes",
     "insert_proxy",
     "lab",
-    "led_outside",
-    "other_ways",
+    "outside_pep",
     "resolve_graph",
     "resolve_path",
     "resolve_with_users",
 ]
 
 MTU = 1500
-"""Of the emulated link: Ethernet's."""
+"""MTU of the emulated link, bytes: that of Ethernet."""
 
 
 def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
-    """The path of a preset, or of a scenario file, as the emulator reads it.
+    """Return the path of a preset or a scenario file as the emulator reads it.
+
+    Args:
+        access: as for :func:`resolve_path`.
+        overrides: as for :func:`resolve_path`.
 
     Raises:
-        ScenarioError: no such preset; what is wrong with the scenario.
+        ScenarioError: the preset does not exist, or the scenario is invalid.
     """
     return resolve_path(access, overrides)[0]
 
@@ -57,45 +61,45 @@ def resolve_path(
     *,
     pep: str | None = None,
 ) -> tuple[LabSpec, list[ProxySpec]]:
-    """The path of a preset or of a scenario file, and the proxies on it.
+    """Return the path of a preset or a scenario file, and the proxies on it.
 
     Args:
-        access: a preset, a scenario file, or the table it would parse to; of these the path or graph is enough.
+        access: a preset, a scenario file, or the table of one; the path or graph is enough.
         overrides: dotted keys and values, as ``--set`` gives them.
-        pep: set-up of a proxy that is put behind the longest segment of a path without one; a
-            path of one segment gets a wire without delay behind it.
+        pep: handshake of a proxy that is inserted behind the longest segment of a path without a proxy. A
+            path of one segment gets a link without delay behind the proxy.
 
     Raises:
-        ScenarioError: no such preset; what is wrong with the scenario.
+        ScenarioError: the preset does not exist, or the scenario is invalid.
     """
     document = access_document(access, overrides)
     spec = build_plan(document, "", priced=False).runs[0].spec
-    if problems := other_ways(spec["graph"]):
+    if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
     spec = insert_proxy(spec, pep)
     return _lab(spec), list(spec.get("proxies", ()))
 
 
 def resolve_graph(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
-    """The graph of a scenario with a namespace for every host, and the links and ways between them as they change.
+    """Return the graph of a scenario with a namespace for every host, and with its changing links and routes.
 
-    Client and server are those of the first flow, or, where there is none, the first two hosts.
+    Client and server are those of the first flow. Without a flow they are the first two hosts.
 
     Args:
-        access: a scenario file, or the table it would parse to, of which the graph is enough.
+        access: a scenario file, or the table of one; the graph is enough.
         overrides: dotted keys and values, as ``--set`` gives them.
 
     Raises:
-        ScenarioError: what is wrong with the scenario.
+        ScenarioError: the scenario is invalid.
     """
-    document = _with_flow(load_scenario(access, overrides), several=True)
+    document = _add_flow(load_scenario(access, overrides), allow_more_hosts=True)
     spec = build_plan(document, "", priced=False).runs[0].spec
-    found = _lab(spec)
-    ends = (found["client"], found["server"])
+    path = _lab(spec)
+    ends = (path["client"], path["server"])
     hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
-    if others := [name for name in hosts if name not in ends]:
-        found["hosts"] = others
-    return found
+    if other_hosts := [name for name in hosts if name not in ends]:
+        path["hosts"] = other_hosts
+    return path
 
 
 def resolve_with_users(
@@ -106,46 +110,49 @@ def resolve_with_users(
     mix: str = MIX,
     pep: str | None = None,
 ) -> tuple[LabSpec, RunSpec]:
-    """The path of an access, and the run of simulated users who share it with user 0, the real one.
+    """Return the path of an access, and the run of simulated users who share it with the real user 0.
 
-    The run has the proxies of the path: they split its users' TCP, and the lab of the real one is to have the same.
+    The run has the proxies of the path, which split the TCP connections of its users. The lab needs the same
+    proxies.
 
     Args:
-        access: as for :func:`path_of`.
-        overrides: as there.
-        users: how many.
-        mix: what they do.
-        pep: as for :func:`path_of`.
+        access: as for :func:`resolve_path`.
+        overrides: as for :func:`resolve_path`.
+        users: number of simulated users.
+        mix: shares of the users by kind (:data:`bentpipe.lab.background_traffic.MIX`).
+        pep: as for :func:`resolve_path`.
 
     Raises:
-        ScenarioError: as :func:`path_of`; no such users.
+        ScenarioError: as :func:`resolve_path`, or an invalid number or mix of users.
     """
     document = access_document(access, overrides)
     data = dict(document.data)
     shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down"}
     ends = {key: data["flow"][0][key] for key in ("client", "server") if key in data["flow"][0]}
-    theirs = [{**flow, **ends} for flow in flows(users, mix)]
-    data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
+    user_flows = [{**flow, **ends} for flow in flows(users, mix)]
+    data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows], "seeds": 1}
     data.pop("sweep", None)
     spec = insert_proxy(build_plan(replace(document, data=data), "", priced=False).runs[0].spec, pep)
-    if problems := other_ways(spec["graph"]):
+    if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
 
 
-def other_ways(graph: TopologySpec) -> list[tuple[str, str]]:
-    """Why a graph is no access, which is one way, while links go in and out of use."""
+def find_route_changes(graph: TopologySpec) -> list[tuple[str, str]]:
+    """Return the reason why a graph is not an access: its routes change while links go in and out of use."""
     events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
     if not events:
         return []
-    link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
-    what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
-    why = "an access can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
-    return [("handover", f"{what}; {why}")]
+    link, time = events[0]["links"][0], Duration(events[0]["at_ns"])
+    change = f'at {time} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
+    reason = (
+        "an access can change delay, rate, queue and loss, but no routes; expected no gap and no other link"
+    )
+    return [("handover", f"{change}; {reason}")]
 
 
 def _lab(spec: RunSpec) -> LabSpec:
-    """The path of a resolved run, from client to server of its first flow."""
+    """Return the path of a resolved run, from client to server of its first flow."""
     flow = spec["flows"][0]
     return {
         "graph": spec["graph"],
@@ -156,16 +163,20 @@ def _lab(spec: RunSpec) -> LabSpec:
     }
 
 
-LONG = "24 h"
-"""Users of a session go on for as long as it lasts."""
+USER_DURATION = "24 h"
+"""Duration of the flows of simulated users: no lab is expected to run longer."""
 
 
 def access_document(
     access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]
 ) -> ScenarioDocument:
-    """The scenario of an access, with a flow from end to end. Raises ScenarioError."""
+    """Return the scenario of an access, with a flow from end to end.
+
+    Raises:
+        ScenarioError: the preset does not exist, the scenario is invalid, or its sweep changes the path.
+    """
     if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
-        return _with_flow(_one_path(load_scenario(access, overrides)))
+        return _add_flow(_require_one_path(load_scenario(access, overrides)))
     names = [preset.name for preset in presets()]
     if access not in names:
         raise ScenarioError([("ACCESS", unknown_name(access, names, "preset"))])
@@ -178,25 +189,30 @@ def access_document(
     return load_scenario(data, overrides)
 
 
-def _one_path(document: ScenarioDocument) -> ScenarioDocument:
-    """``document``, if its sweep leaves its path as it is. Raises ScenarioError."""
+def _require_one_path(document: ScenarioDocument) -> ScenarioDocument:
+    """Return ``document``; raise ScenarioError if its sweep changes the path."""
     for key, values in axes_of(document.data.get("sweep")).items():
         if len(values) > 1 and any(
-            place.split(".")[0] in ("path", "graph") for place in swept_keys({key: values})
+            key_of_sweep.split(".")[0] in ("path", "graph") for key_of_sweep in swept_keys({key: values})
         ):
-            text = f"has {len(values)} values, and an access is one path"
-            one = (
-                f"; one of them is had by --set {shlex.quote(f'{key}={values[0]}')}"
-                if is_scenario_key(key)
-                else ""
+            text = f"found {len(values)} values, but an access is one path"
+            hint = (
+                f"; choose one with --set {shlex.quote(f'{key}={values[0]}')}" if is_scenario_key(key) else ""
             )
-            raise ScenarioError([(f"sweep.{key}", f"{text}{one}")], document.name)
+            raise ScenarioError([(f"sweep.{key}", f"{text}{hint}")], document.name)
     return document
 
 
-def _with_flow(document: ScenarioDocument, *, several: bool = False) -> ScenarioDocument:
-    """A path alone becomes a scenario: its flow leads from end to end, and only says which these are. Of ``several``
-    hosts it leads from the first to the second."""
+def _add_flow(document: ScenarioDocument, *, allow_more_hosts: bool = False) -> ScenarioDocument:
+    """Return ``document`` with a flow between the ends of its path.
+
+    Args:
+        document: the scenario, perhaps only a path.
+        allow_more_hosts: accept more than two hosts; the flow leads from the first to the second.
+
+    Raises:
+        ScenarioError: the ends of the path are ambiguous.
+    """
     data = dict(document.data)
     if data.get("flow"):
         return document
@@ -205,31 +221,42 @@ def _with_flow(document: ScenarioDocument, *, several: bool = False) -> Scenario
     if isinstance(graph, dict):
         nodes = graph.get("node")
         tables = (
-            [{"name": one} if isinstance(one, str) else one for one in nodes]
+            [{"name": node} if isinstance(node, str) else node for node in nodes]
             if isinstance(nodes, list)
             else []
         )
         hosts = [
-            one.get("name") for one in tables if isinstance(one, dict) and one.get("kind", "host") == "host"
+            node.get("name")
+            for node in tables
+            if isinstance(node, dict) and node.get("kind", "host") == "host"
         ]
-        if len(hosts) < 2 or (len(hosts) > 2 and not several):
-            named = ", ".join(map(str, hosts)) or "none"
-            problem = f"missing, expected a flow that names its client and server among the hosts: {named}"
+        if len(hosts) < 2 or (len(hosts) > 2 and not allow_more_hosts):
+            names = ", ".join(map(str, hosts)) or "none"
+            problem = f"missing, expected a flow that names its client and server among the hosts: {names}"
             raise ScenarioError([("flow", problem)], document.name)
         flow |= {"client": hosts[0], "server": hosts[1]}
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
 def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
-    """The resolved run with a proxy where the ground begins, at the far end of its longest segment: if one is asked
-    for and it has none."""
+    """Return the resolved run with a proxy at the server side of its longest segment.
+
+    A run that has a proxy is returned unchanged, and so is any run if ``setup`` is None.
+
+    Args:
+        spec: the run.
+        setup: handshake of the proxy, one of :data:`PEP_SETUPS`; None: no proxy.
+
+    Raises:
+        ScenarioError: unknown handshake.
+    """
     if setup is None or spec.get("proxies"):
         return spec
     if setup not in PEP_SETUPS:
         raise ScenarioError([("--pep", unknown_name(setup, PEP_SETUPS, "set-up"))])
     links = list(spec["graph"]["links"])
-    place = max(range(len(links)), key=lambda at: _delay_ns(links[at]))
-    longest = links[place]
+    index = max(range(len(links)), key=lambda index: _delay_ns(links[index]))
+    longest = links[index]
     example = {
         "title": "a proxy",
         "duration": "1 s",
@@ -239,14 +266,14 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
         },
         "flow": [{"name": "any", "congestion": "cubic", "transport": "tcp"}],
     }
-    # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
+    # The proxy has the defaults of a scenario. It replaces the router behind the segment, or precedes the server.
     proxy = build_plan(load_scenario(example), "").runs[0].spec["proxies"][0]
     behind = longest["server_side"]
     nodes = list(spec["graph"]["nodes"])
     if behind == spec["flows"][0]["server"]:
         nodes.append({"name": PEP, "kind": "proxy"})
-        wire: LinkSpec = {"name": GROUND, "client_side": PEP, "server_side": behind, "up": [], "down": []}
-        links = [*links[:place], {**longest, "server_side": PEP}, *links[place + 1 :], wire]
+        link: LinkSpec = {"name": GROUND, "client_side": PEP, "server_side": behind, "up": [], "down": []}
+        links = [*links[:index], {**longest, "server_side": PEP}, *links[index + 1 :], link]
         proxy = {**proxy, "node": PEP}
     else:
         nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
@@ -254,22 +281,29 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
     return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
 
 
-def led_outside(pep: str | None) -> str | None:
-    """The set-up of the proxy of a path that leads outside: an ordinary user's has one also where none is asked for.
+def outside_pep(pep: str | None) -> str | None:
+    """Return the handshake of the proxy on a path with access to the network of the host.
 
-    What leads outside then is a TCP of its own, with a window of 64 kB or without congestion control; it is not to be
-    the one that crosses the path (docs/decisions/0074).
+    An unprivileged user reaches that network through pasta or slirp4netns. Their TCP has a window of 64 kB or
+    no congestion control. A proxy, also where none is configured, prevents that TCP from crossing the path
+    (docs/decisions/0074).
     """
-    if pep is not None or os.geteuid() == 0 or not all(program(*words).good for words in WAY_OUTSIDE):
+    if (
+        pep is not None
+        or os.geteuid() == 0
+        or not all(check_program(*names).good for names in OUTSIDE_PROGRAMS)
+    ):
         return pep
     return "relayed"
 
 
 def _delay_ns(link: LinkSpec) -> int:
-    """Propagation upwards: constant delays, and the least of traced ones."""
+    """Return the delay of the up direction, ns: constant delays and the minimum of traced ones."""
     return sum(min(delays_ns(stage, changed=False), default=0) for stage in link["up"])
 
 
 PEP = "gateway"
+"""Name of an inserted proxy."""
 PEP_SETUPS = ("early", "relayed")
-"""A pool needs a proxy at its far end: that is a scenario's to say."""
+"""Handshakes of an inserted proxy. A connection pool needs a second proxy, which only a scenario can
+configure."""

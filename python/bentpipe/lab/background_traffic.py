@@ -1,6 +1,7 @@
-"""Simulated users who share an access with a real command: who they are, as flows of a scenario.
+"""Background traffic: simulated users who share an access with a real command, as flows of a scenario.
 
-The same flows make a run in virtual time and, by ``bentpipe-rt``, one under the real clock: the two can be compared.
+The same flows make a run in simulation and, by ``bentpipe-rt``, one in emulation, so that both can be
+compared.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from bentpipe.scenario.errors import ScenarioError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["KINDS", "MIX", "flows", "mix_of", "numbers"]
+__all__ = ["KINDS", "MIX", "count_users", "flows", "parse_mix"]
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "tcp": {"transport": "tcp", "congestion": "cubic", "send": "down"},
@@ -24,50 +25,80 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "load": {"page": "almanac-2024", "http": "2", "loads": 1000, "pause": ["5 s", "15 s"]},
     },
 }
-"""What a user may do: download without end, by TCP or QUIC; be in a telephone call; load one page after the other."""
+"""Kinds of users and their flows.
+
+A user downloads without end by TCP or QUIC, is in a telephone call, or loads one page after the other."""
 
 MIX = "tcp=0.2,call=0.3,page=0.5"
-"""Most look at pages, some talk, few download."""
+"""Default mix: most users load pages, some are in a call, few download."""
 
-MOST = 1000
+MAX_USERS = 1000
+"""Maximum number of users."""
 
 
-def mix_of(text: str) -> dict[str, float]:
-    """Shares of the users by what they do, which add up to 1. Raises ScenarioError."""
-    found: dict[str, float] = {}
+def parse_mix(text: str) -> dict[str, float]:
+    """Return the shares of the users by kind, which add up to 1.
+
+    Args:
+        text: mix such as :data:`MIX`.
+
+    Raises:
+        ScenarioError: the mix is invalid.
+    """
+    shares: dict[str, float] = {}
     for part in text.split(","):
-        kind, equals, share = (word.strip() for word in part.partition("="))
+        kind, equals, share = (part_text.strip() for part_text in part.partition("="))
         if kind not in KINDS:
             raise ScenarioError([("--background-mix", unknown_name(kind, KINDS, "kind of user"))])
         try:
-            found[kind] = found.get(kind, 0.0) + (float(share) if equals else 1.0)
+            shares[kind] = shares.get(kind, 0.0) + (float(share) if equals else 1.0)
         except ValueError:
             raise ScenarioError(
                 [("--background-mix", f'found {kind}={share}, expected a share such as "{MIX}"')]
             ) from None
-        if not 0 <= found[kind] < float("inf"):
-            raise ScenarioError([("--background-mix", f"found {kind}={share}, expected a share of 0 or more")])
-    whole = sum(found.values())
-    if not whole > 0:
+        if not 0 <= shares[kind] < float("inf"):
+            raise ScenarioError(
+                [("--background-mix", f"found {kind}={share}, expected a share of 0 or more")]
+            )
+    total = sum(shares.values())
+    if not total > 0:
         raise ScenarioError([("--background-mix", "all shares are 0, expected one above")])
-    return {kind: share / whole for kind, share in found.items()}
+    return {kind: share / total for kind, share in shares.items()}
 
 
-def numbers(users: int, mix: Mapping[str, float]) -> dict[str, int]:
-    """How many do what: by the largest remainders, so that all are ``users``. Raises ScenarioError."""
-    if not 1 <= users <= MOST:
-        raise ScenarioError([("--background-users", f"found {users}, expected a number from 1 to {MOST:,}")])
+def count_users(users: int, mix: Mapping[str, float]) -> dict[str, int]:
+    """Return the number of users of each kind, by the largest-remainder method.
+
+    Args:
+        users: total number.
+        mix: shares by kind.
+
+    Raises:
+        ScenarioError: the total is out of range.
+    """
+    if not 1 <= users <= MAX_USERS:
+        raise ScenarioError(
+            [("--background-users", f"found {users}, expected a number from 1 to {MAX_USERS:,}")]
+        )
     exact = {kind: users * share for kind, share in mix.items()}
-    count = {kind: int(number + 1e-9) for kind, number in exact.items()}
-    by_rest = sorted(exact, key=lambda kind: (count[kind] - exact[kind], list(exact).index(kind)))
-    for kind in by_rest[: users - sum(count.values())]:
-        count[kind] += 1
-    return {kind: number for kind, number in count.items() if number}
+    counts = {kind: int(number + 1e-9) for kind, number in exact.items()}
+    by_remainder = sorted(exact, key=lambda kind: (counts[kind] - exact[kind], list(exact).index(kind)))
+    for kind in by_remainder[: users - sum(counts.values())]:
+        counts[kind] += 1
+    return {kind: number for kind, number in counts.items() if number}
 
 
 def flows(users: int, mix: str) -> list[dict[str, Any]]:
-    """Their tables of flows, one a kind. They begin within a second. Raises ScenarioError."""
+    """Return the flow tables of the users, one for each kind. The users start within a second.
+
+    Args:
+        users: number of users.
+        mix: mix such as :data:`MIX`.
+
+    Raises:
+        ScenarioError: the number or the mix is invalid.
+    """
     return [
         {"name": kind, "count": number, "start_jitter": "1 s", **KINDS[kind]}
-        for kind, number in numbers(users, mix_of(mix)).items()
+        for kind, number in count_users(users, parse_mix(mix)).items()
     ]

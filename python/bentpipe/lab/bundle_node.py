@@ -1,4 +1,4 @@
-"""A bundle node on real sockets: ``bentpipe-rt dtn``, and what it says while it runs."""
+"""Bundle node on real sockets (``bentpipe-rt dtn``) and its messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.executable import executable
-from bentpipe.lab.process import handed
+from bentpipe.lab.process import plan_descriptor
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError
 
@@ -21,48 +21,48 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.process_plans import BundleNodePlan, IssuePlan
 
-__all__ = ["Running", "issued", "running"]
+__all__ = ["RunningNode", "issue_certificate", "run_node"]
 
-LOOK_S = 0.1
-"""Longest time without a word to who listens."""
+POLL_S = 0.1
+"""Maximum time without a value from :meth:`RunningNode.messages`, s."""
 
 BAD_INPUT = 2
-"""Exit status of a plan that cannot be run."""
+"""Exit status for a plan that cannot run."""
 
 
-class Running:
-    """A node that was started."""
+class RunningNode:
+    """Process of a bundle node."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """``process`` has pipes."""
+        """Create the node of ``process``, which has pipes."""
         self._process = process
         self._ending = False
 
     def end(self) -> None:
-        """Tells it to end; what it has yet to say still comes."""
+        """Request the end of the node; its last messages still arrive."""
         if not self._ending and self._process.poll() is None:
-            self._ending = True  # a second time would end it at once
+            self._ending = True  # A second signal would end the node at once.
             self._process.terminate()
 
-    def said(self) -> Iterator[dict[str, Any] | None]:
-        """What it says, line by line until it has ended; None where it has said nothing for a moment.
+    def messages(self) -> Iterator[dict[str, Any] | None]:
+        """Yield the messages of the node until it has ended; None if it is silent for a moment.
 
         Raises:
-            ScenarioError: the plan cannot be run.
-            RunnerError: it failed.
+            ScenarioError: the plan cannot run.
+            RunnerError: the node failed.
         """
-        out = self._process.stdout
-        if out is None:
+        stdout = self._process.stdout
+        if stdout is None:
             raise TypeError("a process without a pipe")
-        rest = b""
+        incomplete = b""
         while True:
-            if not select.select([out], [], [], LOOK_S)[0]:
+            if not select.select([stdout], [], [], POLL_S)[0]:
                 yield None
                 continue
-            found = os.read(out.fileno(), 1 << 16)
-            if not found:
+            data = os.read(stdout.fileno(), 1 << 16)
+            if not data:
                 break
-            *lines, rest = (rest + found).split(b"\n")
+            *lines, incomplete = (incomplete + data).split(b"\n")
             yield from map(json.loads, lines)
         error = b"" if self._process.stderr is None else self._process.stderr.read()
         status = self._process.wait()
@@ -73,59 +73,61 @@ class Running:
             raise RunnerError(text or f"bentpipe-rt ended with status {status}")
 
 
-def issued(plan: IssuePlan) -> dict[str, Any]:
-    """Makes the certificate of ``plan``, and says what it is.
+def issue_certificate(plan: IssuePlan) -> dict[str, Any]:
+    """Issue the certificate of ``plan`` and return its description.
 
     Raises:
-        ScenarioError: ``bentpipe-rt`` is not built; it cannot be made.
-        RunnerError: it failed.
+        ScenarioError: ``bentpipe-rt`` is not built, or the certificate cannot be issued.
+        RunnerError: ``bentpipe-rt`` failed.
     """
-    program = executable()
-    with handed(plan) as descriptor:
-        words = [str(program), "issue", f"/proc/self/fd/{descriptor}"]
-        done = subprocess.run(words, pass_fds=[descriptor], capture_output=True, check=False)
-    text = done.stderr.decode(errors="replace").strip().removeprefix("error: ")
-    if done.returncode == BAD_INPUT:
+    executable_path = executable()
+    with plan_descriptor(plan) as descriptor:
+        command = [str(executable_path), "issue", f"/proc/self/fd/{descriptor}"]
+        process = subprocess.run(command, pass_fds=[descriptor], capture_output=True, check=False)
+    text = process.stderr.decode(errors="replace").strip().removeprefix("error: ")
+    if process.returncode == BAD_INPUT:
         raise ScenarioError([("", text)])
-    if done.returncode:
-        raise RunnerError(text or f"bentpipe-rt ended with status {done.returncode}")
-    made: dict[str, Any] = json.loads(done.stdout)
-    return made
+    if process.returncode:
+        raise RunnerError(text or f"bentpipe-rt ended with status {process.returncode}")
+    certificate: dict[str, Any] = json.loads(process.stdout)
+    return certificate
 
 
 @contextmanager
-def running(plan: BundleNodePlan) -> Iterator[Running]:
-    """Runs the node of ``plan``. Ctrl-C and SIGTERM tell it to end, and it ends with this at the latest.
+def run_node(plan: BundleNodePlan) -> Iterator[RunningNode]:
+    """Run the node of ``plan``; it ends with the block at the latest.
+
+    Ctrl-C, SIGTERM and SIGHUP request its end.
 
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
-    program = executable()
-    with handed(plan) as descriptor:
-        words = [str(program), "dtn", f"/proc/self/fd/{descriptor}"]
-        # In a group of its own: of Ctrl-C at a terminal it hears from us, once.
+    executable_path = executable()
+    with plan_descriptor(plan) as descriptor:
+        command = [str(executable_path), "dtn", f"/proc/self/fd/{descriptor}"]
+        # A new process group, so that Ctrl-C at a terminal reaches the node only once, from this process.
         process = subprocess.Popen(
-            words, pass_fds=[descriptor], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+            command, pass_fds=[descriptor], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
         )
         with process:
-            node = Running(process)
+            node = RunningNode(process)
             try:
-                with _told(node):
+                with _forward_signals(node):
                     yield node
             finally:
                 process.kill()
 
 
 @contextmanager
-def _told(node: Running) -> Iterator[None]:
-    """Signals end ``node``, as far as this is the main thread."""
+def _forward_signals(node: RunningNode) -> Iterator[None]:
+    """Forward signals to ``node`` as requests to end; only the main thread can do so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {one: signal.signal(one, lambda _number, _frame: node.end()) for one in numbers}
+    previous = {number: signal.signal(number, lambda _number, _frame: node.end()) for number in numbers}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

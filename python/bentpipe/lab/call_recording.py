@@ -1,4 +1,4 @@
-"""What ``perf call-client --record`` has kept of calls, read again: what was told of each, and with what they are judged."""
+"""Recording of calls (``perf call-client --record``): their results and the configuration of their rating."""
 
 from __future__ import annotations
 
@@ -17,35 +17,46 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.process_plans import CallPlan
 
-__all__ = ["KEPT", "KeptCalls", "is_kept", "keep", "read"]
+__all__ = ["CALLS_FILE", "CallRecording", "is_call_recording", "read", "write"]
 
-KEPT = "calls.jsonl"
+CALLS_FILE = "calls.jsonl"
+"""Name of the file with the calls."""
 VERSION = 1
+"""Version of the format."""
 
 
 @dataclass(frozen=True)
-class KeptCalls:
-    """As :func:`bentpipe.lab.calls.call` has told them."""
+class CallRecording:
+    """Recording of calls."""
 
     load: Mapping[str, Any]
-    """``load`` of their plan."""
-    told: Sequence[Mapping[str, Any]]
-    how: RatingConfig
+    """Key ``load`` of their plan."""
+    results: Sequence[Mapping[str, Any]]
+    """Result of each call (:func:`bentpipe.lab.calls.call`)."""
+    config: RatingConfig
+    """Configuration of the rating."""
 
 
-def keep(folder: Path, plan: CallPlan, told: Sequence[Mapping[str, Any]], how: RatingConfig) -> None:
-    """Writes them into ``folder``, which is made."""
+def write(folder: Path, plan: CallPlan, results: Sequence[Mapping[str, Any]], config: RatingConfig) -> None:
+    """Write the recording of calls into ``folder``, which is created.
+
+    Args:
+        folder: directory of the recording.
+        plan: plan of the calls.
+        results: result of each call.
+        config: configuration of the rating.
+    """
     head = {
         "frame": "calls", "version": VERSION, "load": plan["load"],
-        "playout": str(how.playout), "advantage": how.advantage, "plc": how.plc,
+        "playout": str(config.playout), "advantage": config.advantage, "plc": config.plc,
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / KEPT, "".join(f"{json.dumps(one)}\n" for one in (head, *told)).encode())
+    write_atomic(folder / CALLS_FILE, "".join(f"{json.dumps(line)}\n" for line in (head, *results)).encode())
 
 
-def is_kept(place: Path) -> bool:
-    """Whether calls are kept at ``place``, a folder or their file."""
-    file = _file(place)
+def is_call_recording(place: Path) -> bool:
+    """Return whether ``place``, a directory or file, is a recording of calls."""
+    file = _calls_file(place)
     try:
         with open_input(file) as content:
             head = parse_json(content.read(1 << 20).decode(errors="replace").partition("\n")[0])
@@ -54,24 +65,29 @@ def is_kept(place: Path) -> bool:
     return isinstance(head, dict) and head.get("frame") == "calls"
 
 
-def read(place: Path) -> KeptCalls:
-    """Raises ScenarioError, which names file and fault."""
-    file = _file(place)
+def read(place: Path) -> CallRecording:
+    """Return the recording at ``place``, a directory or file.
+
+    Raises:
+        ScenarioError: the recording cannot be read; the message names the file.
+    """
+    file = _calls_file(place)
     try:
-        head, *told = map(parse_json, read_input_text(file).splitlines())
+        head, *results = map(parse_json, read_input_text(file).splitlines())
         if int(head["version"]) > VERSION:
-            text = f"{file} has calls of a newer bentpipe, expected version {VERSION}"
+            text = f"{file} has the format of a newer bentpipe, expected version {VERSION}"
             raise ScenarioError([("", text)])
-        how = RatingConfig(None, parse(head["playout"]), float(head["advantage"]), bool(head["plc"]))
-        kept = KeptCalls(head["load"], told, how)
+        config = RatingConfig(None, parse(head["playout"]), float(head["advantage"]), bool(head["plc"]))
+        recording = CallRecording(head["load"], results, config)
     except (ValueError, LookupError, TypeError, PlayoutError) as error:
         if isinstance(error, ScenarioError):
             raise
-        raise ScenarioError([("", f"{file} has no whole calls of perf: {error!r}")]) from None
-    if not told:
-        raise ScenarioError([("", f"{file} has no calls of perf")])
-    return kept
+        raise ScenarioError([("", f"{file} is not a complete recording of calls: {error!r}")]) from None
+    if not results:
+        raise ScenarioError([("", f"{file} has no calls")])
+    return recording
 
 
-def _file(place: Path) -> Path:
-    return place / KEPT if place.is_dir() else place
+def _calls_file(place: Path) -> Path:
+    """Return the file of the recording at ``place``."""
+    return place / CALLS_FILE if place.is_dir() else place

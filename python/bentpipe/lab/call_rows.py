@@ -1,4 +1,4 @@
-"""What the executable tells of a call at its end, as rows of the tables of calls."""
+"""Results of a call, as the executable reports them at its end, as rows of the tables of calls."""
 
 from __future__ import annotations
 
@@ -9,25 +9,39 @@ __all__ = ["call_rows"]
 
 
 def call_rows(
-    name: str, one: Mapping[str, Any], load: Mapping[str, Any]
+    name: str, result: Mapping[str, Any], load: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of ``calls`` and of ``call_delays`` of what the executable told of a call with ``load``."""
+    """Return the rows of the tables ``calls`` and ``call_delays`` for one call.
+
+    Args:
+        name: name of the flow.
+        result: result of the call, as ``bentpipe-rt`` reports it.
+        load: sources of the call by direction, as in its plan.
+    """
     calls: list[dict[str, Any]] = []
     delays: list[dict[str, Any]] = []
-    for way in ("up", "down"):
-        source = load[way]
-        if source is None or one[way] is None:
+    for direction in ("up", "down"):
+        source = load[direction]
+        if source is None or result[direction] is None:
             continue
-        whose = {"flow": name, "direction": way}
-        own = {"source": source["name"], "payload_bytes": source["payload_bytes"],
+        key_columns = {"flow": name, "direction": direction}
+        source_columns = {"source": source["name"], "payload_bytes": source["payload_bytes"],
                "interval_ms": source["interval_ns"] / 1e6}  # fmt: skip
-        for window in one[way]["windows"]:
+        for window in result[direction]["windows"]:
             calls.append(
-                {**whose, **own, **{k: v for k, v in window.items() if k not in ("delays", "window")}}
+                {
+                    **key_columns,
+                    **source_columns,
+                    **{
+                        column: value
+                        for column, value in window.items()
+                        if column not in ("delays", "window")
+                    },
+                }
             )
             delays += [
-                {**whose, "window_s": window["window_s"], "delay_ms": delay, "packets": packets,
-                 "before_slower_packets": slower, "after_quicker_packets": quicker}
-                for delay, packets, slower, quicker in window["delays"]
+                {**key_columns, "window_s": window["window_s"], "delay_ms": delay, "packets": packets,
+                 "before_slower_packets": slower, "after_quicker_packets": faster}
+                for delay, packets, slower, faster in window["delays"]
             ]  # fmt: skip
     return calls, delays

@@ -1,6 +1,6 @@
-"""``bentpipe perf call-client`` and ``call-server``: the calls of the simulation over real UDP, judged as those are.
+"""Calls of the simulation over real UDP sockets (``bentpipe perf call-client`` and ``answer``), and their rating.
 
-A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, ``programs::media``).
+Python plans an endpoint. The executable ``bentpipe-rt`` runs it (crates/rt, ``programs::media``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import polars as pl
 
 from bentpipe.lab.call_rows import call_rows
 from bentpipe.lab.executable import executable
-from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
-from bentpipe.lab.process import handed
+from bentpipe.lab.perf import TIMEOUT, listen_address, parse_host, parse_time
+from bentpipe.lab.process import plan_descriptor
 from bentpipe.metrics.call_quality import RatingConfig
-from bentpipe.metrics.call_quality.rating import judged
+from bentpipe.metrics.call_quality.rating import rate_rows
 from bentpipe.plan.flow.datagrams import datagram_words
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError, from_pydantic
@@ -29,25 +29,27 @@ from bentpipe.store.schema import table
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import AnswerPlan, CallPlan
 
-__all__ = ["Calling", "answer", "answer_plan", "call", "call_plan", "frames", "rows"]
+__all__ = ["CallOptions", "answer", "answer_plan", "call", "call_plan", "rating_rows", "result_tables"]
 
-MOST_CALLS = 1000
+MAX_CALLS = 1000
+"""Maximum number of simultaneous calls."""
 
 Send = Literal["up", "down", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
-    """Calls that are made at the same time.
+class CallOptions:
+    """Simultaneous calls.
 
     Attributes:
-        host: name or address of who answers, maybe with a port.
-        codec: of a call.
-        live: rate of a live stream instead.
-        packet: speech in a datagram of a call, payload of one of a stream; none: as in a scenario.
-        time: how long.
-        send: which way; none: both of a call, up of a stream.
-        count: how many.
+        host: name or address of the server, perhaps with a port.
+        codec: codec of a call.
+        live: rate of a live stream instead of a call.
+        packet: speech time in a datagram of a call, or payload of a datagram of a stream; None: as in a
+            scenario.
+        time: duration.
+        send: direction; None: both for a call, up for a stream.
+        count: number of calls.
     """
 
     host: str
@@ -60,40 +62,53 @@ class Calling:
 
 
 def answer_plan(listen: str, *, once: bool, calls: int) -> AnswerPlan:
-    """The plan of the answering side. Raises ScenarioError."""
-    return {"role": "answer", "listen": listening(listen), "once": once, "calls": calls}
+    """Return the plan of the server.
 
-
-def call_plan(calling: Calling, seed: int = 1) -> CallPlan:
-    """The plan of the calling side.
+    Args:
+        listen: address and port.
+        once: end after one call.
+        calls: maximum number of simultaneous calls.
 
     Raises:
-        ScenarioError: which option is wrong.
+        ScenarioError: the address is invalid.
     """
-    host, port = host_and_port(calling.host)
-    if not 1 <= calling.count <= MOST_CALLS:
-        raise ScenarioError([("--count", f"found {calling.count}, expected 1 to {MOST_CALLS}")])
-    duration = parsed_time("--time", calling.time)
-    own: dict[str, Any] = {} if calling.packet is None else {"packet": calling.packet}
+    return {"role": "answer", "listen": listen_address(listen), "once": once, "calls": calls}
+
+
+def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
+    """Return the plan of the client.
+
+    Args:
+        options: the calls.
+        seed: seed of the on-off sources.
+
+    Raises:
+        ScenarioError: an option is invalid.
+    """
+    host, port = parse_host(options.host)
+    if not 1 <= options.count <= MAX_CALLS:
+        raise ScenarioError([("--count", f"found {options.count}, expected 1 to {MAX_CALLS}")])
+    duration = parse_time("--time", options.time)
+    packet_option: dict[str, Any] = {} if options.packet is None else {"packet": options.packet}
     try:
-        if calling.live is not None:
-            load = Load(live=Live.model_validate({"rate": calling.live, **own}))
+        if options.live is not None:
+            load = Load(live=Live.model_validate({"rate": options.live, **packet_option}))
         else:
-            load = Load(call=Call.model_validate({"codec": calling.codec, **own}))
+            load = Load(call=Call.model_validate({"codec": options.codec, **packet_option}))
     except ValueError as error:
-        raise _said(error) from None
-    words = datagram_words(load, calling.send, duration.ns)
-    if words["kind"] != "datagrams":
+        raise _to_scenario_error(error) from None
+    spec = datagram_words(load, options.send, duration.ns)
+    if spec["kind"] != "datagrams":
         raise TypeError("a load without datagrams")
-    sources = {"up": words["up"], "down": words["down"], "duration_ns": words["duration_ns"]}
+    sources = {"up": spec["up"], "down": spec["down"], "duration_ns": spec["duration_ns"]}
     return {
-        "role": "call", "host": host, "port": port, "count": calling.count, "load": sources, "seed": seed,
+        "role": "call", "host": host, "port": port, "count": options.count, "load": sources, "seed": seed,
         "timeout_ns": TIMEOUT.ns,
     }  # fmt: skip
 
 
-def _said(error: ValueError) -> ScenarioError:
-    """What pydantic says of an option."""
+def _to_scenario_error(error: ValueError) -> ScenarioError:
+    """Return the problems of a pydantic error, by option."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
@@ -103,54 +118,69 @@ def _said(error: ValueError) -> ScenarioError:
 
 
 def answer(plan: AnswerPlan) -> int:
-    """Answers until Ctrl-C; the exit status."""
+    """Run the server until Ctrl-C and return its exit status."""
     from bentpipe.lab.perf import run
 
     return run(plan)
 
 
 def call(plan: CallPlan) -> list[dict[str, Any]]:
-    """Makes the calls of ``plan``; what became of each.
+    """Make the calls of ``plan`` and return the result of each.
 
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
-        RunnerError: nobody answers, or not for long.
+        RunnerError: the server does not answer, or stops answering.
     """
     program = executable()
-    with handed(plan) as descriptor:
-        words = [str(program), "perf", f"/proc/self/fd/{descriptor}"]
+    with plan_descriptor(plan) as descriptor:
+        command = [str(program), "perf", f"/proc/self/fd/{descriptor}"]
         with subprocess.Popen(
-            words, pass_fds=[descriptor], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, pass_fds=[descriptor], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
             while True:
                 try:
-                    said, error = process.communicate()
+                    output, error = process.communicate()
                     break
                 except KeyboardInterrupt:
-                    continue  # Ctrl-C ends the calls, of which there is something to tell
-    lines = [json.loads(line) for line in said.splitlines()]
+                    continue  # Ctrl-C ends the calls; bentpipe-rt then reports their results.
+    lines = [json.loads(line) for line in output.splitlines()]
     if not lines:
         raise RunnerError(error.decode(errors="replace").strip().removeprefix("error: "))
     return lines
 
 
-def frames(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The tables ``calls`` and ``call_delays`` of calls that were made, with a run called ``perf``; ``load`` is their
-    plan's."""
+def result_tables(
+    results: Sequence[Mapping[str, Any]], load: Mapping[str, Any]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the tables ``calls`` and ``call_delays`` of calls, with the run ``perf``.
+
+    Args:
+        results: result of each call.
+        load: key ``load`` of their plan.
+    """
     calls: list[dict[str, Any]] = []
     delays: list[dict[str, Any]] = []
-    for one in told:
-        made, took = call_rows(f"call-{one['call']}", one, load)
-        calls += made
-        delays += took
+    for result in results:
+        call_rows_of_result, delay_rows = call_rows(f"call-{result['call']}", result, load)
+        calls += call_rows_of_result
+        delays += delay_rows
     run = pl.lit("perf").alias("run")
     return table("calls", calls).with_columns(run), table("call_delays", delays).with_columns(run)
 
 
-def rows(
-    told: Sequence[Mapping[str, Any]], load: Mapping[str, Any], how: RatingConfig
+def rating_rows(
+    results: Sequence[Mapping[str, Any]], load: Mapping[str, Any], config: RatingConfig
 ) -> list[dict[str, Any]]:
-    """Each direction of each call as it is judged. Raises ScenarioError as ``call_quality.rating``."""
-    how.check()
-    found = judged(*frames(told, load), how).drop("run")
-    return found.rename({"flow": "call"}).to_dicts()
+    """Return the rating of each direction of each call.
+
+    Args:
+        results: result of each call.
+        load: key ``load`` of their plan.
+        config: configuration of the rating.
+
+    Raises:
+        ScenarioError: as :mod:`bentpipe.metrics.call_quality.rating`.
+    """
+    config.check()
+    ratings = rate_rows(*result_tables(results, load), config).drop("run")
+    return ratings.rename({"flow": "call"}).to_dicts()

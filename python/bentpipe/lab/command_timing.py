@@ -1,7 +1,7 @@
-"""``bentpipe time``: one command behind several accesses, again and again, and how long it takes there.
+"""Repeated timing of one command over several access networks.
 
-Rounds are interleaved and each begins with the next access, so that what else the machine does meets all alike; a
-round's times are a pair for the ratio of two accesses.
+Rounds are interleaved and each starts with the next access. Other load of the host thus affects all access
+networks alike. The times of a round are a pair for the ratio of two access networks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import led_outside, resolve_path
+from bentpipe.lab.access import outside_pep, resolve_path
 from bentpipe.lab.single_run import run_command
 from bentpipe.metrics.intervals import ConfidenceInterval, paired_bootstrap, ratio_of_means
 from bentpipe.scenario.errors import ScenarioError
@@ -23,38 +23,42 @@ if TYPE_CHECKING:
     from bentpipe.lab.single_run import CommandResult
     from bentpipe.plan.spec.run_spec import ProxySpec
 
-__all__ = ["CommandFailed", "Timing", "raise_for_status", "require_command", "time_command"]
+__all__ = ["CommandError", "Timing", "raise_for_status", "require_command", "time_command"]
 
 
-class CommandFailed(RuntimeError):
-    """The command ended with another status than 0: how long it took means nothing."""
+class CommandError(RuntimeError):
+    """The command ended with an exit status other than 0, so that its time means nothing."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What the command took behind one access, seconds, a value a round."""
+    """Times of the command over one access."""
 
     access: str
+    """Name of the access."""
     seconds: tuple[float, ...]
+    """Time of each round, s."""
     late: int = 0
-    """Rounds in which the machine was too late for the path's time."""
+    """Number of rounds in which the lab missed its deadlines."""
     ratio: ConfidenceInterval | None = None
-    """Mean over that of the fastest access, by bootstrap over rounds; None for the fastest."""
+    """Mean time over the mean time of the fastest access, by bootstrap over rounds; None for the fastest."""
 
     @property
     def mean(self) -> float:
-        """Their mean."""
+        """Return the mean time, s."""
         return math.fsum(self.seconds) / len(self.seconds)
 
     @property
     def deviation(self) -> float | None:
-        """Their standard deviation; None of a single one."""
+        """Return the standard deviation of the times, s; None for a single round."""
         if len(self.seconds) < 2:
             return None
-        return math.sqrt(math.fsum((one - self.mean) ** 2 for one in self.seconds) / (len(self.seconds) - 1))
+        return math.sqrt(
+            math.fsum((value - self.mean) ** 2 for value in self.seconds) / (len(self.seconds) - 1)
+        )
 
     def as_row(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the timing as plain data."""
         ratio = self.ratio or ConfidenceInterval(1.0, None, None, len(self.seconds))
         return {
             "access": self.access, "mean_s": self.mean, "stddev_s": self.deviation, "min_s": min(self.seconds),
@@ -64,11 +68,15 @@ class Timing:
 
 
 def require_command(command: Sequence[str]) -> None:
-    """Whether a command is there to be run. Raises ScenarioError."""
+    """Check that a command exists and may be executed.
+
+    Raises:
+        ScenarioError: the command is missing or cannot be executed.
+    """
     if not command:
-        raise ScenarioError([("CMD", "missing, expected -- and a command behind the accesses")])
+        raise ScenarioError([("CMD", "missing, expected -- and a command after the accesses")])
     if shutil.which(command[0]) is None:
-        raise ScenarioError([("CMD", f'no command "{command[0]}" is there, or may be run')])
+        raise ScenarioError([("CMD", f'command "{command[0]}" not found, or not executable')])
 
 
 def time_command(
@@ -80,12 +88,21 @@ def time_command(
     overrides: Sequence[tuple[str, object]] = (),
     each: Callable[[int, int], None] | None = None,
 ) -> list[Timing]:
-    """Times ``command`` behind each of ``accesses``, ``runs`` times after ``warmup`` that do not count.
+    """Time ``command`` over each of ``accesses``.
+
+    Args:
+        accesses: presets or scenario files.
+        command: the command and its arguments.
+        runs: number of timed rounds.
+        warmup: number of rounds before them that do not count.
+        overrides: dotted keys and values, as ``--set`` gives them.
+        each: called after each run with the number of finished runs and their total.
 
     Raises:
-        ScenarioError: no such command or access, one twice; ``bentpipe-rt`` is not built.
-        CommandFailed: it ended with another status than 0.
-        bentpipe.lab.shell.LabError: there could be no lab.
+        ScenarioError: the command or an access does not exist, an access occurs twice, or ``bentpipe-rt`` is
+            not built.
+        CommandError: the command ended with an exit status other than 0.
+        bentpipe.lab.shell.LabError: the lab could not start.
         bentpipe.lab.shell.InterruptedLab: Ctrl-C.
     """
     require_command(command)
@@ -93,46 +110,56 @@ def time_command(
         raise ScenarioError(
             [("ACCESS", "missing, expected presets or scenarios (TOML), and -- before the command")]
         )
-    twice = next((one for one in accesses if list(accesses).count(one) > 1), None)
-    if twice is not None:
-        raise ScenarioError([("ACCESS", f'found "{twice}" twice')])
-    paths = {one: resolve_path(one, overrides, pep=led_outside(None)) for one in accesses}
-    taken: dict[str, list[float]] = {one: [] for one in accesses}
-    late = dict.fromkeys(accesses, 0)
-    done, of = 0, (warmup + runs) * len(accesses)
-    for turn in range(warmup + runs):
-        first = turn % len(accesses)
-        for one in (*accesses[first:], *accesses[:first]):
-            seconds, valid = _once(one, paths[one], command)
-            if turn >= warmup:
-                taken[one].append(seconds)
-                late[one] += not valid
-            done += 1
+    duplicate = next((access for access in accesses if list(accesses).count(access) > 1), None)
+    if duplicate is not None:
+        raise ScenarioError([("ACCESS", f'duplicate access "{duplicate}"')])
+    paths = {access: resolve_path(access, overrides, pep=outside_pep(None)) for access in accesses}
+    seconds_of: dict[str, list[float]] = {access: [] for access in accesses}
+    missed = dict.fromkeys(accesses, 0)
+    finished, total = 0, (warmup + runs) * len(accesses)
+    for round_number in range(warmup + runs):
+        first = round_number % len(accesses)
+        for access in (*accesses[first:], *accesses[:first]):
+            seconds, valid = _time_once(access, paths[access], command)
+            if round_number >= warmup:
+                seconds_of[access].append(seconds)
+                missed[access] += not valid
+            finished += 1
             if each is not None:
-                each(done, of)
-    fastest = min(accesses, key=lambda one: math.fsum(taken[one]))
-    best = taken[fastest]
+                each(finished, total)
+    fastest = min(accesses, key=lambda access: math.fsum(seconds_of[access]))
+    fastest_seconds = seconds_of[fastest]
     return [
         Timing(
-            one,
+            access,
             tuple(values),
-            late[one],
-            None if one == fastest else paired_bootstrap(best, values, ratio_of_means),
+            missed[access],
+            None if access == fastest else paired_bootstrap(fastest_seconds, values, ratio_of_means),
         )
-        for one, values in taken.items()
+        for access, values in seconds_of.items()
     ]
 
 
-def _once(access: str, path: tuple[LabSpec, list[ProxySpec]], command: Sequence[str]) -> tuple[float, bool]:
-    """One run in a lab of its own: seconds, and whether the machine kept the path's time."""
-    with run_command(path, command) as done:
-        raise_for_status(done, f"behind {access}: {command[0]}")
-        return done.seconds, done.valid
+def _time_once(
+    access: str, path: tuple[LabSpec, list[ProxySpec]], command: Sequence[str]
+) -> tuple[float, bool]:
+    """Run the command in a new lab; return its time in s, and whether the lab met its deadlines."""
+    with run_command(path, command) as result:
+        raise_for_status(result, f"behind {access}: {command[0]}")
+        return result.seconds, result.valid
 
 
-def raise_for_status(done: CommandResult, what: str) -> None:
-    """Raises CommandFailed, which begins with ``what``, where the command did not end with status 0."""
-    if done.status is None:
-        raise CommandFailed(f"{what} did not end{done.said()}")
-    if done.status != 0:
-        raise CommandFailed(f"{what} ended with status {done.status}{done.said()}")
+def raise_for_status(result: CommandResult, subject: str) -> None:
+    """Check that a command ended with exit status 0.
+
+    Args:
+        result: result of the command.
+        subject: first words of the message.
+
+    Raises:
+        CommandError: the command did not end, or ended with another exit status.
+    """
+    if result.status is None:
+        raise CommandError(f"{subject} did not end{result.last_line()}")
+    if result.status != 0:
+        raise CommandError(f"{subject} ended with status {result.status}{result.last_line()}")

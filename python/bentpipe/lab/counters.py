@@ -1,8 +1,8 @@
-"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary``, ``users``,
-``user_queues`` and ``proxies``.
+"""Counters that a lab recorded, as tables of a store.
 
-Instants are of the machine's CLOCK_MONOTONIC, which is the same in every namespace. What the emulator or the kernel
-does not count is null, never 0.
+The tables are ``links``, ``link_summary``, ``users``, ``user_queues`` and ``proxies``. Times are those of the
+host's CLOCK_MONOTONIC, which is common to all namespaces. A value that neither the emulator nor the kernel
+counts is null, never 0.
 """
 
 from __future__ import annotations
@@ -26,113 +26,131 @@ if TYPE_CHECKING:
 __all__ = ["LINKS", "Series", "read_series"]
 
 Points = list[tuple[int, Row]]
-"""Instants, ns, and the counters then."""
+"""Times in ns, each with the counters at that time."""
 
 LINKS = "links.csv"
+"""Files of a recording with the counters of the path: links, users of a radio link, queues of a scheduler."""
 USERS = "users.csv"
 QUEUES = "user_queues.csv"
 """The files of the path's series in a record; the second where it has a radio link, the third where a scheduler."""
 
-WAYS = ("up", "down")
+DIRECTIONS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
-_NAMES = ("time_s", "link", "user")
-_TALLIES = {table: {name: kind for name, kind in OPTIONAL_COLUMNS[table].items() if name not in _NAMES}
+_KEY_COLUMNS = ("time_s", "link", "user")
+_USER_COLUMNS = {table: {name: kind for name, kind in OPTIONAL_COLUMNS[table].items() if name not in _KEY_COLUMNS}
             for table in ("users", "user_queues")}  # fmt: skip
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
 @dataclass
 class Series:
-    """Counters of every direction of every segment, and of every proxy's sockets."""
+    """Counters of the link directions, the users and the sockets of the proxies over time."""
 
     links: dict[str, Points] = field(default_factory=dict)
-    """By ``SEGMENT.up`` or ``SEGMENT.down``."""
+    """Counters by ``SEGMENT.up`` or ``SEGMENT.down``."""
     proxies: dict[tuple[str, str], Points] = field(default_factory=dict)
-    """By node and socket."""
+    """Counters by node and socket of a proxy."""
     users: dict[tuple[str, int], Points] = field(default_factory=dict)
-    """Of a radio link's users, by direction and number."""
+    """Counters of the users of a radio link, by direction and number."""
     queues: dict[tuple[str, int], Points] = field(default_factory=dict)
-    """Of these users' queues."""
+    """Counters of the queues of these users."""
     totals: dict[str, Row] = field(default_factory=dict)
-    """Of each direction at the end of the lab."""
+    """Counters of each link direction at the end of the lab."""
 
     def link_rows(
         self, graph: TopologySpec, origin_ns: int, ticks_ns: Sequence[int]
     ) -> tuple[list[Row], list[Row]]:
-        """Rows of ``links``, and of ``link_summary`` at the last tick; instants count from ``origin_ns``.
+        """Return the rows of ``links``, and the rows of ``link_summary`` at the last tick.
 
-        The emulator counts at the two ends of a segment, the part of the path between two namespaces: links in a row
-        are one there, by the name ``A+B``.
+        The emulator counts at the two ends of a segment, the part of the path between two namespaces. It
+        joins links in a row to one segment with the name ``A+B``.
+
+        Args:
+            graph: graph of the run.
+            origin_ns: start of the run, from which times count, ns.
+            ticks_ns: times of the rows, ns.
         """
         rows, summary = [], []
         for name, total in self.totals.items():
             points = self.links.get(name, [])
             rows += [
-                {"time_s": _seconds(tick, origin_ns), "link": name, **_at(points, tick)} for tick in ticks_ns
+                {"time_s": _to_seconds(tick, origin_ns), "link": name, **_counters_at(points, tick)}
+                for tick in ticks_ns
             ]
-            last = _at(points, ticks_ns[-1]) if ticks_ns else {}
-            summary.append({"link": name, **_promise(graph, name), **(last or total)})
+            last_counters = _counters_at(points, ticks_ns[-1]) if ticks_ns else {}
+            summary.append({"link": name, **_configured_link(graph, name), **(last_counters or total)})
         return rows, summary
 
     def user_rows(self, origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
-        """Rows of ``users``."""
+        """Return the rows of ``users``."""
         return [
-            {"time_s": _seconds(tick, origin_ns), "link": link, "user": user, **row}
+            {"time_s": _to_seconds(tick, origin_ns), "link": link, "user": user, **row}
             for tick in ticks_ns
             for (link, user), points in self.users.items()
-            if (row := _at(points, tick))
+            if (row := _counters_at(points, tick))
         ]
 
     def queue_rows(self, ticks_ns: Sequence[int]) -> list[Row]:
-        """Rows of ``user_queues``, at the last tick."""
+        """Return the rows of ``user_queues`` at the last tick."""
         return [
             {"link": link, "user": user, **row}
             for (link, user), points in self.queues.items()
-            if ticks_ns and (row := _at(points, ticks_ns[-1]))
+            if ticks_ns and (row := _counters_at(points, ticks_ns[-1]))
         ]
 
     def proxy_rows(self, flows: Sequence[str], origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
-        """Rows of ``proxies``. A proxy counts all its connections together: ``flow`` is null where several flows
-        cross it."""
+        """Return the rows of ``proxies``.
+
+        A proxy has one counter for all its connections. ``flow`` is therefore null if several flows cross it.
+        """
         flow = flows[0] if len(flows) == 1 else None
         return [
-            {"time_s": _seconds(tick, origin_ns), "flow": flow, "proxy": node, "socket": socket, **row}
+            {"time_s": _to_seconds(tick, origin_ns), "flow": flow, "proxy": node, "socket": socket, **row}
             for tick in ticks_ns
             for (node, socket), points in self.proxies.items()
-            if (row := _at(points, tick))
+            if (row := _counters_at(points, tick))
         ]
 
 
 def read_series(record: Path, result: Mapping[str, Any]) -> Series:
-    """What the lab of ``result`` (its ``result.json``) has recorded in the folder ``record``; lines that were cut
-    short are left out."""
+    """Return the counters that a lab recorded; incomplete lines are skipped.
+
+    Args:
+        record: directory of the recording.
+        result: content of the lab's ``result.json``.
+    """
     series = Series()
     for segment in result.get("segments", ()):
-        for way in WAYS:
-            series.totals[f"{segment['name']}.{way}"] = _totals(segment[way])
+        for direction in DIRECTIONS:
+            series.totals[f"{segment['name']}.{direction}"] = _convert_totals(segment[direction])
     started = int(result.get("started_ns", 0))
-    for at, row in _recorded(record / LINKS, started):
-        series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append((at, _link(row)))
-    for file, table, found in ((USERS, "users", series.users), (QUEUES, "user_queues", series.queues)):
-        for at, row in _recorded(record / file, started):
-            name = (f"{row['segment']}.{row['direction']}", int(row["user"]))
-            found.setdefault(name, []).append((at, _tally(table, row)))
+    for time_ns, row in _read_rows(record / LINKS, started):
+        series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append(
+            (time_ns, _convert_link_row(row))
+        )
+    for file, table, points_of_user in (
+        (USERS, "users", series.users),
+        (QUEUES, "user_queues", series.queues),
+    ):
+        for time_ns, row in _read_rows(record / file, started):
+            user = (f"{row['segment']}.{row['direction']}", int(row["user"]))
+            points_of_user.setdefault(user, []).append((time_ns, _convert_user_row(table, row)))
     for lines in sorted(record.glob("proxy-*.jsonl")):
         node = lines.stem.removeprefix("proxy-")
         with open_input_text(lines) as rows:
             for line in rows:
                 try:
-                    found = parse_json(line)
+                    counters = parse_json(line)
                 except ValueError:
                     continue
                 for socket in SOCKETS:
                     points = series.proxies.setdefault((node, socket), [])
-                    points.append((int(found["time_ns"]), found[socket]))
+                    points.append((int(counters["time_ns"]), counters[socket]))
     return series
 
 
-def _recorded(file: Path, started_ns: int) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """The whole rows of a file of the path's series, each with its instant; none if there is no such file."""
+def _read_rows(file: Path, started_ns: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield the complete rows of a file with their times in ns; nothing if the file does not exist."""
     if file.is_file():
         with open_input_text(file) as lines:
             for row in csv.DictReader(lines):
@@ -140,53 +158,56 @@ def _recorded(file: Path, started_ns: int) -> Iterator[tuple[int, Mapping[str, s
                     yield started_ns + round(float(row["time_s"]) * 1e9), row
 
 
-def _seconds(time_ns: int, origin_ns: int) -> float:
+def _to_seconds(time_ns: int, origin_ns: int) -> float:
     return round((time_ns - origin_ns) / 1e9, 9)
 
 
-def _at(points: Points, time_ns: int) -> Row:
-    """The last known counters at an instant."""
+def _counters_at(points: Points, time_ns: int) -> Row:
+    """Return the last known counters at a time."""
     place = bisect_right(points, time_ns, key=lambda point: point[0])
     return points[place - 1][1] if place else {}
 
 
-def _totals(found: Mapping[str, Any]) -> Row:
-    dropped = found.get("dropped") or {}
-    return _counted(found, {cause: dropped.get(cause, 0) for cause in CAUSES})
+def _convert_totals(counters: Mapping[str, Any]) -> Row:
+    dropped = counters.get("dropped") or {}
+    return _convert_counters(counters, {cause: dropped.get(cause, 0) for cause in CAUSES})
 
 
-def _link(row: Mapping[str, str]) -> Row:
-    waiting = {name: int(row[name]) for name in ("queued_packets", "queued_bytes")}
-    return waiting | _counted(row, {cause: row[f"dropped_{cause}"] for cause in CAUSES})
+def _convert_link_row(row: Mapping[str, str]) -> Row:
+    queue = {name: int(row[name]) for name in ("queued_packets", "queued_bytes")}
+    return queue | _convert_counters(row, {cause: row[f"dropped_{cause}"] for cause in CAUSES})
 
 
-def _tally(table: str, row: Mapping[str, str]) -> Row:
-    """Counters of a user by the columns of ``table``; what is empty is not known."""
+def _convert_user_row(table: str, row: Mapping[str, str]) -> Row:
+    """Return the counters of a user by the columns of ``table``; an empty value is unknown."""
     return {
         column: None if row[column] == "" else float(row[column]) if kind == "f64" else int(row[column])
-        for column, kind in _TALLIES[table].items()
+        for column, kind in _USER_COLUMNS[table].items()
     }
 
 
-def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
-    """The emulator's counters by the names of the tables."""
+def _convert_counters(counters: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
+    """Return the counters of the emulator by the column names of the tables."""
     return {
-        "arrived_packets": int(found["packets_in"]),
-        "delivered_packets": int(found["packets_out"]),
-        "delivered_bytes": int(found["bytes_out"]),
+        "arrived_packets": int(counters["packets_in"]),
+        "delivered_packets": int(counters["packets_out"]),
+        "delivered_bytes": int(counters["bytes_out"]),
         **{f"dropped_{cause}_packets": int(count) for cause, count in dropped.items()},
     }
 
 
-def _promise(graph: TopologySpec, name: str) -> Row:
-    """Least rate (None without a transmitter) and propagation of one direction, as the simulator says them."""
-    segment, _, way = name.rpartition(".")
-    names = segment.split("+")
+def _configured_link(graph: TopologySpec, name: str) -> Row:
+    """Return the minimum rate and the propagation delay of a direction, as the simulator does.
+
+    The rate is None without a transmitter.
+    """
+    segment, _, direction = name.rpartition(".")
+    links = segment.split("+")
     stages = [
         stage
         for link in graph["links"]
-        if link["name"] in names
-        for stage in link["up" if way == "up" else "down"]
+        if link["name"] in links
+        for stage in link["up" if direction == "up" else "down"]
     ]
     rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
     delay = sum(sum(delays_ns(stage)[:1]) for stage in stages)

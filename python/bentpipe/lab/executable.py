@@ -1,4 +1,4 @@
-"""Where ``bentpipe-rt`` is, the executable of everything in real time (crates/rt)."""
+"""Path of ``bentpipe-rt``, the executable of emulation and of real sockets (crates/rt)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["executable"]
 
 
 def executable() -> Path:
-    """Where ``bentpipe-rt`` is: ``$BENTPIPE_RT``, in the package or the checkout's build, on the path.
+    """Return the path of ``bentpipe-rt``: ``$BENTPIPE_RT``, in the package or checkout, or on ``$PATH``.
 
     Raises:
-        ScenarioError: nowhere; with the command that builds it.
+        ScenarioError: there is none; the message names the command that builds it.
     """
-    named = os.environ.get("BENTPIPE_RT")
-    if named and not Path(named).is_file():
-        raise ScenarioError([("BENTPIPE_RT", f'no file "{named}", expected the executable bentpipe-rt')])
-    found = named or path_of("bentpipe-rt") or shutil.which("bentpipe-rt")
-    if found is None:
+    configured = os.environ.get("BENTPIPE_RT")
+    if configured and not Path(configured).is_file():
+        raise ScenarioError([("BENTPIPE_RT", f'no file "{configured}", expected the executable bentpipe-rt')])
+    path = configured or path_of("bentpipe-rt") or shutil.which("bentpipe-rt")
+    if path is None:
         raise ScenarioError([("", "bentpipe-rt is not built; in a checkout: make rt")])
-    return Path(found)
+    return Path(path)

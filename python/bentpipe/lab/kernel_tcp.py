@@ -1,6 +1,6 @@
-"""The TCP of this machine's kernel in place of a simulated one: its controllers and options, and what it cannot do.
+"""The kernel's TCP in place of the simulated one: its controllers and options, and unsupported settings.
 
-Each refusal names the key of the scenario, what it asks for, and why not.
+Each problem names the key of the scenario, its value and the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import CongestionSpec, RunSpec, SocketSpec, TcpSides
 
-__all__ = ["ETHERNET_MTU", "SYSCTLS", "Machine", "fixed", "twin_name", "wrong_controller", "wrong_proxies"]
+__all__ = [
+    "ETHERNET_MTU",
+    "SYSCTLS",
+    "Machine",
+    "check_controller",
+    "check_fixed_options",
+    "check_proxies",
+    "kernel_name",
+]
 
 FIXED = {
     "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
@@ -44,127 +52,154 @@ FIXED = {
 SYSCTLS = (
     "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn", "restart_after_idle",
 )  # fmt: skip
-"""Options that are settings of a namespace: all sockets in it have them (crates/runtime/src/tcp/kernel.rs)."""
+"""Options that are settings of a namespace, common to all of its sockets (crates/runtime/src/tcp/kernel.rs)."""
 
-OF_PROXIES = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
-"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/programs/src/pep/side_options.rs)."""
+PROXY_OPTIONS = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
+"""Options of :data:`FIXED` that the sockets of a proxy support all the same
+(crates/programs/src/pep/side_options.rs)."""
 
-CANNOT = "found what this kernel's TCP cannot do"
+UNSUPPORTED = "found what this kernel's TCP cannot do"
 
 ETHERNET_MTU = 1500
-"""Largest IP packet of a lab's links where nothing needs a larger one."""
+"""Size of the largest IP packet on the links of a lab unless a flow needs a larger one, bytes."""
 
 
 class Machine:
-    """What this machine's kernel has."""
+    """Congestion controllers of the kernel of this host."""
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
-        """Reads it from ``proc`` and ``sys``."""
-        self.controllers = _words(proc / "sys/net/ipv4/tcp_available_congestion_control")
-        self.hystart = _words(sys / "module/tcp_cubic/parameters/hystart")
+        """Read the controllers from ``proc`` and ``sys``."""
+        self.controllers = _read_words(proc / "sys/net/ipv4/tcp_available_congestion_control")
+        self.hystart = _read_words(sys / "module/tcp_cubic/parameters/hystart")
 
     def options(self, twin: Mapping[str, Any]) -> dict[str, Any]:
-        """Options under which the simulation's controller is the kernel's ``twin`` of it."""
-        found = dict(twin["options"])
+        """Return the options with which the simulation's controller equals the kernel's controller ``twin``."""
+        options = dict(twin["options"])
         if twin["name"] == "cubic" and self.hystart == ["0"]:
-            found["slow_start_exit"] = "none"
-        return found
+            options["slow_start_exit"] = "none"
+        return options
 
 
-def _words(file: Path) -> list[str]:
+def _read_words(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="ascii").split()
     except OSError:
         return []
 
 
-# --- controllers ----------------------------------------------------------------------------------------------
+# --- Controllers ----------------------------------------------------------------------------------------------
 
 
-def twin_name(name: str, catalogue: Sequence[Mapping[str, Any]]) -> str | None:
-    """What the kernel calls the controller ``name`` of the simulation; None where it has none like it."""
+def kernel_name(name: str, catalogue: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the kernel's name of the simulation's controller ``name``; None if the kernel has no equivalent."""
     twin = by_name(catalogue).get(name, {}).get("kernel")
     return None if twin is None else str(twin["name"])
 
 
-def wrong_controller(
+def check_controller(
     named: CongestionSpec,
     key: str,
     catalogue: Sequence[Mapping[str, Any]],
     machine: Machine,
     *,
-    whole: bool = True,
+    all_options: bool = True,
 ) -> list[tuple[str, str]]:
-    """Why a simulated controller cannot be the kernel's.
+    """Return why a simulated controller cannot be replaced by that of the kernel.
 
     Args:
-        named: its name and the options given.
-        key: of it in the scenario.
-        catalogue: the engine's.
-        machine: the kernel.
-        whole: with the options that were not given too: is it the same controller? Else what was asked for is asked
-            of the kernel, and nothing more.
+        named: name of the controller and its options.
+        key: key of the controller in the scenario.
+        catalogue: controllers of the engine.
+        machine: controllers of the kernel.
+        all_options: compare the options without an explicit value too, so that both controllers are equal.
+            Otherwise only explicit options must be supported.
     """
     name, entries = named["name"], by_name(catalogue)
     entry = entries.get(name, {})
     twin = entry.get("kernel")
     if twin is None:
-        return [(key, f'found "{name}"{_instead(name, entries, machine)}')]
+        return [(key, f'found "{name}"{_format_alternatives(name, entries, machine)}')]
     if twin["name"] not in machine.controllers:
-        has = ", ".join(machine.controllers) or "none"
-        what = f"Linux's {twin['name']}"
+        available = ", ".join(machine.controllers) or "none"
+        title = f"Linux's {twin['name']}"
         return [
-            (key, f'found "{name}", which is {what}; this kernel has {has} (modprobe tcp_{twin["name"]})')
+            (
+                key,
+                f'found "{name}", which is {title}; this kernel has {available} (modprobe tcp_{twin["name"]})',
+            )
         ]
-    options = {option["key"]: option["default"] for option in entry["options"]} if whole else {}
-    asked = {**options, **(named.get("options") or {})}
-    wrong = {
-        option: value for option, value in machine.options(twin).items() if asked.get(option, value) != value
+    options = {option["key"]: option["default"] for option in entry["options"]} if all_options else {}
+    requested = {**options, **(named.get("options") or {})}
+    different = {
+        option: value
+        for option, value in machine.options(twin).items()
+        if requested.get(option, value) != value
     }
-    if not wrong:
+    if not different:
         return []
-    word = ", ".join(f"{option} = {json.dumps(asked.get(option))}" for option in wrong)
-    right = ", ".join(f"{option} = {json.dumps(value)}" for option, value in wrong.items())
-    return [(key, f'found "{name}" with {word}; Linux\'s {twin["name"]} is {{ name = "{name}", {right} }}')]
-
-
-def _instead(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machine) -> str:
-    """What ``name`` is, and what there is instead: the kernel's controller of the same name first."""
-    entry = entries.get(name)
-    twins = {ours: one["kernel"] for ours, one in entries.items() if one["kernel"] is not None}
-    alike = [] if entry is None else [entry["scenario_name"], *entry["aliases"]]
-    namesake = [ours for ours, twin in twins.items() if twin["name"] in alike]
-    what = "" if entry is None or not namesake else f", which is {entry['title']}"
-    there = ", ".join(sorted(ours for ours, twin in twins.items() if twin["name"] in machine.controllers))
-    near = f'; did you mean "{namesake[0]}", {twins[namesake[0]]["title"]}?' if namesake else ""
-    return f"{what}; this kernel's TCP has {there or 'none of them'}{near}"
-
-
-# --- options --------------------------------------------------------------------------------------------------
-
-
-def fixed(transport: TcpSides, place: str) -> list[tuple[str, str]]:
-    """Options of both ends (``client``, ``server``) that Linux has otherwise; ``place`` is the key of their table."""
-    client, server = dict(_fixed(transport["client"])), dict(_fixed(transport["server"]))
-    problems = [(f"{place}.{name}", said) for name, said in client.items()]
-    return problems + [
-        (f"{place}.server.{name}", said) for name, said in server.items() if name not in client
+    found = ", ".join(f"{option} = {json.dumps(requested.get(option))}" for option in different)
+    expected = ", ".join(f"{option} = {json.dumps(value)}" for option, value in different.items())
+    return [
+        (key, f'found "{name}" with {found}; Linux\'s {twin["name"]} is {{ name = "{name}", {expected} }}')
     ]
 
 
-def _fixed(end: Mapping[str, object], but: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Keys of an end's options that Linux has otherwise, and why; ``but`` are options that can be had."""
-    for option, (value, name, why) in FIXED.items():
-        if option not in but and end.get(option, value) != value:
-            yield name, f"{CANNOT}: {why}"
+def _format_alternatives(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machine) -> str:
+    """Return the title of ``name`` and the alternatives: first the kernel's controller of the same name."""
+    entry = entries.get(name)
+    twins = {
+        name_of_ours: one["kernel"] for name_of_ours, one in entries.items() if one["kernel"] is not None
+    }
+    names = [] if entry is None else [entry["scenario_name"], *entry["aliases"]]
+    namesake = [name_of_ours for name_of_ours, twin in twins.items() if twin["name"] in names]
+    description = "" if entry is None or not namesake else f", which is {entry['title']}"
+    available = ", ".join(
+        sorted(name_of_ours for name_of_ours, twin in twins.items() if twin["name"] in machine.controllers)
+    )
+    hint = f'; did you mean "{namesake[0]}", {twins[namesake[0]]["title"]}?' if namesake else ""
+    return f"{description}; this kernel's TCP has {available or 'none of them'}{hint}"
+
+
+# --- Options --------------------------------------------------------------------------------------------------
+
+
+def check_fixed_options(transport: TcpSides, key: str) -> list[tuple[str, str]]:
+    """Return the options of both ends that Linux fixes to another value.
+
+    Args:
+        transport: options of ``client`` and ``server``.
+        key: key of their table in the scenario.
+    """
+    client, server = (
+        dict(_find_fixed_options(transport["client"])),
+        dict(_find_fixed_options(transport["server"])),
+    )
+    problems = [(f"{key}.{name}", problem) for name, problem in client.items()]
+    return problems + [
+        (f"{key}.server.{name}", problem) for name, problem in server.items() if name not in client
+    ]
+
+
+def _find_fixed_options(
+    end: Mapping[str, object], supported: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield the keys of an end's options that Linux fixes to another value, and the reason.
+
+    Args:
+        end: options of the end.
+        supported: options that are supported all the same.
+    """
+    for option, (value, name, reason) in FIXED.items():
+        if option not in supported and end.get(option, value) != value:
+            yield name, f"{UNSUPPORTED}: {reason}"
     if "forward" in str(end.get("loss_detection")):
-        yield "loss_detection.forward", f"{CANNOT}: Linux counts no distance any more"
+        yield "loss_detection.forward", f"{UNSUPPORTED}: Linux counts no distance any more"
 
 
-# --- proxies --------------------------------------------------------------------------------------------------
+# --- Proxies --------------------------------------------------------------------------------------------------
 
 
-def wrong_proxies(
+def check_proxies(
     spec: RunSpec,
     catalogue: Sequence[Mapping[str, Any]],
     machine: Machine,
@@ -172,15 +207,15 @@ def wrong_proxies(
     keys: Mapping[str, str] | None = None,
     senders: Collection[str] = (),
 ) -> list[tuple[str, str]]:
-    """What the sockets of a run's proxies cannot be in the kernel.
+    """Return the settings of a run's proxies that the kernel does not support.
 
     Args:
         spec: the run.
-        catalogue: the engine's controllers.
-        machine: the kernel.
-        keys: of the proxies in the scenario, by their nodes.
-        senders: ``client``, ``server``: who sends what is measured, so that the sockets that pass it on are to have the
-            same controllers, with the options that were not given too (``whole`` of :func:`wrong_controller`).
+        catalogue: controllers of the engine.
+        machine: controllers of the kernel.
+        keys: keys of the proxies in the scenario, by their nodes.
+        senders: ends that send measured data, ``client`` or ``server``. The sockets that forward it need
+            equal controllers (``all_options`` of :func:`check_controller`).
     """
     problems = []
     for proxy in spec.get("proxies", ()):
@@ -189,34 +224,41 @@ def wrong_proxies(
             ("client_side", "server", proxy["client_side"]),
             ("server_side", "client", proxy["server_side"]),
         )
-        for word, source, side in sides:
-            place, tcp = f"{key}.{word}", side["tcp"]
-            problems += _wrong_side(side, f"{place}.congestion", catalogue, machine, whole=source in senders)
-            problems += [(f"{place}.{name}", said) for name, said in _fixed({**tcp}, OF_PROXIES)]
+        for name_of_side, source, side in sides:
+            side_key, tcp = f"{key}.{name_of_side}", side["tcp"]
+            problems += _check_socket(
+                side, f"{side_key}.congestion", catalogue, machine, all_options=source in senders
+            )
+            problems += [
+                (f"{side_key}.{name}", problem)
+                for name, problem in _find_fixed_options({**tcp}, PROXY_OPTIONS)
+            ]
             if tcp["min_rto_ns"] == 0 or tcp["min_rto_ns"] % 1_000_000:
-                said = f"found {tcp['min_rto_ns'] / 1e6:g} ms; routes have whole milliseconds"
-                problems.append((f"{place}.min_rto", said))
+                problem = f"found {tcp['min_rto_ns'] / 1e6:g} ms; routes have whole milliseconds"
+                problems.append((f"{side_key}.min_rto", problem))
             if tcp["delayed_ack"] not in (None, FIXED["delayed_ack"][0]):
-                said = f'{CANNOT}: Linux\'s is 40 ms, every 2, 16 quick ones, or "off"'
-                problems.append((f"{place}.delayed_ack", said))
-        near, far = ({**side["tcp"]} for _, _, side in sides)
+                problem = f'{UNSUPPORTED}: Linux\'s is 40 ms, every 2, 16 quick ones, or "off"'
+                problems.append((f"{side_key}.delayed_ack", problem))
+        client_tcp, server_tcp = ({**side["tcp"]} for _, _, side in sides)
         for option in (*SYSCTLS, "adapt_reordering"):
-            if near[option] != far[option]:
-                said = "differs from that of client_side; expected the same: Linux has one for both sides"
-                problems.append((f"{key}.server_side.{option}", said))
+            if client_tcp[option] != server_tcp[option]:
+                problem = "differs from that of client_side; expected the same: Linux has one for both sides"
+                problems.append((f"{key}.server_side.{option}", problem))
     return problems
 
 
-def _wrong_side(
-    side: SocketSpec, key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine, *, whole: bool
+def _check_socket(
+    side: SocketSpec, key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine, *, all_options: bool
 ) -> list[tuple[str, str]]:
-    """Why the controller of a proxy's socket cannot be the kernel's. Who knows the rate is CUBIC with that pace
-    and the model's window to begin with."""
+    """Return why the controller of a proxy's socket cannot be replaced by that of the kernel.
+
+    A proxy that knows the line rate uses CUBIC with that pacing rate and the initial window of the model.
+    """
     named: CongestionSpec = {"name": side["congestion"], "options": side.get("options") or {}}
     if named["name"] != "fixed":
-        return wrong_controller(named, key, catalogue, machine, whole=whole)
-    if missing := [one for one in ("rate_bit_s", "window_bytes") if one not in named["options"]]:
+        return check_controller(named, key, catalogue, machine, all_options=all_options)
+    if missing := [option for option in ("rate_bit_s", "window_bytes") if option not in named["options"]]:
         return [
             (key, f'found "fixed" without {" and ".join(missing)}; expected both, as rate_knowing has them')
         ]
-    return wrong_controller({"name": "cubic", "options": {}}, key, catalogue, machine, whole=False)
+    return check_controller({"name": "cubic", "options": {}}, key, catalogue, machine, all_options=False)

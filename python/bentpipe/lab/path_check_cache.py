@@ -1,7 +1,6 @@
-"""Checks of accesses, kept among the user's caches: what an access was measured to be on this machine needs no second
-measurement before a command that is to begin at once.
+"""Cache of path checks: a known access needs no second measurement before a command that is to start at once.
 
-A check is kept with what the emulator has measured of its own wake-ups, for one path, program, kernel and machine.
+A check is stored with the emulator's wake-up calibration, for one path, executable, kernel and host.
 """
 
 from __future__ import annotations
@@ -24,92 +23,110 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.process_plans import LabPlan, Wakes
 
-__all__ = ["Kept", "aged", "keep", "kept"]
+__all__ = ["CachedCheck", "format_age", "load_check", "save_check"]
 
-CALM_NS = 1_000_000
-"""A check that waited longer for a processor says little of the path, and is not kept: as much as ``bentpipe-rt``
-tolerates unsaid (crates/rt/src/lab/session.rs)."""
+MAX_WAIT_NS = 1_000_000
+"""Maximum wait for a processor during a check that is stored, ns. A longer wait makes the check unreliable.
+
+``bentpipe-rt`` tolerates as much without a message (crates/rt/src/lab/session.rs)."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A check that was made before."""
+class CachedCheck:
+    """Stored result of a path check."""
 
     age_s: float
+    """Age of the check, s."""
     rtt_ms: float
+    """Round-trip time, ms."""
     up_bit_s: float | None
+    """Rate of the up direction, bit/s; None: unlimited."""
     down_bit_s: float | None
+    """Rate of the down direction, bit/s; None: unlimited."""
     calibrations: Sequence[Sequence[Wakes]]
-    """Of every segment, up and down."""
+    """Wake-up costs of every segment, up and down."""
 
     def line(self) -> str:
-        """What is said of it before the command starts."""
+        """Return the message before the command starts."""
         up, down = ("unlimited" if rate is None else f"{rate / 1e6:.4f} Mbit/s"
                     for rate in (self.up_bit_s, self.down_bit_s))  # fmt: skip
         return (
-            f"bentpipe: measured {aged(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, down {down}; "
+            f"bentpipe: measured {format_age(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, down {down}; "
             "--path-check measures it anew"
         )
 
 
-def kept(plan: LabPlan, program: Path) -> Kept | None:
-    """What was kept of the path of ``plan`` for ``program`` (``bentpipe-rt``); None where that is nothing, or nothing
-    that can be read."""
-    place = _place(plan, program)
-    if place is None:
+def load_check(plan: LabPlan, program: Path) -> CachedCheck | None:
+    """Return the stored check of the path of ``plan``; None if there is none that can be read.
+
+    Args:
+        plan: the lab.
+        program: path of ``bentpipe-rt``.
+    """
+    file = _cache_file(plan, program)
+    if file is None:
         return None
     with suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads(place.read_text(encoding="utf-8"))
-        age_s = time.time() - float(found["time_s"])
-        check = found["check"]
+        data = json.loads(file.read_text(encoding="utf-8"))
+        age_s = time.time() - float(data["time_s"])
+        check = data["check"]
         if age_s >= 0:
-            return Kept(
+            return CachedCheck(
                 age_s,
                 float(check["rtt_ns"]) / 1e6,
                 None if check["up_bit_s"] is None else float(check["up_bit_s"]),
                 None if check["down_bit_s"] is None else float(check["down_bit_s"]),
-                [[{"arrival": float(way["arrival"]), "long_sleep": float(way["long_sleep"]),
-                   "short_sleep": float(way["short_sleep"])} for way in ways]
-                 for ways in found["calibrations"]],
+                [[{"arrival": float(direction["arrival"]), "long_sleep": float(direction["long_sleep"]),
+                   "short_sleep": float(direction["short_sleep"])} for direction in directions]
+                 for directions in data["calibrations"]],
             )  # fmt: skip
     return None
 
 
-def keep(plan: LabPlan, program: Path, result: Mapping[str, Any]) -> None:
-    """Keeps the check of a session by its ``result``, if it says something of the path. Without a place to keep it in,
-    it is not kept."""
-    check, place = result.get("check"), _place(plan, program)
-    if check is None or place is None:
+def save_check(plan: LabPlan, program: Path, result: Mapping[str, Any]) -> None:
+    """Store the path check of a lab if it is reliable. Without a cache directory, nothing is stored.
+
+    Args:
+        plan: the lab.
+        program: path of ``bentpipe-rt``.
+        result: result of the lab.
+    """
+    check, file = result.get("check"), _cache_file(plan, program)
+    if check is None or file is None:
         return
-    if int(check["waited_ns"]) + int(check["late_ns"] or 0) > CALM_NS:
+    if int(check["waited_ns"]) + int(check["late_ns"] or 0) > MAX_WAIT_NS:
         return
-    found = {
+    data = {
         "time_s": time.time() - float(result["wall_s"]),
         "check": check,
         "calibrations": [
-            [one[way]["calibration_us"] for way in ("up", "down")] for one in result["segments"]
+            [segment[direction]["calibration_us"] for direction in ("up", "down")]
+            for segment in result["segments"]
         ],
     }
     with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(place, json.dumps(found).encode())
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, json.dumps(data).encode())
 
 
-def aged(seconds: float) -> str:
-    """An age in words, in its largest unit: ``3 minutes``."""
-    for unit, of in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= of:
-            return f"{int(seconds / of)} {unit}{'' if int(seconds / of) == 1 else 's'}"
+def format_age(seconds: float) -> str:
+    """Return an age in its largest unit: ``3 minutes``."""
+    for unit, unit_s in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= unit_s:
+            return f"{int(seconds / unit_s)} {unit}{'' if int(seconds / unit_s) == 1 else 's'}"
     return "less than a minute"
 
 
-def _place(plan: LabPlan, program: Path) -> Path | None:
-    """The file of a check: another path, program, kernel, machine or kind of user has another one."""
+def _cache_file(plan: LabPlan, program: Path) -> Path | None:
+    """Return the file of a check; None without a cache directory.
+
+    The file depends on path, executable, kernel, host and privileges.
+    """
     folder = caches()
     if folder is None:
         return None
-    built, system = program.stat(), os.uname()
-    what = [str(program), built.st_size, built.st_mtime_ns, *system, os.geteuid() == 0]
+    program_status, system = program.stat(), os.uname()
+    identity = [str(program), program_status.st_size, program_status.st_mtime_ns, *system, os.geteuid() == 0]
     path = to_json({"lab": plan["lab"], "near": [], "proxies": plan.get("proxies", ())})
-    name = hashlib.sha256(json.dumps(what).encode() + path).hexdigest()[:24]
+    name = hashlib.sha256(json.dumps(identity).encode() + path).hexdigest()[:24]
     return folder / "checks" / f"{name}.json"

@@ -1,7 +1,7 @@
-"""``bentpipe perf``: throughput between two machines over real sockets: QUIC with the controllers of the
-simulation, and the kernel's TCP with its own, with TLS and without.
+"""Throughput between two hosts over real sockets (``bentpipe perf``).
 
-A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, crates/programs).
+QUIC uses the controllers of the simulation. TCP, with TLS and without, is the kernel's and uses its
+controllers. Python plans an endpoint. The executable ``bentpipe-rt`` runs it (crates/rt, crates/programs).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
-from bentpipe.lab.process import handed
+from bentpipe.lab.process import plan_descriptor
 from bentpipe.plan.flow.loads import senders, stream_words
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
@@ -33,50 +33,66 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ALPN", "CHOICES", "TIMEOUT", "TRANSPORTS", "Client", "Options", "Output", "Server", "asked", "client_plan",
-    "host_and_port", "listening", "load", "parsed_time", "run", "server_plan",
+    "ALPN",
+    "CHOICES",
+    "TIMEOUT",
+    "TRANSPORTS",
+    "Client",
+    "Options",
+    "Output",
+    "Server",
+    "assign_controller",
+    "client_plan",
+    "listen_address",
+    "load",
+    "parse_host",
+    "parse_time",
+    "run",
+    "server_plan",
 ]  # fmt: skip
 
 PORT = 4433
-"""Where the server listens, and the client looks, if nothing else is said."""
+"""Default port of server and client."""
 
 ALPN = ("perf", "pico-perf")
-"""Application protocols: of draft-banks-quic-performance, and of pico-perf, whose streams have the same form."""
+"""Application protocols: draft-banks-quic-performance, and pico-perf, whose streams have the same format."""
 
 TRANSPORTS = ("quic", "tcp", "tls")
-"""What carries the streams; a server also has all of them on one port number."""
+"""Protocols under the streams. A server can accept all of them on one port number."""
 
 CHOICES = ("no", "named", "any")
-"""Controllers of a server that its clients may ask for: none, those that react to congestion, all with options."""
+"""Controllers that clients may request from a server: none, those that react to congestion, all with their
+options."""
 
-IDLE_TIMEOUT_NS = (
-    30_000_000_000  # RFC 9000 section 10.1 leaves it open; longer than any outage a load survives
-)
+IDLE_TIMEOUT_NS = 30_000_000_000
+"""Idle timeout, ns, longer than any outage that a load survives. RFC 9000 section 10.1 specifies no value."""
 
 MSS_BYTES = (88, 32_767)
-"""What Linux takes for TCP_MAXSEG (TCP_MIN_MSS and MAX_TCP_WINDOW of net/tcp.h)."""
+"""Range of TCP_MAXSEG in Linux, bytes (TCP_MIN_MSS and MAX_TCP_WINDOW of net/tcp.h)."""
 
 WINDOW_BYTES = 64 << 20
-"""Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
+"""Flow-control window and send buffer, bytes: 600 ms of a geostationary path at 890 Mbit/s."""
 
 TIMEOUT = Duration.parse("10 s")
-"""For the handshake: its packets are sent again after 1, 3 and 7 s (RFC 9002 section 6.2.4)."""
+"""Timeout of the handshake. Its packets are retransmitted after 1, 3 and 7 s (RFC 9002 section 6.2.4)."""
 
 Send = Literal["up", "down", "both"]
+"""Direction of the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of the connections of one side: what it sends, and how.
+    """Options of the connections of an endpoint.
 
     Attributes:
-        congestion: the controller of what this side sends; a name of ``bentpipe presets``' catalogue.
-        options: the controller's own options.
-        initial_window: in packets or bytes; none: 10 packets, at most 14720 B (RFC 9002 section 7.2).
+        congestion: congestion controller of the data that this endpoint sends; a name of the catalogue.
+        options: options of the controller.
+        initial_window: initial window in packets or bytes; None: 10 packets, at most 14720 B (RFC 9002
+            section 7.2).
         mtu: UDP payload of a full packet.
         ecn: send ECT(0).
-        mss: bytes of data in a full segment of TCP; none: what the way allows.
-        buffer: socket buffers of TCP; none: the kernel fits them to what is in flight.
+        mss: data of a full TCP segment, bytes; None: as the path permits.
+        buffer: socket buffers of TCP; None: the kernel adapts them to the data in flight.
     """
 
     congestion: str = "cubic"
@@ -90,17 +106,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is shown while it runs.
+    """Output of a measurement.
 
     Attributes:
-        interval: between two lines on the screen; 0: none.
-        csv: a file for lines.
-        csv_interval: between two of them.
-        json: the result as JSON, and nothing else.
-        frames: a file for measurements that programs read (docs/manual/perf.md).
-        frames_interval: between two samples of a connection in it.
-        colour: colours on the screen.
-        qlog: a directory for qlog files, one a connection of QUIC.
+        interval: interval between two lines on the screen; 0: none.
+        csv: CSV file for lines.
+        csv_interval: interval between two lines of the CSV file.
+        json: print the result as JSON, and nothing else.
+        frames: file of the JSON stream (docs/manual/perf.md).
+        frames_interval: interval between two samples of a connection in the JSON stream.
+        colour: print colours.
+        qlog: directory for qlog files, one for each QUIC connection.
     """
 
     interval: str = "5 s"
@@ -115,18 +131,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The side that answers.
+    """Server of a measurement.
 
     Attributes:
         listen: address and port.
-        once: end after one connection; of TCP, after all of one client.
-        certificate: PEM file of the chain, with ``key``; none: a self-signed one for this run.
-        key: PEM file of its key.
-        connections: at once; more are refused.
-        handshakes: under way, before clients have to prove their address (Retry).
-        streams: of one connection over its life.
-        transport: what it speaks: one of `TRANSPORTS`, or ``all``.
-        choose: the controllers that clients may ask for: one of `CHOICES`.
+        once: end after one connection; for TCP, after all connections of one client.
+        certificate: PEM file of the chain, with ``key``; None: a self-signed certificate for this run.
+        key: PEM file of the key.
+        connections: maximum number of simultaneous connections; further ones are rejected.
+        handshakes: number of pending handshakes above which clients must validate their address (Retry).
+        streams: maximum number of streams of a connection over its life.
+        transport: accepted protocol: one of `TRANSPORTS`, or ``all``.
+        choose: controllers that clients may request: one of `CHOICES`.
     """
 
     listen: str = f"[::]:{PORT}"
@@ -142,18 +158,18 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The side that asks.
+    """Client of a measurement.
 
     Attributes:
-        host: name or address of the server, maybe with a port.
-        streams: what is sent.
+        host: name or address of the server, perhaps with a port.
+        streams: load.
         alpn: application protocol.
-        insecure: take any certificate.
-        fingerprint: SHA-256 of the certificate to take.
-        timeout: for the handshake.
+        insecure: accept any certificate.
+        fingerprint: SHA-256 of the accepted certificate.
+        timeout: timeout of the handshake.
         transport: one of `TRANSPORTS`.
-        asks: tell the server this side's controller, and ask for its.
-        wish: name and options of the controller that the server is to send with; none: as it likes.
+        negotiate: send the name of this endpoint's controller, and ask for the server's.
+        requested: name and options of the controller that the server shall use; None: its default.
     """
 
     host: str
@@ -163,8 +179,8 @@ class Client:
     fingerprint: str | None = None
     timeout: str | None = None
     transport: str = "quic"
-    asks: bool = False
-    wish: tuple[str, dict[str, Any]] | None = None
+    negotiate: bool = False
+    requested: tuple[str, dict[str, Any]] | None = None
 
 
 def load(
@@ -175,17 +191,19 @@ def load(
     send: Send = "up",
     streams: int = 1,
 ) -> tuple[loads.Stream, ...]:
-    """The streams of a load: of pico-perf's words, or of a time or a number of bytes for each stream.
+    """Return the streams of a load.
+
+    A load is a scenario string of pico-perf, or a time or a number of bytes for each stream.
 
     Args:
-        text: pico-perf's scenario string.
-        time: how long.
-        size: how much.
-        send: which way; both: as many streams each way, at the same time.
-        streams: how many, each way.
+        text: scenario string of pico-perf.
+        time: duration.
+        size: number of bytes.
+        send: direction; both: as many streams in each direction, at the same time.
+        streams: number of streams in each direction.
 
     Raises:
-        ScenarioError: what was expected.
+        ScenarioError: an option is invalid.
     """
     given = [
         name for name, value in (("LOAD", text), ("--time", time), ("--bytes", size)) if value is not None
@@ -199,48 +217,54 @@ def load(
             raise ScenarioError([("LOAD", str(error))]) from None
     if not 1 <= streams <= loads.MOST_STREAMS // 2:
         raise ScenarioError([("--streams", f"found {streams}, expected 1 to {loads.MOST_STREAMS // 2}")])
-    ways: tuple[Literal["up", "down"], ...] = ("up", "down") if send == "both" else (send,)
+    directions: tuple[Literal["up", "down"], ...] = ("up", "down") if send == "both" else (send,)
     amounts: list[loads.DataAmount | loads.TimeAmount] = []
-    for way in ways:
+    for direction in directions:
         if size is not None:
-            count = _parsed("--bytes", Size, size, "100 MB").bytes
+            count = _parse("--bytes", Size, size, "100 MB").bytes
             if count < 1:
                 raise ScenarioError([("--bytes", f'found "{size}", expected bytes to send')])
-            up = loads.DataAmount(count, 0)
-            amounts.append(up if way == "up" else loads.DataAmount(loads.HEADER_BYTES, count))
+            upload = loads.DataAmount(count, 0)
+            amounts.append(upload if direction == "up" else loads.DataAmount(loads.HEADER_BYTES, count))
         else:
-            amounts.append(loads.TimeAmount(parsed_time("--time", time or "10 s"), way))
+            amounts.append(loads.TimeAmount(parse_time("--time", time or "10 s"), direction))
     rows = [amount for _ in range(streams) for amount in amounts]
-    return tuple(loads.Stream(4 * place, None, amount) for place, amount in enumerate(rows))
+    return tuple(loads.Stream(4 * index, None, amount) for index, amount in enumerate(rows))
 
 
-def asked(
+def assign_controller(
     streams: tuple[loads.Stream, ...], options: Options
 ) -> tuple[tuple[str, dict[str, Any]] | None, Options]:
-    """Who of the two sides is to send ``streams`` with the controller of ``options``: what the server is asked for,
-    and the options of a client, which has its own controller where it sends nothing."""
-    sides = senders({"kind": "perf", "streams": stream_words(streams)})
-    wish = (options.congestion, options.options) if "server" in sides else None
-    return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
+    """Assign the controller of ``options`` to the endpoints that send ``streams``.
+
+    Returns:
+        The controller that the client requests from the server, and the options of the client. A client that
+        sends nothing has the default controller.
+    """
+    sending_ends = senders({"kind": "perf", "streams": stream_words(streams)})
+    requested = (options.congestion, options.options) if "server" in sending_ends else None
+    return requested, options if "client" in sending_ends else replace(
+        options, congestion="cubic", options={}
+    )
 
 
-def server_plan(server: Server, options: Options, report: Output) -> PerfServerPlan:
-    """The plan of a server as ``bentpipe-rt`` reads it.
+def server_plan(server: Server, options: Options, output: Output) -> PerfServerPlan:
+    """Return the plan of a server as ``bentpipe-rt`` reads it.
 
     Raises:
-        ScenarioError: which option is wrong.
+        ScenarioError: an option is invalid.
     """
     if (server.certificate is None) != (server.key is None):
-        raise ScenarioError([("", "--certificate and --key go together")])
+        raise ScenarioError([("", "--certificate and --key require each other")])
     if server.choose not in CHOICES:
         raise ScenarioError([("--client-controllers", unknown_name(server.choose, CHOICES, "choice"))])
     files: CertificateFiles | None = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
-    transport = _transport(server.transport, (*TRANSPORTS, "all"), options, report)
+    transport = _check_transport(server.transport, (*TRANSPORTS, "all"), options, output)
     return {
         "role": "server",
-        "listen": listening(server.listen),
+        "listen": listen_address(server.listen),
         "once": server.once,
         "certificate": files,
         "limits": {
@@ -249,26 +273,26 @@ def server_plan(server: Server, options: Options, report: Output) -> PerfServerP
             "streams": server.streams,
         },
         "choose": server.choose,
-        **_side(options, report, transport),
+        **_endpoint_plan(options, output, transport),
     }
 
 
-def client_plan(client: Client, options: Options, report: Output) -> PerfClientPlan:
-    """The plan of a client as ``bentpipe-rt`` reads it.
+def client_plan(client: Client, options: Options, output: Output) -> PerfClientPlan:
+    """Return the plan of a client as ``bentpipe-rt`` reads it.
 
     Raises:
-        ScenarioError: which option is wrong.
+        ScenarioError: an option is invalid.
     """
-    host, port = host_and_port(client.host)
+    host, port = parse_host(client.host)
     if client.alpn not in ALPN:
         raise ScenarioError([("--alpn", unknown_name(client.alpn, ALPN, "protocol"))])
     if client.insecure and client.fingerprint is not None:
-        raise ScenarioError([("", "--insecure and --fingerprint exclude each other")])
+        raise ScenarioError([("", "--insecure cannot be combined with --fingerprint")])
     trust: str | dict[str, str] = "insecure" if client.insecure else "private"
     if client.fingerprint is not None:
         trust = {"fingerprint": client.fingerprint}
-    timeout = TIMEOUT if client.timeout is None else parsed_time("--timeout", client.timeout)
-    transport = _transport(client.transport, TRANSPORTS, options, report)
+    timeout = TIMEOUT if client.timeout is None else parse_time("--timeout", client.timeout)
+    transport = _check_transport(client.transport, TRANSPORTS, options, output)
     return {
         "role": "client",
         "host": host,
@@ -277,71 +301,75 @@ def client_plan(client: Client, options: Options, report: Output) -> PerfClientP
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,
-        "asks": client.asks,
-        "wish": None if client.wish is None else {"name": client.wish[0], "options": client.wish[1]},
-        **_side(options, report, transport),
+        "asks": client.negotiate,
+        "wish": None
+        if client.requested is None
+        else {"name": client.requested[0], "options": client.requested[1]},
+        **_endpoint_plan(options, output, transport),
     }
 
 
 def run(plan: PerfServerPlan | PerfClientPlan | AnswerPlan) -> int:
-    """Runs one side to its end; returns its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
+    """Run an endpoint and return its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
-    program = executable()
-    with handed(plan) as descriptor:
-        words = [str(program), "perf", f"/proc/self/fd/{descriptor}"]
-        with subprocess.Popen(words, pass_fds=[descriptor]) as process:
+    executable_path = executable()
+    with plan_descriptor(plan) as descriptor:
+        command = [str(executable_path), "perf", f"/proc/self/fd/{descriptor}"]
+        with subprocess.Popen(command, pass_fds=[descriptor]) as process:
             while True:
                 try:
                     return process.wait()
                 except KeyboardInterrupt:
-                    continue  # Ctrl-C ends the measurement, which prints what it has
+                    continue  # Ctrl-C ends the measurement; bentpipe-rt then prints its result.
 
 
-def _transport(word: str, known: tuple[str, ...], options: Options, report: Output) -> str:
-    """``word``, if it is one of ``known`` and ``options`` can be of it."""
-    if word not in known:
-        raise ScenarioError([("--transport", unknown_name(word, known, "transport"))])
-    if word in ("tcp", "tls"):
-        route = "that of TCP belongs to the route (ip route change ... initcwnd N), which a lab sets"
-        for key, given, instead in (
+def _check_transport(transport: str, known: tuple[str, ...], options: Options, output: Output) -> str:
+    """Return ``transport`` if it is one of ``known`` and supports ``options``."""
+    if transport not in known:
+        raise ScenarioError([("--transport", unknown_name(transport, known, "transport"))])
+    if transport in ("tcp", "tls"):
+        route = (
+            "the window of TCP is a setting of the route (ip route change ... initcwnd N), which a lab sets"
+        )
+        for key, is_set, alternative in (
             ("--initial-window", options.initial_window is not None, route),
-            ("--mtu", options.mtu is not None, "TCP's is --mss"),
-            ("--qlog", report.qlog is not None, "of TCP there are --csv and --json-stream"),
-            ("--ecn", options.ecn, "the kernel's TCP asks for ECN by sysctl net.ipv4.tcp_ecn=1"),
+            ("--mtu", options.mtu is not None, "the option for TCP is --mss"),
+            ("--qlog", output.qlog is not None, "the options for TCP are --csv and --json-stream"),
+            ("--ecn", options.ecn, "the kernel's TCP requests ECN with sysctl net.ipv4.tcp_ecn=1"),
         ):
-            if given:
-                raise ScenarioError([(key, f"is of QUIC alone; {instead}")])
-    if word == "quic":
+            if is_set:
+                raise ScenarioError([(key, f"requires QUIC; {alternative}")])
+    if transport == "quic":
         for key, value in (("--mss", options.mss), ("--buffer", options.buffer)):
             if value is not None:
-                raise ScenarioError([(key, f"is of TCP alone, found --transport {word}")])
-    return word
+                raise ScenarioError([(key, f"requires TCP, found --transport {transport}")])
+    return transport
 
 
-def _tcp(options: Options) -> PerfTcp:
+def _tcp_plan(options: Options) -> PerfTcp:
     mss = None
     if options.mss is not None:
         text = options.mss if not options.mss.isdecimal() else f"{options.mss} B"
-        mss = _parsed("--mss", Size, text, "1400").bytes
-        least, most = MSS_BYTES
-        if not least <= mss <= most:
-            raise ScenarioError([("--mss", f"found {mss}, expected {least} to {most} bytes")])
-    size = None
+        mss = _parse("--mss", Size, text, "1400").bytes
+        min_mss, max_mss = MSS_BYTES
+        if not min_mss <= mss <= max_mss:
+            raise ScenarioError([("--mss", f"found {mss}, expected {min_mss} to {max_mss} bytes")])
+    buffer = None
     if options.buffer is not None:
-        size = _parsed("--buffer", Size, options.buffer, "4 MB").bytes
-        if not 4096 <= size <= 1 << 30:
-            raise ScenarioError([("--buffer", f"found {size} bytes, expected 4096 B to 1 GiB")])
-    return {"mss_bytes": mss, "buffer_bytes": size, "idle_timeout_ns": IDLE_TIMEOUT_NS}
+        buffer = _parse("--buffer", Size, options.buffer, "4 MB").bytes
+        if not 4096 <= buffer <= 1 << 30:
+            raise ScenarioError([("--buffer", f"found {buffer} bytes, expected 4096 B to 1 GiB")])
+    return {"mss_bytes": mss, "buffer_bytes": buffer, "idle_timeout_ns": IDLE_TIMEOUT_NS}
 
 
-def _side(options: Options, report: Output, transport: str) -> MeasuredSide:
+def _endpoint_plan(options: Options, output: Output, transport: str) -> MeasuredSide:
     mtu = MTU_BYTES
     if options.mtu is not None:
         text = options.mtu if not options.mtu.isdecimal() else f"{options.mtu} B"
-        mtu = _parsed("--mtu", Size, text, "1452").bytes
+        mtu = _parse("--mtu", Size, text, "1452").bytes
         if not 1200 <= mtu <= LARGEST_MTU_BYTES:
             raise ScenarioError(
                 [("--mtu", f"found {mtu}, expected 1200 (RFC 9000 section 14) to {LARGEST_MTU_BYTES} bytes")],
@@ -350,82 +378,99 @@ def _side(options: Options, report: Output, transport: str) -> MeasuredSide:
     quic = defaults(mtu, 6, (WINDOW_BYTES, WINDOW_BYTES))
     quic |= {"crypto": "rustls", "ecn": options.ecn, "idle_timeout_ns": IDLE_TIMEOUT_NS}
     if options.initial_window is not None:
-        asked: str | int = options.initial_window
+        assign_controller: str | int = options.initial_window
         if options.initial_window.isdecimal():
-            asked = f"{options.initial_window} packets"
-        found: WindowSize = _parsed("--initial-window", WindowSize, asked, "10")
-        quic["initial_window_bytes"] = found.in_bytes(mtu)
-    interval = parsed_time("--interval", report.interval, zero=True)
+            assign_controller = f"{options.initial_window} packets"
+        window: WindowSize = _parse("--initial-window", WindowSize, assign_controller, "10")
+        quic["initial_window_bytes"] = window.in_bytes(mtu)
+    interval = parse_time("--interval", output.interval, zero=True)
     csv: Csv | None = None
-    if report.csv is not None:
-        every = parsed_time("--csv-interval", report.csv_interval)
-        csv = {"file": str(report.csv), "interval_ns": every.ns}
+    if output.csv is not None:
+        csv_interval = parse_time("--csv-interval", output.csv_interval)
+        csv = {"file": str(output.csv), "interval_ns": csv_interval.ns}
     frames: FramesPlan | None = None
-    if report.frames is not None:
-        often = parsed_time("--json-stream-interval", report.frames_interval)
-        frames = {"file": str(report.frames), "interval_ns": often.ns}
+    if output.frames is not None:
+        frames_interval = parse_time("--json-stream-interval", output.frames_interval)
+        frames = {"file": str(output.frames), "interval_ns": frames_interval.ns}
     return {
         "transport": transport,
         "quic": quic,
         "congestion": {"name": options.congestion, "options": options.options},
-        "tcp": _tcp(options),
+        "tcp": _tcp_plan(options),
         "report": {
             "interval_ns": interval.ns or None,
             "csv": csv,
-            "json": report.json,
+            "json": output.json,
             "frames": frames,
-            "colour": report.colour,
-            "qlog": None if report.qlog is None else str(report.qlog),
+            "colour": output.colour,
+            "qlog": None if output.qlog is None else str(output.qlog),
         },
     }
 
 
-def _parsed(key: str, unit: Any, text: object, example: str) -> Any:
+def _parse(key: str, unit: Any, text: object, example: str) -> Any:
     try:
         return unit.parse(text)
     except UnitError as error:
-        said = str(error).partition("; did you mean")[0]
-        raise ScenarioError([(key, f"{said}; for example {example}")]) from None
+        problem = str(error).partition("; did you mean")[0]
+        raise ScenarioError([(key, f"{problem}; for example {example}")]) from None
 
 
-def parsed_time(key: str, text: str, *, zero: bool = False) -> Duration:
-    """The time that option ``key`` says, above 0 unless it may be ``zero``. Raises ScenarioError."""
+def parse_time(key: str, text: str, *, zero: bool = False) -> Duration:
+    """Return the time of option ``key``.
+
+    Args:
+        key: the option.
+        text: its value.
+        zero: accept 0.
+
+    Raises:
+        ScenarioError: the value is not a time above 0.
+    """
     if zero and text == "0":
         return Duration(0)
-    found: Duration = _parsed(key, Duration, text, "10s")
-    if found.ns <= 0 and not zero:
+    duration: Duration = _parse(key, Duration, text, "10s")
+    if duration.ns <= 0 and not zero:
         raise ScenarioError([(key, f'found "{text}", expected a time above 0')])
-    return found
+    return duration
 
 
-def _port(text: str, key: str) -> int:
+def _parse_port(text: str, key: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:6]) <= 65_535:
         raise ScenarioError([(key, f'found port "{text}", expected 1 to 65535')])
     return int(text)
 
 
-def host_and_port(text: str, key: str = "HOST") -> tuple[str, int]:
-    """Host and port of ``HOST``, ``HOST:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address alone."""
+def parse_host(text: str, key: str = "HOST") -> tuple[str, int]:
+    """Return host and port of ``HOST``, ``HOST:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address alone.
+
+    Raises:
+        ScenarioError: the text has another form.
+    """
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise ScenarioError([(key, f'found "{text}", expected [ADDRESS]:PORT')])
-        return host, _port(rest[1:], key) if rest else PORT
+        return host, _parse_port(rest[1:], key) if rest else PORT
     if text.count(":") == 1:
         host, _, port = text.partition(":")
-        return host, _port(port, key)
+        return host, _parse_port(port, key)
     return text, PORT
 
 
-def listening(text: str) -> str:
-    """``ADDRESS:PORT``, with what is missing filled in: ``:PORT``, ``PORT``, ``ADDRESS``."""
+def listen_address(text: str) -> str:
+    """Return ``ADDRESS:PORT`` for ``:PORT``, ``PORT``, ``ADDRESS`` or the complete form.
+
+    Raises:
+        ScenarioError: the text has another form.
+    """
     if text.isdecimal():
-        return f"[::]:{_listen_port(text)}"
+        return f"[::]:{_parse_listen_port(text)}"
     if text.startswith(":") and text[1:].isdecimal():
-        return f"[::]:{_listen_port(text[1:])}"
-    host, port = host_and_port(text, "--listen") if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
+        return f"[::]:{_parse_listen_port(text[1:])}"
+    host, port = parse_host(text, "--listen") if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _listen_port(text: str) -> int:
-    return 0 if text == "0" else _port(text, "--listen")
+def _parse_listen_port(text: str) -> int:
+    return 0 if text == "0" else _parse_port(text, "--listen")

@@ -1,4 +1,4 @@
-"""What ``perf`` has kept of a measurement, read again: ``--json-stream`` or ``--csv`` of one side, or of both."""
+"""Reader of the recordings of ``perf``: ``--json-stream`` or ``--csv`` of one endpoint, or of both."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["files_of", "kept_name", "read_sides"]
+__all__ = ["find_files", "read_endpoints", "recording_name"]
 
 
 HEADER = ("time_s", "connection", "stream", "event")
-"""First columns of a table of ``perf``."""
+"""First columns of a CSV file of ``perf``."""
 
 SUFFIXES = (".jsonl", ".csv")
+"""Suffixes of the files, the preferred one first."""
 
 
-def kept_name(role: str) -> str:
-    """What ``--record`` calls the file of a side."""
+def recording_name(role: str) -> str:
+    """Return the name of the file that ``--record`` writes for an endpoint."""
     return f"{role}.jsonl"
 
 
-def files_of(place: Path) -> list[Path]:
-    """The measurements of ``perf`` that are at ``place``: it, or those in the folder, frames before a table of the same
-    name; none where there are none."""
+def find_files(place: Path) -> list[Path]:
+    """Return the measurements of ``perf`` at ``place``, a file or a directory.
+
+    A JSON stream precedes a CSV file of the same name.
+    """
     if place.is_file():
         return [place] if _kind(place) else []
     if not place.is_dir() or (place / "plan.json").exists():
         return []
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for suffix in SUFFIXES:
         for file in sorted(place.glob(f"*{suffix}")):
             if _kind(file):
-                found.setdefault(file.stem, file)
-    return [found[name] for name in sorted(found)]
+                files.setdefault(file.stem, file)
+    return [files[name] for name in sorted(files)]
 
 
 def _kind(file: Path) -> str:
-    """``frames`` or ``table`` by its first line; empty for what is neither."""
+    """Return ``frames`` or ``table`` by the first line of ``file``; empty for other files."""
     try:
         with open_input(file) as content:
             first = content.read(4096).decode(errors="replace").partition("\n")[0]
@@ -59,46 +62,57 @@ def _kind(file: Path) -> str:
     return "frames" if isinstance(begin, dict) and begin.get("frame") == "begin" else ""
 
 
-def read_sides(place: Path) -> list[PerfEndpoint]:
-    """The sides of the measurement at ``place``, the client first. Raises ScenarioError, which names file and fault."""
-    sides = []
-    for file in files_of(place):
+def read_endpoints(place: Path) -> list[PerfEndpoint]:
+    """Return the endpoints of the measurement at ``place``, the client first.
+
+    Raises:
+        ScenarioError: a file cannot be read, or has no connection; the message names it.
+    """
+    endpoints = []
+    for file in find_files(place):
         try:
-            sides.append(_frames(file) if _kind(file) == "frames" else _table(file))
+            endpoints.append(_read_frames(file) if _kind(file) == "frames" else _read_table(file))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, ScenarioError):
                 raise
-            raise ScenarioError([("", f"{file} is no whole measurement of perf: {error!r}")]) from None
-    if not any(side.connections for side in sides):
+            raise ScenarioError([("", f"{file} is not a complete measurement of perf: {error!r}")]) from None
+    if not any(endpoint.connections for endpoint in endpoints):
         raise ScenarioError(
-            [("", f"{place} has no connection: nobody came, or its process was killed at once")]
+            [("", f"{place} has no connection: no client connected, or the process was killed at once")]
         )
-    return [side for side in sides if side.connections]
+    return [endpoint for endpoint in endpoints if endpoint.connections]
 
 
-# --- frames ---
+# --- JSON stream ---
 
 
-def _frames(file: Path) -> PerfEndpoint:
-    found = read_frames(file)
-    begin, end = found.begin, found.end
+def _read_frames(file: Path) -> PerfEndpoint:
+    frames = read_frames(file)
+    begin, end = frames.begin, frames.end
     if begin is None or int(begin["version"]) > VERSION:
         text = (
-            "has frames of a newer bentpipe, expected" if begin else "has no whole line, expected frames of"
+            "has frames of a newer bentpipe, expected"
+            if begin
+            else "has no complete line, expected frames of"
         )
         raise ScenarioError([("", f"{file} {text} version {VERSION}")])
-    zero = min((int(one.opening["start_ns"]) for one in found.connections.values()), default=0)
+    origin_ns = min(
+        (int(connection.opening["start_ns"]) for connection in frames.connections.values()), default=0
+    )
     return PerfEndpoint(
         str(begin["role"]),
-        [_connection(number, found.connections[number], zero) for number in sorted(found.connections)],
+        [
+            _convert_connection(number, frames.connections[number], origin_ns)
+            for number in sorted(frames.connections)
+        ],
         None if end is None else float(end["cpu_s"]),
         None if end is None else str(end["end"]),
     )
 
 
-def _connection(number: int, found: Connection, zero: int) -> PerfConnection:
+def _convert_connection(number: int, found: Connection, origin_ns: int) -> PerfConnection:
     def seconds(time_ns: int) -> float:
-        return (int(time_ns) - zero) / 1e9
+        return (int(time_ns) - origin_ns) / 1e9
 
     points = [
         Point(
@@ -120,40 +134,42 @@ def _connection(number: int, found: Connection, zero: int) -> PerfConnection:
             )
         )  # fmt: skip
     ends_s = [one.ended_s for one in streams if one.ended_s is not None]
-    windows = [one.window_bytes for one in points if one.window_bytes is not None]
-    said = found.end or {}
+    window_sizes = [one.window_bytes for one in points if one.window_bytes is not None]
+    end_frame = found.end or {}
     return PerfConnection(
         number, points,
         began_s=min((one.opened_s for one in streams), default=connected),
         ended_s=max(ends_s, default=points[-1].time_s if points else connected),
         transport=found.opening["transport"],
-        congestion=said.get("congestion", found.opening["congestion"]),
+        congestion=end_frame.get("congestion", found.opening["congestion"]),
         least_rtt_ms=last.get("min_rtt_ms"),
-        largest_window_bytes=said.get("largest_cwnd_bytes") if windows else None,
+        largest_window_bytes=end_frame.get("largest_cwnd_bytes") if window_sizes else None,
         sent_packets=last.get("sent_packets"), retransmitted_bytes=last.get("retransmitted_bytes"),
-        end=said.get("end", "its process was gone before it ended"), streams=streams,
+        end=end_frame.get("end", "its process was gone before it ended"), streams=streams,
     )  # fmt: skip
 
 
-# --- a table ---
+# --- CSV file ---
 
 
-def _table(file: Path) -> PerfEndpoint:
-    of: dict[int, list[Mapping[str, str]]] = {}
+def _read_table(file: Path) -> PerfEndpoint:
+    rows_by_connection: dict[int, list[Mapping[str, str]]] = {}
     with open_input_text(file) as lines:
         for row in csv.DictReader(lines):
             if None in row or None in row.values():
                 break  # the process was killed in the middle of a line
             if row["stream"] == "all":
-                of.setdefault(int(row["connection"]), []).append(row)
-    return PerfEndpoint(file.stem, [_of_rows(number, rows) for number, rows in of.items()])
+                rows_by_connection.setdefault(int(row["connection"]), []).append(row)
+    return PerfEndpoint(
+        file.stem, [_convert_rows(number, rows) for number, rows in rows_by_connection.items()]
+    )
 
 
-def _of_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
+def _convert_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
     points = [
         Point(
-            float(row["time_s"]), int(row["up_bytes"]), int(row["down_bytes"]), _number(row["rtt_ms"]),
-            _whole(row["cwnd_bytes"]), _whole(row["lost_packets"]),
+            float(row["time_s"]), int(row["up_bytes"]), int(row["down_bytes"]), _parse_float(row["rtt_ms"]),
+            _parse_int(row["cwnd_bytes"]), _parse_int(row["lost_packets"]),
         )
         for row in rows
     ]  # fmt: skip
@@ -161,23 +177,23 @@ def _of_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
     ended = points[-1].time_s
     # Rates are averages since the first stream opened.
     spans = [
-        int(last[f"{way}_bytes"]) * 8e-6 / rate
-        for way in ("up", "down")
-        if (rate := float(last[f"{way}_mbit_s"]))
+        int(last[f"{direction}_bytes"]) * 8e-6 / rate
+        for direction in ("up", "down")
+        if (rate := float(last[f"{direction}_mbit_s"]))
     ]
-    least = [rtt for row in rows if (rtt := _number(row["min_rtt_ms"])) is not None]
+    min_rtts = [rtt for row in rows if (rtt := _parse_float(row["min_rtt_ms"])) is not None]
     return PerfConnection(
         number, points, began_s=ended - max(spans, default=ended), ended_s=ended,
-        congestion=last["congestion"] or None, least_rtt_ms=min(least, default=None),
+        congestion=last["congestion"] or None, least_rtt_ms=min(min_rtts, default=None),
         largest_window_bytes=max((one.window_bytes for one in points if one.window_bytes is not None), default=None),
-        sent_packets=_whole(last["sent_packets"]), retransmitted_bytes=_whole(last["retransmitted_bytes"]),
+        sent_packets=_parse_int(last["sent_packets"]), retransmitted_bytes=_parse_int(last["retransmitted_bytes"]),
         end=None if last["event"] == "total" else "its process was gone before it ended",
     )  # fmt: skip
 
 
-def _number(text: str) -> float | None:
+def _parse_float(text: str) -> float | None:
     return float(text) if text else None
 
 
-def _whole(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text) if text else None

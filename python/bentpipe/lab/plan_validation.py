@@ -1,5 +1,7 @@
-"""The plan of a session in real time, checked before it leaves: types, ranges, what
-goes with what. docs/manual/shell.md has it key by key; a test holds the keys against those of ``wire``."""
+"""Validation of a lab plan before it is sent: types, ranges and combinations of keys.
+
+docs/manual/shell.md describes each key. A test compares the keys with those of ``process_plans``.
+"""
 
 from __future__ import annotations
 
@@ -15,39 +17,39 @@ from bentpipe.scenario.errors import from_pydantic, unknown_name
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabPlan
 
-__all__ = ["PlanCheck", "checked"]
+__all__ = ["PlanCheck", "validate_plan"]
 
-Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
+NonNegativeInt = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Specification = dict[str, Any]
-"""As :func:`bentpipe.lab.access.resolve_path` makes it; the executable reads what is in it."""
+"""Specification of a path (:func:`bentpipe.lab.access.resolve_path`), which the executable validates."""
 
 
-def _port(found: object) -> int:
-    if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= 65535:
-        return found
-    shown = f'"{found}"' if isinstance(found, str) else found
-    raise ValueError(
-        f"found {shown}, expected a port from 1 to 65535; of UDP or TCP, whichever is listened on"
-    )
+def _parse_port(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65535:
+        return value
+    text = f'"{value}"' if isinstance(value, str) else value
+    raise ValueError(f"found {text}, expected a UDP or TCP port from 1 to 65535")
 
 
 class LabCheck(Table):
-    """The path."""
+    """Path of a lab."""
 
     graph: Specification
     client: Text
     server: Text
     hosts: list[Text] = Field(default_factory=list)
-    """Those that take part beside client and server."""
-    seed: Whole
-    mtu: Annotated[StrictInt, Field(ge=68, le=65535)]  # what IPv4 asks for at least (RFC 791)
-    users: list[tuple[Annotated[int, PlainValidator(_port)], Whole]] = Field(default_factory=list)
-    """Whose packets are those from and to a port of the far side."""
+    """Hosts that take part beside client and server."""
+    seed: NonNegativeInt
+    mtu: Annotated[StrictInt, Field(ge=68, le=65535)]  # minimum of IPv4 (RFC 791)
+    users: list[tuple[Annotated[int, PlainValidator(_parse_port)], NonNegativeInt]] = Field(
+        default_factory=list
+    )
+    """Users of the packets from and to a server port: port and number of the user."""
 
 
 class ProcessCheck(Table):
-    """A command at a host."""
+    """Command at a host."""
 
     hints: ClassVar[Mapping[str, str]] = {
         "args": 'no key "args"; arguments stand in "command", after its first word'
@@ -55,14 +57,14 @@ class ProcessCheck(Table):
     name: Text
     command: Annotated[list[StrictStr], Field(min_length=1)]
     node: Text | None = None
-    start_ns: Whole = 0
-    listens: Annotated[int, PlainValidator(_port)] | None = None
+    start_ns: NonNegativeInt = 0
+    listens: Annotated[int, PlainValidator(_parse_port)] | None = None
     output: Text | None = None
     errors: Text | None = None
 
 
 class TcpCheck(Table):
-    """Options of the hosts' kernel TCP (``TcpSpec`` of a resolved run); the executable reads what is in it."""
+    """Options of the hosts' kernel TCP (``TcpSpec`` of a resolved run), which the executable validates."""
 
     near: Specification | None = None
     far: Specification | None = None
@@ -70,7 +72,7 @@ class TcpCheck(Table):
 
 
 class SettingsCheck(Table):
-    """Other kernel settings of the hosts."""
+    """Further kernel settings of the hosts."""
 
     near: dict[str, StrictStr] = Field(default_factory=dict)
     far: dict[str, StrictStr] = Field(default_factory=dict)
@@ -89,26 +91,26 @@ class WindowsCheck(Table):
 
 
 class RecordCheck(Table):
-    """Series to keep."""
+    """Recording of counters."""
 
     directory: Text
     interval_ns: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 
 
-Us = Annotated[float, Field(ge=0, le=200)]
-"""At most as much is taken off (crates/emu/src/calibration.rs)."""
+Microseconds = Annotated[float, Field(ge=0, le=200)]
+"""Cost in microseconds; the emulator subtracts at most this maximum (crates/emu/src/calibration.rs)."""
 
 
 class WakesCheck(Table):
-    """What waking a direction's thread cost, microseconds."""
+    """Cost of waking up the thread of a link direction, microseconds."""
 
-    arrival: Us
-    long_sleep: Us
-    short_sleep: Us
+    arrival: Microseconds
+    long_sleep: Microseconds
+    short_sleep: Microseconds
 
 
 class PlanCheck(Table):
-    """A session: a path, what splits TCP on it, and the processes at its ends."""
+    """Lab: a path, the PEPs on it, and the processes at its hosts."""
 
     lab: LabCheck
     proxies: list[Specification] = Field(default_factory=list)
@@ -128,42 +130,42 @@ class PlanCheck(Table):
     result: Text | None = None
 
     @model_validator(mode="after")
-    def _together(self) -> PlanCheck:
+    def _check_combinations(self) -> PlanCheck:
         far = [("far", self.far), ("tcp.far", self.tcp.far), ("settings.far", self.settings.far)]
-        for key, found in far:
-            if found and not self.private:
-                raise ValueError(
-                    f"{key}: found some without private = true, expected the far side to be private"
-                )
+        for key, value in far:
+            if value and not self.private:
+                raise ValueError(f"{key}: requires private = true, which gives the server side a namespace")
         if self.lab.hosts and not self.private:
-            raise ValueError(
-                "lab.hosts: found some without private = true, expected the far side to be private"
-            )
+            raise ValueError("lab.hosts: requires private = true, which gives the server side a namespace")
         if self.lab.hosts and self.crowd is not None:
-            raise ValueError("crowd: found one beside lab.hosts, expected one way between two hosts")
+            raise ValueError("crowd: cannot be combined with lab.hosts, expected a path between two hosts")
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
-        at = [
-            (f"{side}.{one.name}.node", one.node) for side in ("near", "far") for one in getattr(self, side)
+        nodes = [
+            (f"{side}.{process.name}.node", process.node)
+            for side in ("near", "far")
+            for process in getattr(self, side)
         ]
         for side in ("tcp", "settings", "initial_windows"):
-            at += [(f"{side}.hosts", name) for name in getattr(self, side).hosts]
-        for key, name in at:
+            nodes += [(f"{side}.hosts", name) for name in getattr(self, side).hosts]
+        for key, name in nodes:
             if name is not None and name not in hosts:
                 raise ValueError(f"{key}: {unknown_name(name, hosts, 'host')}")
-        names = Counter(one.name for one in (*self.near, *self.far))
-        twice = next((name for name, count in names.items() if count > 1), None)
-        if twice is not None:
-            raise ValueError(
-                f'two commands are called "{twice}", expected a name for each: results are by name'
-            )
-        listening = next((one.name for one in self.near if one.listens is not None), None)
-        if listening is not None:
-            raise ValueError(f"near.{listening}.listens: found one, which only services of the far side have")
+        names = Counter(process.name for process in (*self.near, *self.far))
+        duplicate = next((name for name, count in names.items() if count > 1), None)
+        if duplicate is not None:
+            raise ValueError(f'duplicate command name "{duplicate}", expected a unique name for each command')
+        listener = next((process.name for process in self.near if process.listens is not None), None)
+        if listener is not None:
+            raise ValueError(f"near.{listener}.listens: only services at the far side can listen")
         return self
 
 
-def checked(plan: LabPlan | Mapping[str, Any]) -> LabPlan:
-    """``plan``. Raises ScenarioError for what is wrong with it, by key."""
+def validate_plan(plan: LabPlan | Mapping[str, Any]) -> LabPlan:
+    """Validate ``plan`` and return it.
+
+    Raises:
+        ScenarioError: the plan is invalid; each problem has the key.
+    """
     try:
         PlanCheck.model_validate(plan)
     except ValidationError as error:

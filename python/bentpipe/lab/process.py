@@ -1,7 +1,7 @@
-"""A process of ``bentpipe-rt lab``: started, given its plan, ended. Nothing of it is left, whatever ends it or us.
+"""Process of ``bentpipe-rt lab``: start, plan, end. No process or directory of it remains.
 
-It watches the process that started it, and ends with it. Folders that belong to both are named before they are made, so
-that another process of the lab's can remove them if this one cannot (decision 0014).
+The lab watches the process that started it and ends with it. Names of shared directories are chosen before
+the directories exist, so that another process of the lab can remove them (decision 0014).
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.process_plans import LabPlan, WirePlan
 
-__all__ = ["LabProcess", "folder_name", "handed", "remove", "signals_in_order", "started"]
+__all__ = ["LabProcess", "defer_signals", "folder_name", "plan_descriptor", "remove", "start_lab"]
 
-PATIENCE_S = 8.0
-"""From the request to end until a lab is killed: its commands have 3 s, and then its services."""
+END_TIMEOUT_S = 8.0
+"""Time from the request to end until the lab is killed, s. Its commands have 3 s, and so have its services
+afterwards."""
 
-LEAVING_S = 5.0
-"""Longest wait for what the kernel has yet to end: it may still write, or hold a device."""
+REMOVAL_TIMEOUT_S = 5.0
+"""Maximum wait for processes that the kernel has yet to end, s. They may still write, or use a device."""
 
-LOOK_S = 0.2
-"""Ctrl-C is seen at least this often (see hands.py)."""
+POLL_S = 0.2
+"""Maximum time until Ctrl-C is handled, s (see bentpipe.runners.worker_pool)."""
 
 
 def folder_name(prefix: str) -> Path:
-    """A name that nobody has, for a folder among the temporary ones."""
+    """Return an unused path for a temporary directory."""
     return Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(6)}")
 
 
 @dataclass
 class LabProcess:
-    """A lab that was started: it waits for its plan."""
+    """Process of a lab, which waits for its plan."""
 
     process: subprocess.Popen[bytes]
     folders: Sequence[Path]
     _plan: IO[bytes]
 
     def send(self, plan: LabPlan) -> None:
-        """Gives it its plan."""
-        # One that has ended has said why.
+        """Send the plan to the lab."""
+        # A lab that has ended has reported the reason.
         with contextlib.suppress(BrokenPipeError):
             self._plan.write(to_json(plan))
             self._plan.flush()
@@ -67,49 +68,54 @@ class LabProcess:
             self._plan.close()
 
     def wait(self) -> tuple[int, bool]:
-        """Its exit status, and whether Ctrl-C came meanwhile: once the lab stands, that is its commands'."""
+        """Wait for the end; return the exit status and whether Ctrl-C was pressed meanwhile.
+
+        Ctrl-C is forwarded to the lab. Once the lab runs, its commands handle it.
+        """
         interrupted = False
-        with os.fdopen(os.pidfd_open(self.process.pid), "rb", buffering=0) as ended:
-            ends = select.poll()
-            ends.register(ended, select.POLLIN)
+        with os.fdopen(os.pidfd_open(self.process.pid), "rb", buffering=0) as process_file:
+            poll = select.poll()
+            poll.register(process_file, select.POLLIN)
             while True:
                 try:
-                    if ends.poll(LOOK_S * 1e3):
+                    if poll.poll(POLL_S * 1e3):
                         return self.process.wait(), interrupted
                 except KeyboardInterrupt:
                     interrupted = True
                     self.process.send_signal(signal.SIGINT)
 
     def end(self) -> None:
-        """Ends it, whatever it is doing."""
+        """End the lab; kill it if it does not end in time."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(PATIENCE_S)
+                self.process.wait(END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
 
 
 @contextmanager
-def started(program: Path, folders: Sequence[Path], **how: Any) -> Iterator[LabProcess]:
-    """Starts ``program`` (``bentpipe-rt``) and makes ``folders``. At the end the lab ends, and they are removed.
+def start_lab(program: Path, folders: Sequence[Path], **popen_options: Any) -> Iterator[LabProcess]:
+    """Start ``bentpipe-rt lab`` and create ``folders``; at the end, end the lab and remove them.
 
     Args:
-        program: the executable.
-        folders: names of folders, of which none is there.
-        how: what else ``subprocess.Popen`` is to know.
+        program: path of ``bentpipe-rt``.
+        folders: paths of directories that do not exist yet.
+        popen_options: further arguments of ``subprocess.Popen``.
     """
-    rest, theirs = os.pipe()
-    plan, ours = os.pipe()
-    with os.fdopen(rest, "rb", buffering=0) as left, os.fdopen(ours, "wb") as asked:
-        words = [str(program), "lab", f"/proc/self/fd/{plan}", str(os.getpid()), str(theirs)]
+    alive_read, alive_write = os.pipe()
+    plan_read, plan_write = os.pipe()
+    with os.fdopen(alive_read, "rb", buffering=0) as alive, os.fdopen(plan_write, "wb") as plan_file:
+        command = [str(program), "lab", f"/proc/self/fd/{plan_read}", str(os.getpid()), str(alive_write)]
         try:
-            process = subprocess.Popen([*words, *map(str, folders)], pass_fds=[plan, theirs], **how)
+            process = subprocess.Popen(
+                [*command, *map(str, folders)], pass_fds=[plan_read, alive_write], **popen_options
+            )
         finally:
-            os.close(plan)
-            os.close(theirs)
-        lab = LabProcess(process, folders, asked)
+            os.close(plan_read)
+            os.close(alive_write)
+        lab = LabProcess(process, folders, plan_file)
         try:
             for folder in folders:
                 folder.mkdir(mode=0o700)
@@ -118,68 +124,76 @@ def started(program: Path, folders: Sequence[Path], **how: Any) -> Iterator[LabP
             lab.end()
             for folder in folders:
                 remove(folder)
-            _gone(left)
+            _wait_for_processes(alive)
 
 
 def remove(folder: Path) -> None:
-    """Removes ``folder``, in which what the kernel has yet to end may still write."""
-    until = time.monotonic() + LEAVING_S
+    """Remove ``folder``, in which processes that the kernel has yet to end may still write."""
+    deadline = time.monotonic() + REMOVAL_TIMEOUT_S
     while True:
         shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists() or time.monotonic() > until:
+        if not folder.exists() or time.monotonic() > deadline:
             return
         time.sleep(0.01)
 
 
-def _gone(rest: IO[bytes]) -> None:
-    """Waits until the last process of a lab has ended, which has the other end of this pipe."""
-    waiting = select.poll()
-    waiting.register(rest, select.POLLIN)
-    waiting.poll(LEAVING_S * 1e3)
+def _wait_for_processes(alive: IO[bytes]) -> None:
+    """Wait until the last process of a lab has ended, which has the other end of this pipe."""
+    poll = select.poll()
+    poll.register(alive, select.POLLIN)
+    poll.poll(REMOVAL_TIMEOUT_S * 1e3)
 
 
 @contextmanager
-def signals_in_order() -> Iterator[None]:
-    """What SIGTERM and SIGHUP do to a process, they do at the end of this: what is under way ends in order first.
+def defer_signals() -> Iterator[None]:
+    """Defer SIGTERM and SIGHUP to the end of the block, so that the block can clean up.
 
-    In the main thread alone, and where nobody else sees to these signals."""
+    The first signal raises SystemExit in the block. Its default action follows at the end. The function has
+    an effect only in the main thread, and only on signals without another handler.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    got: list[int] = []
+    received: list[int] = []
 
-    def take(number: int, frame: FrameType | None) -> None:
-        if got:
+    def handle(number: int, frame: FrameType | None) -> None:
+        """Raise SystemExit for the first signal."""
+        if received:
             return
         if defer_import(number, frame):
             return
-        got.append(number)
+        received.append(number)
         raise SystemExit(128 + number)
 
-    def take_again(found: UnraisableHookArgs) -> None:
-        """Repeat the signal if its exception came where nothing can be raised, as while pydantic makes a class."""
-        if got and isinstance(found.exc_value, SystemExit):
-            send_later(got.pop())
+    def repeat(exception: UnraisableHookArgs) -> None:
+        """Repeat the signal if its exception could not propagate, as while pydantic creates a class."""
+        if received and isinstance(exception.exc_value, SystemExit):
+            send_later(received.pop())
         else:
-            report(found)
+            previous_hook(exception)
 
-    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
-    for one in numbers:
-        signal.signal(one, take)
-    report, sys.unraisablehook = sys.unraisablehook, take_again
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in numbers:
+        signal.signal(number, handle)
+    previous_hook, sys.unraisablehook = sys.unraisablehook, repeat
     try:
         yield
     finally:
-        sys.unraisablehook = report
-        for one in numbers:
-            signal.signal(one, signal.SIG_DFL)
-        if got:
-            signal.raise_signal(got[0])
+        sys.unraisablehook = previous_hook
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+        if received:
+            signal.raise_signal(received[0])
 
 
 @contextmanager
-def handed(plan: WirePlan) -> Iterator[int]:
-    """The descriptor of a file in memory with ``plan``, which is gone with the processes that have it open."""
+def plan_descriptor(plan: WirePlan) -> Iterator[int]:
+    """Yield the descriptor of a file in memory that contains ``plan``.
+
+    The file disappears with the last process that has it open.
+    """
     with os.fdopen(os.memfd_create("bentpipe-plan"), "wb") as file:
         file.write(to_json(plan))
         file.flush()

@@ -1,8 +1,7 @@
-"""What ``bentpipe-rt`` is told: its plans in types, each table and key by the name that the executable has for it,
-and the one place where they become JSON.
+"""Types of the plans that ``bentpipe-rt`` reads, with its key names, and their conversion to JSON.
 
-A key is ``NotRequired`` where the executable has a default; a test holds the two together. Of use to mypy alone, but
-for :func:`written`: what is wrong with a stranger's plan of a lab, ``labplan`` says.
+A key is ``NotRequired`` if the executable has a default; a test compares both. Only mypy uses the types.
+``plan_validation`` validates the plan of a lab that a user wrote.
 """
 
 from __future__ import annotations
@@ -62,15 +61,15 @@ __all__ = [
 T = TypeVar("T")
 
 
-# --- `lab`: a path, what splits TCP on it, and processes at its ends (crates/rt/src/lab/plan.rs, crates/emu) -----
+# --- `lab`: a path with its PEPs, and processes at its hosts (crates/rt/src/lab/plan.rs, crates/emu) ------------
 
 
 GROUND = "ground"
-"""What the segment is called that a proxy at the end of a path gets behind it."""
+"""Name of the segment behind a proxy that was inserted at the end of a path."""
 
 
 class LabSpec(TypedDict):
-    """What the emulator carries."""
+    """Path that the emulator emulates."""
 
     graph: TopologySpec
     client: str
@@ -82,7 +81,7 @@ class LabSpec(TypedDict):
 
 
 class Process(TypedDict):
-    """A command at a host."""
+    """Command at a host."""
 
     name: str
     command: Sequence[str]
@@ -94,7 +93,7 @@ class Process(TypedDict):
 
 
 class Sides(TypedDict, Generic[T]):
-    """Of the hosts: client, server, others by name."""
+    """Values of the hosts: client, server, others by name."""
 
     near: NotRequired[T]
     far: NotRequired[T]
@@ -102,14 +101,14 @@ class Sides(TypedDict, Generic[T]):
 
 
 class Record(TypedDict):
-    """Series to keep."""
+    """Recording of counters."""
 
     directory: str
     interval_ns: int
 
 
 class Wakes(TypedDict):
-    """What waking a direction's thread cost, microseconds."""
+    """Cost of waking up the thread of a link direction, microseconds."""
 
     arrival: float
     long_sleep: float
@@ -117,7 +116,7 @@ class Wakes(TypedDict):
 
 
 class LabPlan(TypedDict):
-    """A session."""
+    """Lab."""
 
     lab: LabSpec
     proxies: NotRequired[Sequence[ProxySpec]]
@@ -137,18 +136,18 @@ class LabPlan(TypedDict):
     result: NotRequired[str | None]
 
 
-# --- `perf`: one side of a measurement over real sockets (crates/programs/src/perf/plan.rs, media/plan.rs) -------
+# --- `perf`: one endpoint of a measurement over real sockets (crates/programs/src/perf/plan.rs, media/plan.rs) ---
 
 
 class CertificateFiles(TypedDict):
-    """PEM files."""
+    """PEM files of a certificate chain and its key."""
 
     certificate: str
     key: str
 
 
 class Limits(TypedDict):
-    """What a server takes on at once."""
+    """Limits of a server."""
 
     connections: int
     handshakes: int
@@ -156,7 +155,7 @@ class Limits(TypedDict):
 
 
 class PerfTcp(TypedDict):
-    """Of the kernel's TCP."""
+    """Options of the kernel's TCP."""
 
     mss_bytes: int | None
     buffer_bytes: int | None
@@ -164,28 +163,28 @@ class PerfTcp(TypedDict):
 
 
 class RequestedController(TypedDict):
-    """A controller that a client asks its server for."""
+    """Controller that a client requests from its server."""
 
     name: str
     options: NotRequired[Mapping[str, Any]]
 
 
 class FramesPlan(TypedDict):
-    """Frames of a measurement."""
+    """JSON stream of a measurement."""
 
     file: str
     interval_ns: int
 
 
 class Csv(TypedDict):
-    """The same rows as text."""
+    """CSV file of a measurement."""
 
     file: str
     interval_ns: int
 
 
 class ReportPlan(TypedDict):
-    """What is said of the connections."""
+    """Output of a measurement."""
 
     interval_ns: int | None
     csv: Csv | None
@@ -196,7 +195,7 @@ class ReportPlan(TypedDict):
 
 
 class MeasuredSide(TypedDict):
-    """What both sides have."""
+    """Keys common to both endpoints of a measurement."""
 
     transport: str
     quic: QuicSpec
@@ -206,7 +205,7 @@ class MeasuredSide(TypedDict):
 
 
 class PerfServerPlan(MeasuredSide):
-    """Who is measured."""
+    """Server of a measurement."""
 
     role: Literal["server"]
     listen: str
@@ -217,7 +216,7 @@ class PerfServerPlan(MeasuredSide):
 
 
 class PerfClientPlan(MeasuredSide):
-    """Who measures."""
+    """Client of a measurement."""
 
     role: Literal["client"]
     host: str
@@ -231,7 +230,7 @@ class PerfClientPlan(MeasuredSide):
 
 
 class AnswerPlan(TypedDict):
-    """Who is called."""
+    """Server of calls."""
 
     role: Literal["answer"]
     listen: str
@@ -241,14 +240,14 @@ class AnswerPlan(TypedDict):
 
 
 class Flow(TypedDict):
-    """A call in a run."""
+    """Call of a run."""
 
     name: str
     since_ns: int
 
 
 class CallPlan(TypedDict):
-    """Who calls."""
+    """Client of calls."""
 
     role: Literal["call"]
     host: str
@@ -264,7 +263,7 @@ class CallPlan(TypedDict):
 
 
 class Content(TypedDict, total=False):
-    """What is served."""
+    """Content of a page server."""
 
     page: PageSpec | None
     authorities: Mapping[str, str]
@@ -272,14 +271,14 @@ class Content(TypedDict, total=False):
 
 
 class ServeTcp(TypedDict, total=False):
-    """Of the kernel's TCP."""
+    """Options of the kernel's TCP."""
 
     congestion: str | None
     mss_bytes: int | None
 
 
 class TlsPlan(TypedDict, total=False):
-    """Of TLS."""
+    """Options of TLS."""
 
     resumption: bool
     early_data: bool
@@ -315,7 +314,7 @@ class NeighbourTls(TypedDict, total=False):
 
 
 class NeighbourPlan(TypedDict):
-    """A neighbour, and how it is reached."""
+    """Neighbour of a bundle node, and the convergence layer to it."""
 
     neighbour: str
     layer: ClaSpec
@@ -347,7 +346,7 @@ class BundleNodePlan(TypedDict):
 
 
 class IssuePlan(TypedDict):
-    """The certificate of a node (`issue`, crates/programs/src/dtn/certificates.rs)."""
+    """Certificate of a node (`issue`, crates/programs/src/dtn/certificates.rs)."""
 
     eid: str
     name: str
@@ -362,5 +361,5 @@ WirePlan = (
 
 
 def to_json(plan: WirePlan, indent: int | None = None) -> bytes:
-    """``plan`` as ``bentpipe-rt`` reads it."""
+    """Return ``plan`` in the JSON that ``bentpipe-rt`` reads."""
     return json.dumps(plan, indent=indent).encode()

@@ -1,6 +1,6 @@
-"""An interactive shell behind an access has the access in its prompt: ``(geo-konnect) ~ $``.
+"""Prompt of an interactive shell with the name of its access: ``(geo-konnect) ~ $``.
 
-Each shell reads the user's own settings first, and then a line of ours, from a folder that goes with the session.
+Each shell reads the user's settings first, and then a line from a directory that is removed with the lab.
 """
 
 from __future__ import annotations
@@ -11,36 +11,48 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["prompted"]
+__all__ = ["build_prompt"]
 
 
-def prompted(
+def build_prompt(
     shell: str, access: str, folder: Path, environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """The words that start ``shell`` with ``access`` in its prompt; what its environment has beside
-    ``environment``; and the files that it reads, by their names in ``folder``."""
+    """Return how to start ``shell`` with ``access`` in its prompt.
+
+    Args:
+        shell: path of the shell.
+        access: name of the access.
+        folder: directory for the start-up files of the shell.
+        environment: environment of the shell.
+
+    Returns:
+        The command, further environment variables, and the start-up files by their names in ``folder``.
+    """
     name = Path(shell).name
-    shown = "".join(one for one in Path(access).stem if one.isalnum() or one in "._-+") or "access"
+    label = (
+        "".join(character for character in Path(access).stem if character.isalnum() or character in "._-+")
+        or "access"
+    )
     if name == "bash":
-        own = f'[ -f ~/.bashrc ] && . ~/.bashrc\nPS1="({shown}) $PS1"\n'
-        return [shell, "--rcfile", str(folder / "bashrc"), "-i"], {}, {"bashrc": own}
+        startup = f'[ -f ~/.bashrc ] && . ~/.bashrc\nPS1="({label}) $PS1"\n'
+        return [shell, "--rcfile", str(folder / "bashrc"), "-i"], {}, {"bashrc": startup}
     if name == "zsh":
         home = environment.get("ZDOTDIR") or environment.get("HOME") or str(Path.home())
-        own = (
-            f'ZDOTDIR={_quoted(home)}\n[ -f "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\n'
-            f'PROMPT="({shown}) $PROMPT"\n'
+        startup = (
+            f'ZDOTDIR={_quote(home)}\n[ -f "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\n'
+            f'PROMPT="({label}) $PROMPT"\n'
         )
-        first = f"[ -f {_quoted(home)}/.zshenv ] && . {_quoted(home)}/.zshenv\n"
-        return [shell, "-i"], {"ZDOTDIR": str(folder)}, {".zshenv": first, ".zshrc": own}
+        first_startup = f"[ -f {_quote(home)}/.zshenv ] && . {_quote(home)}/.zshenv\n"
+        return [shell, "-i"], {"ZDOTDIR": str(folder)}, {".zshenv": first_startup, ".zshrc": startup}
     if name == "fish":
-        own = (
+        startup = (
             "functions -q fish_prompt; and functions -c fish_prompt bentpipe_prompt; "
-            f"function fish_prompt; echo -n '({shown}) '; "
+            f"function fish_prompt; echo -n '({label}) '; "
             "functions -q bentpipe_prompt; and bentpipe_prompt; end"
         )
-        return [shell, "-C", own], {}, {}
-    return [shell], {"PS1": f"({shown}) {environment.get('PS1', '$ ')}"}, {}
+        return [shell, "-C", startup], {}, {}
+    return [shell], {"PS1": f"({label}) {environment.get('PS1', '$ ')}"}, {}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""What ``shell --record`` has kept of a session, read again: rate, queue and drops of every direction over time."""
+"""Reader of a recording of ``shell --record``: rate, queue and drops of every link direction over time."""
 
 from __future__ import annotations
 
@@ -16,61 +16,72 @@ if TYPE_CHECKING:
 
     from bentpipe.store.schema import Row
 
-__all__ = ["Recorded", "is_record", "read_record"]
+__all__ = ["Recording", "is_recording", "read_recording"]
 
 RESULT, PLAN = "result.json", "plan.json"
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A session that has ended."""
+class Recording:
+    """Recording of a lab that has ended."""
 
     command: Sequence[str]
+    """Command and its arguments."""
     wall_s: float
+    """Duration of the lab, s."""
     check: Mapping[str, Any] | None
-    """As measured before; None where it was not."""
+    """Result of the path check before the command; None without a check."""
     reasons: Sequence[str]
-    """Why the machine did not keep the path's time."""
+    """Reasons why the lab missed its deadlines."""
     record_error: str | None
-    """Why the series end before the session."""
+    """Reason why the series end before the lab."""
     rows: Sequence[Row]
-    """Of each ``line`` between two instants that were kept, at the later, ``time_s``: ``rate_bit_s`` of what left it,
-    ``queued_bytes``, ``dropped_packets``."""
+    """Rows of each ``line`` between two recorded times, at the later one, ``time_s``.
+
+    Columns: ``rate_bit_s`` of the packets that left the link direction, ``queued_bytes``,
+    ``dropped_packets``."""
     totals: Sequence[Row]
-    """Of each ``line``: ``delivered_packets``, ``delivered_bytes``, and ``dropped_CAUSE_packets``."""
+    """Totals of each ``line``: ``delivered_packets``, ``delivered_bytes``, and ``dropped_CAUSE_packets``."""
 
 
-def is_record(folder: Path) -> bool:
-    """Whether ``folder`` is what ``shell --record`` makes."""
+def is_recording(folder: Path) -> bool:
+    """Return whether ``folder`` is a recording of ``shell --record``."""
     return (folder / LINKS).is_file() and (folder / PLAN).is_file() and not (folder / "runs").exists()
 
 
-def read_record(folder: Path) -> Recorded:
-    """The session of a record. Raises ScenarioError: it has not ended, or cannot be read."""
+def read_recording(folder: Path) -> Recording:
+    """Return the recording in ``folder``.
+
+    Raises:
+        ScenarioError: the lab has not ended, or the recording cannot be read.
+    """
     try:
         plan = parse_json(read_input_text(folder / PLAN))
         result = parse_json(read_input_text(folder / RESULT))
         series = read_series(folder, result)
         command = list(plan["near"][0]["command"])
-        started, rows = int(result["started_ns"]), []
+        start_ns, rows = int(result["started_ns"]), []
         for line, points in series.links.items():
-            for (before, old), (at, new) in pairwise(points):
-                if at <= before:
+            for (previous_ns, previous), (time_ns, current) in pairwise(points):
+                if time_ns <= previous_ns:
                     continue
                 rows.append({
-                    "line": line, "time_s": (at - started) / 1e9, "queued_bytes": new["queued_bytes"],
-                    "rate_bit_s": (new["delivered_bytes"] - old["delivered_bytes"]) * 8e9 / (at - before),
-                    "dropped_packets": _dropped(new) - _dropped(old),
+                    "line": line, "time_s": (time_ns - start_ns) / 1e9, "queued_bytes": current["queued_bytes"],
+                    "rate_bit_s": (current["delivered_bytes"] - previous["delivered_bytes"])
+                    * 8e9
+                    / (time_ns - previous_ns),
+                    "dropped_packets": _sum_dropped(current) - _sum_dropped(previous),
                 })  # fmt: skip
         totals = [{"line": line, **total} for line, total in series.totals.items()]
-        return Recorded(
+        return Recording(
             command, float(result["wall_s"]), result["check"], result["reasons"], result["record_error"], rows, totals
         )  # fmt: skip
     except FileNotFoundError:
-        raise ScenarioError([("", f"{folder} has no {RESULT}: its session goes on, or was killed")]) from None
+        raise ScenarioError([("", f"{folder} has no {RESULT}: its lab still runs, or was killed")]) from None
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ScenarioError([("", f"{folder} is no whole record of a session: {error!r}")]) from None
+        raise ScenarioError([("", f"{folder} is not a complete recording: {error!r}")]) from None
 
 
-def _dropped(counters: Mapping[str, Any]) -> int:
+def _sum_dropped(counters: Mapping[str, Any]) -> int:
+    """Return the number of dropped packets of all causes."""
     return sum(int(counters[f"dropped_{cause}_packets"]) for cause in CAUSES)

@@ -1,7 +1,7 @@
-"""``bentpipe shell``: any command behind an emulated access.
+"""Labs of this process, and ``bentpipe shell``: any command over an emulated access.
 
-The path is planned here and carried by the executable ``bentpipe-rt`` (crates/rt), which needs Linux, ``ip`` and
-``/dev/net/tun``; as root, or as an ordinary user where the kernel gives user namespaces.
+Python plans the path. The executable ``bentpipe-rt`` (crates/rt) runs it. It needs Linux, ``ip`` and
+``/dev/net/tun``, as root, or as an unprivileged user if the kernel permits user namespaces.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.control import CONTROL, CONTROL_FOLDER
 from bentpipe.lab.executable import executable
-from bentpipe.lab.process import folder_name, signals_in_order, started
+from bentpipe.lab.process import defer_signals, folder_name, start_lab
 from bentpipe.lab.process_plans import to_json
-from bentpipe.lab.prompt import prompted
+from bentpipe.lab.prompt import build_prompt
 from bentpipe.lab.requirements import check_lab, first_missing
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError
@@ -29,7 +29,7 @@ __all__ = ["InterruptedLab", "LabError", "run", "run_lab", "run_plan"]
 
 
 class LabError(RuntimeError):
-    """A session in real time could not be."""
+    """A lab could not start."""
 
 
 def run(
@@ -46,151 +46,169 @@ def run(
     mix: str | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> int:
-    """Runs ``command`` behind ``access``; returns its exit status.
+    """Run ``command`` over ``access`` and return its exit status.
 
     Args:
-        access: a preset, or a scenario file.
-        command: the command and its arguments; a shell without, which has the access in its prompt.
+        access: a preset or a scenario file.
+        command: the command and its arguments; empty: a shell with the access in its prompt.
         overrides: dotted keys and values, as ``--set`` gives them.
-        check: measure round-trip time and rates before the command starts; without, unless that was done on this
-            machine before and kept.
-        outside: let the command reach what this machine reaches (an ordinary user's: where pasta or slirp4netns is
-            installed).
-        watch: show rate, queue and drops in the terminal's title.
-        record: new directory for the series, the result and the plan.
-        users: simulated users who share the access with the command.
-        mix: shares of them by what they do (:data:`bentpipe.lab.background_traffic.MIX`).
-        pep: set-up of a proxy behind the longest segment, where the scenario has none; an ordinary user's way outside
-            has one in any case.
-        on_message: called with each line to print before the command starts.
+        check: measure RTT and rates before the command starts; None: unless this host has stored a
+            measurement.
+        outside: let the command reach the network of the host. An unprivileged user needs pasta or
+            slirp4netns.
+        watch: show rate, queue and drops in the title of the terminal.
+        record: new directory for the counters, the result and the plan.
+        users: number of simulated users who share the access with the command.
+        mix: shares of the users by kind (:data:`bentpipe.lab.background_traffic.MIX`).
+        pep: handshake of a proxy behind the longest segment of a scenario without a proxy. The path of an
+            unprivileged user to the network of the host always has a proxy.
+        on_message: called with each message before the command starts.
 
     Raises:
-        ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
-        bentpipe.runners.runner.RunnerError: what this machine lacks.
+        ScenarioError: as :func:`bentpipe.lab.access.resolve_path`; or ``bentpipe-rt`` is not built.
+        bentpipe.runners.runner.RunnerError: this host lacks a requirement.
     """
     program = executable()
     check_lab(proxies=pep is not None)
     folder = folder_name(CONTROL_FOLDER)
-    environment = {**os.environ, ACCESS: access}
-    words = list(command)
+    environment = {**os.environ, ACCESS_VARIABLE: access}
+    command_line = list(command)
     files: dict[str, str] = {}
-    if not words:
-        words, more, files = prompted(os.environ.get("SHELL", "/bin/sh"), access, folder, environment)
-        environment |= more
+    if not command_line:
+        command_line, variables, files = build_prompt(
+            os.environ.get("SHELL", "/bin/sh"), access, folder, environment
+        )
+        environment |= variables
     control = environment[CONTROL] = str(folder / "socket")
-    # The lab makes what every lab has while the libraries are loaded that plan this one.
-    with signals_in_order(), started(program, [folder], env=environment) as lab:
-        from bentpipe.lab.access import led_outside
-        from bentpipe.lab.path_check_cache import keep, kept
+    # The lab creates its namespaces while this process imports the planner.
+    with defer_signals(), start_lab(program, [folder], env=environment) as lab:
+        from bentpipe.lab.access import outside_pep
+        from bentpipe.lab.path_check_cache import load_check, save_check
 
-        pep = led_outside(pep) if outside else pep
-        plan = _planned(access, words, overrides, users=users, mix=mix, pep=pep)
+        pep = outside_pep(pep) if outside else pep
+        plan = _build_plan(access, command_line, overrides, users=users, mix=mix, pep=pep)
         plan |= {"outside": outside, "watch": watch, "control": control}
-        before = kept(plan, program) if check is None else None
-        plan["check"] = check is not False and before is None
-        if before is not None:
-            plan["calibrations"] = before.calibrations
+        cached = load_check(plan, program) if check is None else None
+        plan["check"] = check is not False and cached is None
+        if cached is not None:
+            plan["calibrations"] = cached.calibrations
         if record is not None:
             if record.exists() and (not record.is_dir() or any(record.iterdir())):
-                raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
+                raise ScenarioError([("--record", f"{record} exists, expected a new directory")])
             record.mkdir(parents=True, exist_ok=True)
             (record / "plan.json").write_bytes(to_json(plan, indent=1) + b"\n")
-            plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
+            plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_INTERVAL_NS}
         result = folder / "result.json" if record is None else record.absolute() / "result.json"
         plan["result"] = str(result)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        if before is not None and on_message is not None:
-            on_message(before.line())
+        if cached is not None and on_message is not None:
+            on_message(cached.line())
         lab.send(plan)
         status = lab.wait()[0]
         if status and not result.exists() and (missing := first_missing(proxies=False)):
             raise RunnerError("; ".join(missing))
         if plan["check"] and result.exists():
-            keep(plan, program, json.loads(result.read_text(encoding="utf-8")))
+            save_check(plan, program, json.loads(result.read_text(encoding="utf-8")))
         return status
 
 
-def _planned(
+def _build_plan(
     access: str,
-    words: Sequence[str],
+    command: Sequence[str],
     overrides: Sequence[tuple[str, object]],
     *,
     users: int | None,
     mix: str | None,
     pep: str | None,
 ) -> LabPlan:
-    """The path of ``access``, what splits TCP on it, the command behind it and who shares it. Raises ScenarioError."""
+    """Return the plan of ``access`` with its proxies, the command and the background traffic.
+
+    Raises:
+        ScenarioError: the access, the mix or the number of users is invalid.
+    """
     from bentpipe.lab.access import resolve_path, resolve_with_users
     from bentpipe.lab.background_traffic import MIX
 
-    near: list[Process] = [{"name": "command", "command": words}]
+    client_processes: list[Process] = [{"name": "command", "command": command}]
     if users is not None:
-        path, crowd = resolve_with_users(access, overrides, users=users, mix=mix or MIX, pep=pep)
-        return {"lab": path, "proxies": list(crowd.get("proxies", ())), "near": near, "crowd": crowd}
+        path, background = resolve_with_users(access, overrides, users=users, mix=mix or MIX, pep=pep)
+        return {
+            "lab": path,
+            "proxies": list(background.get("proxies", ())),
+            "near": client_processes,
+            "crowd": background,
+        }
     if mix is not None:
-        raise ScenarioError([("--background-mix", "goes with --background-users, and there are none")])
+        raise ScenarioError([("--background-mix", "requires --background-users")])
     path, proxies = resolve_path(access, overrides, pep=pep)
-    return {"lab": path, "proxies": proxies, "near": near}
+    return {"lab": path, "proxies": proxies, "near": client_processes}
 
 
-ACCESS = "BENTPIPE_ACCESS"
-"""Environment variable that names the access that a command is behind."""
+ACCESS_VARIABLE = "BENTPIPE_ACCESS"
+"""Environment variable with the name of the access that a command runs over."""
 
-RECORD_NS = 100_000_000
-"""Between two rows of a record: the emulator renews its counters as often."""
+RECORD_INTERVAL_NS = 100_000_000
+"""Interval between two rows of a recording, ns: the emulator updates its counters as often."""
 
 
 def run_plan(plan: LabPlan | Mapping[str, Any]) -> int:
-    """Carries out the plan of a session (``process_plans.Plan``); returns the exit status of its first near
-    command, or 2 when the session could not be.
+    """Run the plan of a lab and return the exit status of its first client command.
 
-    Whatever ends this process ends the session, and nothing of it is left.
+    The status is 2 if the lab could not start. The lab ends with this process and leaves no process or
+    directory behind.
+
+    Args:
+        plan: the plan (:class:`bentpipe.lab.process_plans.LabPlan`).
 
     Raises:
-        ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
+        ScenarioError: the plan is invalid, or ``bentpipe-rt`` is not built.
     """
-    from bentpipe.lab.plan_validation import checked
+    from bentpipe.lab.plan_validation import validate_plan
 
-    whole = checked(plan)
-    with signals_in_order(), started(executable(), []) as lab:
-        lab.send(whole)
+    valid_plan = validate_plan(plan)
+    with defer_signals(), start_lab(executable(), []) as lab:
+        lab.send(valid_plan)
         return lab.wait()[0]
 
 
 class InterruptedLab(KeyboardInterrupt):
-    """Ctrl-C during a session, whose commands have got it too. ``result`` is what was measured by then."""
+    """Ctrl-C during a lab. Its commands have received it too."""
 
     def __init__(self, result: dict[str, Any]) -> None:
+        """Store ``result``, the measurements until Ctrl-C."""
         super().__init__("the session was interrupted")
         self.result = result
 
 
 def run_lab(plan: LabPlan | Mapping[str, Any]) -> dict[str, Any]:
-    """Carries out the plan of a session and returns its result (docs/manual/shell.md has both, key by key).
+    """Run the plan of a lab and return its result (docs/manual/shell.md describes both, key by key).
 
-    Whatever ends this process ends the session, and nothing of it is left.
+    The lab ends with this process and leaves no process or directory behind.
+
+    Args:
+        plan: the plan (:class:`bentpipe.lab.process_plans.LabPlan`).
 
     Raises:
-        ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
-        SessionError: the session could not be; ``bentpipe-rt`` has said why.
-        bentpipe.runners.runner.RunnerError: what this machine lacks.
-        InterruptedSession: Ctrl-C; the session has ended cleanly.
+        ScenarioError: the plan is invalid, or ``bentpipe-rt`` is not built.
+        LabError: the lab could not start; ``bentpipe-rt`` has reported the reason.
+        bentpipe.runners.runner.RunnerError: this host lacks a requirement.
+        InterruptedLab: Ctrl-C; the lab has ended cleanly.
     """
-    from bentpipe.lab.plan_validation import checked
+    from bentpipe.lab.plan_validation import validate_plan
 
-    whole = checked(plan)
-    check_lab(proxies=bool(whole.get("proxies")))
+    valid_plan = validate_plan(plan)
+    check_lab(proxies=bool(valid_plan.get("proxies")))
     folder = folder_name("bentpipe-session-")
     result = folder / "result.json"
-    with signals_in_order(), started(executable(), [folder]) as lab:
-        lab.send({**whole, "result": str(result)})
+    with defer_signals(), start_lab(executable(), [folder]) as lab:
+        lab.send({**valid_plan, "result": str(result)})
         status, interrupted = lab.wait()
         if not result.exists():
             if interrupted:
                 raise InterruptedLab({})
             raise LabError(f"the emulator ended with status {status} before there was a result")
-        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         if interrupted:
-            raise InterruptedLab(found)
-        return found
+            raise InterruptedLab(content)
+        return content

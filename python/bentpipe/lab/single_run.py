@@ -1,4 +1,4 @@
-"""One command behind an access, once: how long it took there, what it said, what crossed the path."""
+"""One command over an access: its time, its output and its traffic."""
 
 from __future__ import annotations
 
@@ -29,34 +29,39 @@ took = time.perf_counter() - began
 with open(sys.argv[1], "w") as file:
     file.write(f"{took:.9f} {status}")
 """
-"""Around the command, within the lab: what the lab itself takes is none of its time."""
+"""Wrapper of the command within the lab, so that the time excludes the set-up of the lab."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What became of a command behind an access, and of its server at the far end."""
+    """Result of a command over an access, and of its server."""
 
     seconds: float
-    """What it took."""
+    """Time of the command, s."""
     status: int | None
-    """Its exit status; None: it had no time left, or never ended."""
+    """Exit status; None if the command timed out or never ended."""
     valid: bool
-    """Whether the machine kept the path's time."""
+    """The lab met its deadlines."""
     reasons: tuple[str, ...]
-    """Why not."""
+    """Reasons why the lab missed its deadlines."""
     up_bytes: int
-    """Bytes of IP that crossed the path towards the far end: of its segments, the most."""
+    """Bytes of IP packets towards the server, on the segment with the most."""
     down_bytes: int
-    """The same back."""
+    """Bytes of IP packets towards the client, on the segment with the most."""
     folder: Path
-    """What both said, as long as this is open: ``output``, ``errors``, ``server-output``, ``server-errors``."""
+    """Directory of the output: ``output``, ``errors``, ``server-output``, ``server-errors``. It exists until
+    the block ends."""
 
-    def said(self, name: str = "errors") -> str:
-        """The last line of what the command said of its failure, after a colon; empty where it said nothing."""
+    def last_line(self, name: str = "errors") -> str:
+        """Return the last line of an output after a colon; empty if there is no output.
+
+        Args:
+            name: file of the output.
+        """
         file = self.folder / name
         lines = file.read_text(errors="replace").split("\n") if file.exists() else []
-        last = next((line for line in reversed(lines) if line.strip()), "")
-        return f": {last.strip()}" if last else ""
+        last_line = next((line for line in reversed(lines) if line.strip()), "")
+        return f": {last_line.strip()}" if last_line else ""
 
 
 @contextmanager
@@ -68,51 +73,52 @@ def run_command(
     listens: int | None = None,
     timeout_s: float = 0,
 ) -> Iterator[CommandResult]:
-    """Runs ``command`` in a lab of its own.
+    """Run ``command`` in a new lab.
 
     Args:
-        path: as :func:`bentpipe.lab.access.resolve_path` gives it.
-        command: its words, of which ``{far}`` is the address of the far end.
-        server: words of a service at the far end, which is a namespace of its own then; without, it is this machine.
-        listens: port of the service, which is waited for.
-        timeout_s: longest that the command may take; 0: as long as it likes.
+        path: path and proxies (:func:`bentpipe.lab.access.resolve_path`).
+        command: the command and its arguments; ``{far}`` is the address of the server.
+        server: command and arguments of a service on the server, which is a namespace then. Without it, the
+            server is this host.
+        listens: port of the service; the command starts once the service listens.
+        timeout_s: maximum time of the command, s; 0: unlimited.
 
     Raises:
-        bentpipe.lab.shell.LabError: there could be no lab.
+        bentpipe.lab.shell.LabError: the lab could not start.
         bentpipe.lab.shell.InterruptedLab: Ctrl-C.
         bentpipe.scenario.errors.ScenarioError: ``bentpipe-rt`` is not built.
     """
     folder = folder_name("bentpipe-once-")
     folder.mkdir(mode=0o700)
     try:
-        words = [sys.executable, "-S", "-c", _TIMER, str(folder / "took"), str(timeout_s), *command]
-        near = _process("command", words, folder, "")
-        far = [_process("server", server, folder, "server-")] if server else []
+        timer_command = [sys.executable, "-S", "-c", _TIMER, str(folder / "took"), str(timeout_s), *command]
+        near = _process_plan("command", timer_command, folder, "")
+        far = [_process_plan("server", server, folder, "server-")] if server else []
         if far and listens is not None:
             far[0]["listens"] = listens
         plan: LabPlan = {
             "lab": path[0], "proxies": path[1], "near": [near], "far": far,
             "private": bool(far), "outside": not far,
         }  # fmt: skip
-        found = run_lab(plan)
-        took = (folder / "took").read_text() if (folder / "took").exists() else "nan "
-        seconds, status = took.split(" ")
-        crossed = {
-            way: max((one[way]["bytes_out"] for one in found["segments"]), default=0)
-            for way in ("up", "down")
+        result = run_lab(plan)
+        timer_output = (folder / "took").read_text() if (folder / "took").exists() else "nan "
+        seconds, status = timer_output.split(" ")
+        bytes_by_direction = {
+            direction: max((segment[direction]["bytes_out"] for segment in result["segments"]), default=0)
+            for direction in ("up", "down")
         }
         yield CommandResult(
-            float(seconds), int(status) if status else None, bool(found["valid"]), tuple(found["reasons"]),
-            crossed["up"], crossed["down"], folder,
+            float(seconds), int(status) if status else None, bool(result["valid"]), tuple(result["reasons"]),
+            bytes_by_direction["up"], bytes_by_direction["down"], folder,
         )  # fmt: skip
     finally:
         remove(folder)
 
 
-def _process(name: str, words: Sequence[str], folder: Path, prefix: str) -> Process:
+def _process_plan(name: str, command: Sequence[str], folder: Path, prefix: str) -> Process:
     return {
         "name": name,
-        "command": list(words),
+        "command": list(command),
         "output": str(folder / f"{prefix}output"),
         "errors": str(folder / f"{prefix}errors"),
     }

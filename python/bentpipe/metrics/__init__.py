@@ -1,12 +1,21 @@
-"""Statistics: metrics of raw measurements, means and their intervals, samples, the difference of two stores.
+"""Metrics of raw measurements: computation, statistics over seeds, comparison of stores, formatting.
 
-``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``windows`` (goodput over
-time) <- ``fairness`` (when flows came to share fairly) <- ``metrics`` (what is
-computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``users`` (what those who share a link
-had) <- ``summary`` (what ``show`` prints); ``calls`` judges calls;
-``bundles`` has what clients of bundle nodes had; ``sides`` is what two real programs measured of each other;
-``compare`` tests, corrects and judges paired values; ``store_comparison`` makes the pairs of two stores, with the
-metrics of ``compared``, the restricted times of ``censoring`` and the ``scenario_differences``; ``change_table``
-shows them.
-``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
+- ``bundles``: bundle counts, goodput and delay of dtnperf clients
+- ``call_quality``: R factor and mean opinion score of calls (ITU-T G.107)
+- ``censoring``: restricted completion times of transfers that a run's end cut off
+- ``change_table``: rows of a comparison for programs, the terminal and Markdown
+- ``compare``: paired t-test, Holm's correction and verdict of metric changes
+- ``compute``: metrics of runs, links and cells
+- ``fairness``: Jain's index over time and convergence time
+- ``format``: numbers as text, tables and output of commands
+- ``groups``: one row for all flows of a group
+- ``intervals``: confidence intervals of means, medians and paired statistics
+- ``perf_samples``: measurements of ``bentpipe perf`` and rates over time
+- ``registry``: titles, units and scale factors of all metrics
+- ``samples``: statistics of independent samples
+- ``scenario_differences``: keys in which the scenarios of two stores differ
+- ``store_comparison``: pairs of values of two stores by cell and seed
+- ``summary_table``: tables of ``bentpipe show``
+- ``users``: metrics of the users of a shared link
+- ``windows``: goodput in time windows
 """

@@ -1,4 +1,4 @@
-"""Changes of a comparison as rows: for programs, and for the terminal and Markdown."""
+"""Rows of a comparison for programs, the terminal and Markdown."""
 
 from __future__ import annotations
 
@@ -28,72 +28,74 @@ _SCHEMA: dict[str, Any] = {
 
 
 def rows(changes: Sequence[MetricChange]) -> list[dict[str, Any]]:
-    """Return one row a change for JSON, numbers to six significant digits, with the cell as a table."""
+    """Return one row for each change for JSON, numbers to six significant digits, with the cell as a table."""
     return [
         {
-            "metric": one.metric, "cell": dict(one.cell), "flow": one.flow, "direction": one.direction,
-            "seeds": one.seeds, "family": "primary" if one.primary else "secondary",
-            "before": round_significant(one.before), "after": round_significant(one.after), "scale": one.scale.value,
-            "effect": round_significant(one.effect.estimate if one.effect else None),
-            "effect_low": round_significant(one.effect.low if one.effect else None),
-            "effect_high": round_significant(one.effect.high if one.effect else None),
-            "p": round_significant(one.p), "p_adjusted": round_significant(one.p_adjusted),
-            "limit_s": round_significant(one.limit_s), "verdict": one.verdict, "reason": one.reason,
+            "metric": change.metric, "cell": dict(change.cell), "flow": change.flow, "direction": change.direction,
+            "seeds": change.seeds, "family": "primary" if change.primary else "secondary",
+            "before": round_significant(change.before), "after": round_significant(change.after),
+            "scale": change.scale.value,
+            "effect": round_significant(change.effect.estimate if change.effect else None),
+            "effect_low": round_significant(change.effect.low if change.effect else None),
+            "effect_high": round_significant(change.effect.high if change.effect else None),
+            "p": round_significant(change.p), "p_adjusted": round_significant(change.p_adjusted),
+            "limit_s": round_significant(change.limit_s), "verdict": change.verdict, "reason": change.reason,
         }
-        for one in changes
+        for change in changes
     ]  # fmt: skip
 
 
 def frame(changes: Sequence[MetricChange]) -> pl.DataFrame:
-    """Return the same rows as a frame, with a column for each key of the sweep."""
-    keys = list(dict.fromkeys(key for one in changes for key in one.cell))
-    called = column_headings({column_name(key): key for key in keys}, _SCHEMA)
-    found = []
+    """Return :func:`rows` as a frame, with a column for each key of the sweep."""
+    keys = list(dict.fromkeys(key for change in changes for key in change.cell))
+    headings = column_headings({column_name(key): key for key in keys}, _SCHEMA)
+    table = []
     for row in rows(changes):
         cell = row.pop("cell")
-        found.append({called[column_name(key)]: cell.get(key) for key in keys} | row)
-    return pl.DataFrame(found, schema={**{called[column_name(key)]: pl.String for key in keys}, **_SCHEMA})
+        table.append({headings[column_name(key)]: cell.get(key) for key in keys} | row)
+    return pl.DataFrame(table, schema={**{headings[column_name(key)]: pl.String for key in keys}, **_SCHEMA})
 
 
-def format_rows(comparison: Comparison, most: int | None = None) -> list[dict[str, Any]]:
+def format_rows(comparison: Comparison, limit: int | None = None) -> list[dict[str, Any]]:
     """Return rows for people, in the units of a summary.
 
     Args:
-        comparison: the comparison.
-        most: of more rows, those of the second family without a verdict are left out; if these are still more, all
-            without a verdict.
+        comparison: comparison of two stores.
+        limit: with more changes, rows of the secondary family without a verdict are omitted; if more than ``limit``
+            remain, all rows without a verdict.
     """
     changes: Sequence[MetricChange] = comparison.changes
-    if most is not None and len(changes) > most:
-        changes = [one for one in changes if one.primary or one.verdict != "none"]
-    if most is not None and len(changes) > most:
-        changes = [one for one in changes if one.verdict != "none"]
+    if limit is not None and len(changes) > limit:
+        changes = [change for change in changes if change.primary or change.verdict != "none"]
+    if limit is not None and len(changes) > limit:
+        changes = [change for change in changes if change.verdict != "none"]
     keys = [
         key
-        for key in dict.fromkeys(key for one in comparison.changes for key in one.cell)
-        if len({one.cell.get(key) for one in comparison.changes}) > 1
+        for key in dict.fromkeys(key for change in comparison.changes for key in change.cell)
+        if len({change.cell.get(key) for change in comparison.changes}) > 1
     ]
-    words = short_labels(value for one in changes for value in one.cell.values() if value is not None)
-    found = []
-    for one in changes:
-        metric = METRICS[one.metric]
+    labels = short_labels(value for change in changes for value in change.cell.values() if value is not None)
+    lines = []
+    for change in changes:
+        metric = METRICS[change.metric]
         line = {
-            "metric": metric.heading, "flow": one.flow, "direction": one.direction, "seeds": str(one.seeds),
-            "before": _value(one, one.before, 0), "after": _value(one, one.after, 1), "change": effect(one),
-            "p": "" if one.p_adjusted is None else _p(one.p_adjusted), "verdict": _verdict(one),
+            "metric": metric.heading, "flow": change.flow, "direction": change.direction, "seeds": str(change.seeds),
+            "before": _value(change, change.before, 0), "after": _value(change, change.after, 1),
+            "change": format_effect(change),
+            "p": "" if change.p_adjusted is None else _p(change.p_adjusted), "verdict": _verdict(change),
         }  # fmt: skip
-        called = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in keys}, line)
+        headings = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in keys}, line)
         cell = {
-            called[column_name(key)]: words.get(value, value) if (value := one.cell.get(key)) else ""
+            headings[column_name(key)]: labels.get(value, value) if (value := change.cell.get(key)) else ""
             for key in keys
         }
-        found.append(cell | line)
-    dull = {name for name in ("flow", "direction") if len({line[name] for line in found} - {""}) <= 1}
-    return [{key: value for key, value in line.items() if key not in dull} for line in found]
+        lines.append(cell | line)
+    constant = {name for name in ("flow", "direction") if len({line[name] for line in lines} - {""}) <= 1}
+    return [{key: value for key, value in line.items() if key not in constant} for line in lines]
 
 
-def effect(change: MetricChange) -> str:
-    """Return the effect with its interval: ``0.95 [0.93, 0.97] times``, or a signed difference in the metric's unit."""
+def format_effect(change: MetricChange) -> str:
+    """Format the effect with its interval: ``0.95 [0.93, 0.97] times`` or a signed difference in the metric's unit."""
     if change.effect is None:
         return ""
     if change.scale is Scale.RATIO:
@@ -103,28 +105,30 @@ def effect(change: MetricChange) -> str:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Return what else a reader must know, a sentence each."""
-    found = list(comparison.notes)
-    count = sum(one.verdict == "too few seeds" for one in comparison.changes)
+    """Return the notes of a comparison and its limitations, one sentence each."""
+    sentences = list(comparison.notes)
+    count = sum(change.verdict == "too few seeds" for change in comparison.changes)
     if count:
-        found.append(f"Too few seeds for a verdict in {_of(comparison, count)}: it takes 5 (--seeds 5).")
-    count = sum(one.verdict == "equal differences" for one in comparison.changes)
-    if count:
-        found.append(
-            f"All seeds differ by the same in {_of(comparison, count)} although the plan draws: no verdict."
+        sentences.append(
+            f"Too few seeds for a verdict in {_count_text(comparison, count)}: it takes 5 (--seeds 5)."
         )
-    limits = sorted({one.limit_s for one in comparison.changes if one.limit_s is not None})
+    count = sum(change.verdict == "equal differences" for change in comparison.changes)
+    if count:
+        sentences.append(
+            f"All seeds differ by the same in {_count_text(comparison, count)} although the plan draws: no verdict."
+        )
+    limits = sorted({change.limit_s for change in comparison.changes if change.limit_s is not None})
     if limits:
         span = " to ".join(
             f"{format_significant(end, 3)} s" for end in dict.fromkeys((limits[0], limits[-1]))
         )
-        found.append(
-            f"Not every transfer finished within {span}: one that did not counts that time (restricted mean)."
+        sentences.append(
+            f"Not every transfer finished within {span}: an unfinished transfer counts as that time (restricted mean)."
         )
-    return found
+    return sentences
 
 
-def _of(comparison: Comparison, count: int) -> str:
+def _count_text(comparison: Comparison, count: int) -> str:
     return f"{count} of {len(comparison.changes)} comparisons"
 
 

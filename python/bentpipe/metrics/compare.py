@@ -1,8 +1,8 @@
-"""Paired comparison of metrics before and after a change: test, multiplicity, verdict.
+"""Paired comparison of metrics before and after a change: test, multiple-testing correction, verdict.
 
-A comparison is one metric of one cell, flow and direction, with a pair of values a seed. The test is Student's t of the
-paired log ratios of a positive metric, and of the paired differences of a share, a score or a count. Holm's procedure
-corrects within a family: the primary metric of all cells and flows, and all other metrics.
+A comparison is one metric of one cell, flow and direction, with a pair of values for each seed. The test is Student's t
+of the paired log ratios of a positive metric, and of the paired differences of a share, a score or a count. Holm's
+procedure corrects within a family: the primary metric of all cells and flows, and all other metrics.
 Decision: docs/decisions/0080-one-paired-comparison.md.
 """
 
@@ -45,14 +45,17 @@ __all__ = [
 Verdict = Literal["regression", "improvement", "none", "too few seeds", "equal differences", "no value"]
 
 MIN_SEEDS = 5
-"""Fewest seeds for a verdict where the plan draws. Of two equal builds, one is ahead in all of n pairs with a chance of
-2 / 2^n: 1 in 8 of four pairs, 1 in 16 of five."""
+"""Fewest seeds for a verdict if the plan is stochastic.
+
+With two equal builds, one is better in all of n pairs with probability 2 / 2^n: 1 in 8 for four pairs, 1 in 16 for
+five.
+"""
 
 THRESHOLD = 0.01
-"""Smallest change of a metric's mean, as a part of the mean before, that gets a verdict."""
+"""Smallest change of a metric's mean with a verdict, as a fraction of the mean before."""
 
 EQUAL = 1e-12
-"""Spread of differences, as a part of the values, below which they are equal: rounding of binary64 arithmetic."""
+"""Largest spread of equal differences, as a fraction of the values: rounding of binary64 arithmetic."""
 
 IMPROVEMENT_SIGN: dict[str, int] = {
     "goodput_bit_s": 1,
@@ -65,13 +68,13 @@ IMPROVEMENT_SIGN: dict[str, int] = {
     "queueing_p95_ms": -1,
     "convergence_s": -1,
 }
-"""Metrics of flows and runs, and whether more (1) or less (-1) is better."""
+"""Metrics of flows and runs; 1: more is better, -1: less is better."""
 
 OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
-"""The same of page loads."""
+"""Metrics of page loads, with the same signs."""
 
 OF_CALLS: dict[str, int] = {"mos": 1, "late_ratio": -1, "lost_ratio": -1, "delay_ms": -1}
-"""Of calls and other datagrams, judged with their own codec and adaptive play-out."""
+"""Metrics of calls and other datagram flows, rated with their own codec and adaptive play-out."""
 
 OF_USERS: dict[str, int] = {
     "user_goodput_min_bit_s": 1,
@@ -88,13 +91,13 @@ OF_BUNDLES: dict[str, int] = {
     "generated_bit_s": 1,
     "bundle_delay_p50_s": -1,
 }
-"""Of clients of bundle nodes."""
+"""Metrics of clients of bundle nodes."""
 
 OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
-"""Metrics of a real program that does the same work behind an access (:mod:`bentpipe.build_comparison`)."""
+"""Metrics of a real program with a fixed workload over an emulated path (:mod:`bentpipe.build_comparison`)."""
 
 OF_STORES: dict[str, int] = IMPROVEMENT_SIGN | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
-"""Every metric that stores are compared by."""
+"""All metrics of a comparison of stores."""
 
 DIFFERENCES = frozenset({
     "finished_ratio", "loads_finished", "retransmission_ratio", "jain", "mos", "late_ratio", "lost_ratio", "user_jain",
@@ -103,53 +106,57 @@ DIFFERENCES = frozenset({
 """Shares, scores and counts. All other metrics are positive quantities and are compared by their ratio."""
 
 DELIVERY = frozenset({"goodput_bit_s"})
-"""Metrics whose 0 says that a run delivered nothing. A count of bundles is 0 by chance: its differences are tested."""
+"""Metrics that are 0 only if a run delivered nothing.
+
+A count of bundles may be 0 by chance, so its differences are tested.
+"""
 
 
 class Scale(StrEnum):
-    """How the two values of a pair are compared."""
+    """Scale of the comparison of a pair of values."""
 
     RATIO = "ratio"
-    """after / before; the test is of its logarithm."""
+    """after / before; the test uses its logarithm."""
     DIFFERENCE = "difference"
     """after - before."""
 
 
 class Draws(StrEnum):
-    """Whether a run's plan draws random numbers (:mod:`bentpipe.plan.randomness`)."""
+    """Dependence of a run's plan on the seed (:mod:`bentpipe.plan.randomness`)."""
 
     NOTHING = "nothing"
-    """Seeds do not matter: one pair decides."""
+    """Deterministic: one pair gives the verdict."""
     UNKNOWN = "unknown"
-    """Only user-supplied code or real time could. Equal differences of several seeds show that they do not."""
+    """Only user-supplied code or real time can depend on it. Equal differences of several seeds rule that out."""
     SOMETHING = "something"
+    """Stochastic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """Which metrics are compared, and the smallest change of each that gets a verdict."""
+    """Metrics of a comparison and the smallest change of each with a verdict."""
 
     threshold: float = THRESHOLD
-    """As a part of the mean before."""
+    """Smallest change, as a fraction of the mean before."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    """The same of single metrics."""
+    """Smallest change of single metrics."""
     metrics: tuple[str, ...] = ()
-    """Metrics that are compared; all without. They are the primary family then."""
+    """Metrics of the comparison, which form the primary family; empty: all metrics."""
 
     def threshold_of(self, metric: str) -> float:
-        """Return the smallest change of ``metric`` that gets a verdict."""
+        """Return the smallest change of ``metric`` with a verdict."""
         return self.thresholds.get(metric, self.threshold)
 
     def select(self, metrics: Iterable[str]) -> list[str]:
-        """Return those of ``metrics`` that are compared."""
-        return [one for one in metrics if not self.metrics or one in self.metrics]
+        """Return the members of ``metrics`` to compare."""
+        return [metric for metric in metrics if not self.metrics or metric in self.metrics]
 
     @classmethod
     def parse(cls, thresholds: Sequence[str], only: Sequence[str], known: Iterable[str]) -> Criteria:
         """Parse texts such as ``"5 %"`` and ``"plt_s=10 %"``, and names of metrics.
 
         Raises:
-            ScenarioError: a threshold that is no percentage, or a metric that is none of ``known``.
+            ScenarioError: a threshold is not a percentage, or a metric is not in ``known``.
         """
         names = list(known)
         threshold, by_metric = THRESHOLD, {}
@@ -175,8 +182,8 @@ class Criteria:
 class Pairs:
     """Values of one metric in one cell, flow and direction.
 
-    ``before`` and ``after`` are aligned: one value a seed, None where a run has none. Pairs without either value are
-    not compared.
+    ``before`` and ``after`` are aligned: one value for each seed, None without a value. Pairs without either value do
+    not count.
     """
 
     metric: str
@@ -190,7 +197,7 @@ class Pairs:
     limit_s: float | None = None
     """Restriction time of a restricted mean or quantile."""
     censored: tuple[int, int] = (0, 0)
-    """Runs before and after whose value is the limit, because too few reached the end."""
+    """Runs before and after whose value is the limit, because too few transfers finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +218,9 @@ class MetricChange:
     scale: Scale
     effect: ConfidenceInterval | None
     p: float | None
-    """Two-sided, of the paired t-test; None where nothing was tested."""
+    """Two-sided p-value of the paired t-test; None without a test."""
     p_adjusted: float | None
-    """Holm's, within the family."""
+    """Holm's adjusted p-value within the family."""
     primary: bool
     verdict: Verdict
     reason: str = ""
@@ -223,7 +230,7 @@ class MetricChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All changes, rows of either side without a partner, and notes for the reader."""
+    """All changes, the numbers of unpaired flows of each side, and notes for the reader."""
 
     changes: tuple[MetricChange, ...]
     only_before: int = 0
@@ -232,18 +239,18 @@ class Comparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether any metric got worse: exit status 1 of ``bentpipe diff``."""
+        """Whether any metric regressed: exit status 1 of ``bentpipe diff``."""
         return any(change.verdict == "regression" for change in self.changes)
 
     def frame(self) -> polars.DataFrame:
-        """Return one row a change, numbers to six significant digits."""
+        """Return one row for each change, numbers to six significant digits."""
         from bentpipe.metrics.change_table import frame
 
         return frame(self.changes)
 
 
 def scale_of(metric: str) -> Scale:
-    """Return how values of ``metric`` are compared."""
+    """Return the scale of comparisons of ``metric``."""
     return Scale.DIFFERENCE if metric in DIFFERENCES else Scale.RATIO
 
 
@@ -252,8 +259,8 @@ def paired_t(before: Values, after: Values, scale: Scale) -> tuple[Values, Value
 
     Args:
         before: values of shape (rows, pairs); positive on the ratio scale.
-        after: the same of the other side.
-        scale: differences, or log ratios.
+        after: values of the other side, of the same shape.
+        scale: differences or log ratios.
 
     Returns:
         Mean of the differences (or log ratios) of each row, its standard error, and the two-sided p-value. Equal
@@ -298,39 +305,39 @@ def holm(p: Sequence[float]) -> list[float]:
 def compare_pairs(
     pairs: Iterable[Pairs], confidence: float = CONFIDENCE, criteria: Criteria | None = None
 ) -> tuple[MetricChange, ...]:
-    """Judge all comparisons of two sides, each family corrected by itself.
+    """Test all comparisons of two sides, correct each family and return the verdicts.
 
     Args:
-        pairs: the comparisons, in the order of the result; those without a single value are left out.
+        pairs: comparisons, in the order of the result; comparisons without any value have no result.
         confidence: level of the intervals; the family-wise error of each family is 1 - ``confidence``.
-        criteria: smallest changes that get a verdict.
+        criteria: smallest changes with a verdict.
     """
     criteria = criteria or Criteria()
-    tested = [_Tested.of(one, confidence) for one in pairs if _known(one)]
-    families: dict[bool, list[_Tested]] = {}
-    for one in tested:
-        if one.p is not None:
-            families.setdefault(one.pairs.primary, []).append(one)
+    tests = [_PairedTest.compute(item, confidence) for item in pairs if _has_value(item)]
+    families: dict[bool, list[_PairedTest]] = {}
+    for test in tests:
+        if test.p is not None:
+            families.setdefault(test.pairs.primary, []).append(test)
     for family in families.values():
-        for one, p in zip(family, holm([one.p for one in family if one.p is not None]), strict=True):
-            one.p_adjusted = p
-    return tuple(one.judge(1 - confidence, criteria.threshold_of(one.pairs.metric)) for one in tested)
+        for test, p in zip(family, holm([test.p for test in family if test.p is not None]), strict=True):
+            test.p_adjusted = p
+    return tuple(test.change(1 - confidence, criteria.threshold_of(test.pairs.metric)) for test in tests)
 
 
-def _known(pairs: Pairs) -> bool:
+def _has_value(pairs: Pairs) -> bool:
     return any(value is not None for value in (*pairs.before, *pairs.after))
 
 
 @dataclass(slots=True)
-class _Tested:
+class _PairedTest:
     """A comparison with its test, before the correction."""
 
     pairs: Pairs
     before: list[float]
     after: list[float]
-    """Values of the pairs that have both."""
+    """Values of the complete pairs."""
     missing: tuple[int, int]
-    """Pairs that lack the value before, and after."""
+    """Numbers of pairs without the value before and after."""
     scale: Scale
     effect: ConfidenceInterval | None = None
     equal: bool = False
@@ -338,7 +345,7 @@ class _Tested:
     p_adjusted: float | None = None
 
     @classmethod
-    def of(cls, pairs: Pairs, confidence: float) -> _Tested:
+    def compute(cls, pairs: Pairs, confidence: float) -> _PairedTest:
         import math
 
         import numpy as np
@@ -353,13 +360,13 @@ class _Tested:
             sum(y is None and x is not None for x, y in zip(pairs.before, pairs.after, strict=True)),
         )
         before, after = [x for x, _ in both], [y for _, y in both]
-        # A ratio to 0 has no logarithm: the pair stays, and all pairs of the comparison are compared by differences.
+        # A ratio to 0 has no logarithm: then all pairs of the comparison use differences, and the pair stays.
         positive = all(x > 0 and y > 0 for x, y in both)
         scale = scale_of(pairs.metric) if positive else Scale.DIFFERENCE
-        found = cls(pairs, before, after, missing, scale)
+        test = cls(pairs, before, after, missing, scale)
         if not both or min(pairs.censored) == len(both):
-            return found
-        mean, error, p = (float(one[0]) for one in paired_t(np.array([before]), np.array([after]), scale))
+            return test
+        mean, error, p = (float(row[0]) for row in paired_t(np.array([before]), np.array([after]), scale))
         count = len(both)
         low = high = None
         if count > 1:
@@ -367,14 +374,14 @@ class _Tested:
             low, high = mean - half, mean + half
         ends = [mean, low, high]
         if scale is Scale.RATIO:
-            ends = [None if one is None else _exp(one) for one in ends]
-        found.effect = ConfidenceInterval(ends[0] or 0.0, ends[1], ends[2], count)
-        found.equal = count == 1 or error == 0
+            ends = [None if end is None else _exp(end) for end in ends]
+        test.effect = ConfidenceInterval(ends[0] or 0.0, ends[1], ends[2], count)
+        test.equal = count == 1 or error == 0
         if count >= MIN_SEEDS and not math.isnan(p):
-            found.p = p
-        return found
+            test.p = p
+        return test
 
-    def judge(self, alpha: float, threshold: float) -> MetricChange:
+    def change(self, alpha: float, threshold: float) -> MetricChange:
         pairs, count = self.pairs, len(self.before)
         mean = [sum(side) / count if count else None for side in (self.before, self.after)]
         verdict, reason = self._verdict(alpha, threshold)
@@ -384,11 +391,11 @@ class _Tested:
         )  # fmt: skip
 
     def _verdict(self, alpha: float, threshold: float) -> tuple[Verdict, str]:
-        silent = self._silent_runs()
-        if silent > 0:
-            return "regression", f"{silent} of {len(self.before)} runs deliver nothing"
-        verdict, reason = self._tested(alpha, threshold)
-        # A side that lacks values has lost the runs that did worst: its other runs cannot make it better.
+        stalled = self._stalled_runs()
+        if stalled > 0:
+            return "regression", f"{stalled} of {len(self.before)} runs deliver nothing"
+        verdict, reason = self._test_verdict(alpha, threshold)
+        # A side without some values has lost its worst runs: the remaining ones cannot prove it better.
         missing_before, missing_after = self.missing
         lost = max(missing_before, missing_after)
         if lost:
@@ -397,13 +404,13 @@ class _Tested:
                 return "no value", f"no value {side} in {lost} of {len(self.before) + sum(self.missing)} runs"
         return verdict, reason
 
-    def _silent_runs(self) -> int:
-        """Runs that deliver nothing after and something before, beyond those where it is the other way round."""
+    def _stalled_runs(self) -> int:
+        """Return the runs that deliver nothing after, minus those that deliver nothing before."""
         if self.pairs.metric not in DELIVERY:
             return 0
         return sum((y == 0) - (x == 0) for x, y in zip(self.before, self.after, strict=True))
 
-    def _tested(self, alpha: float, threshold: float) -> tuple[Verdict, str]:
+    def _test_verdict(self, alpha: float, threshold: float) -> tuple[Verdict, str]:
         if self.effect is None:
             return "none", ""
         change = self.effect.estimate - (1.0 if self.scale is Scale.RATIO else 0.0)
@@ -411,26 +418,26 @@ class _Tested:
             return "none", ""
         draws, count = self.pairs.draws, len(self.before)
         if draws is Draws.NOTHING and self.equal:
-            decided = True
+            significant = True
         elif count < MIN_SEEDS:
             return "too few seeds", f"{count} of {MIN_SEEDS}"
         elif self.equal:
             if draws is Draws.SOMETHING:
                 return "equal differences", "all differences are equal although the plan draws"
-            decided = True
+            significant = True
         else:
-            decided = self.p_adjusted is not None and self.p_adjusted < alpha
-        least = threshold
+            significant = self.p_adjusted is not None and self.p_adjusted < alpha
+        smallest = threshold
         if self.scale is Scale.DIFFERENCE:
-            least *= abs(sum(self.before) / count)
-        if not decided or abs(change) <= least:
+            smallest *= abs(sum(self.before) / count)
+        if not significant or abs(change) <= smallest:
             return "none", ""
-        better = (OF_STORES | OF_PROGRAMS)[self.pairs.metric]
-        return ("improvement" if change * better > 0 else "regression"), ""
+        sign = (OF_STORES | OF_PROGRAMS)[self.pairs.metric]
+        return ("improvement" if change * sign > 0 else "regression"), ""
 
 
 def _exp(value: float) -> float:
-    """Return e to the power of ``value``; infinity where binary64 has no such number."""
+    """Return e to the power of ``value``; infinity on overflow."""
     import math
 
     try:

@@ -1,4 +1,4 @@
-"""Numbers as text, and what there is to say as plain data: a page, a terminal and a document read the same."""
+"""Text of numbers, labels and tables, equal for pages, terminal and documents."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ __all__ = [
     "format_mean",
     "format_metric_mean",
     "mean_of",
-    "over_seeds",
+    "seed_mean",
     "short_labels",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Rows that share their keys, and what stands above them."""
+    """Table with a title."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
+    """Rows with equal keys, which are the column headings."""
 
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """What came out of something that was asked, for whoever prints it."""
+    """Result of a command, for programs and for people."""
 
     data: Mapping[str, Any]
-    """For programs."""
+    """Data for programs."""
     shown: tuple[str | TextTable, ...]
-    """For people: lines and tables, in order."""
+    """Lines and tables for people, in order."""
     problems: tuple[str, ...] = ()
-    """What went wrong meanwhile, a line each."""
+    """Error messages, one line each."""
     good: bool = True
-    """Whether every run was made, and no bound is exceeded."""
+    """Whether every run finished and no bound is exceeded."""
 
 
 def format_cell(value: object) -> str:
-    """A cell of a table: numbers to four significant digits, nothing as a dash."""
+    """Format a cell of a table: numbers to four significant digits, None as a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -68,85 +69,92 @@ def format_cell(value: object) -> str:
     return str(value)
 
 
-def format_mean(found: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
-    """``5.72 ± 0.11``: a mean and half of its interval; without one, the mean alone to ``digits`` significant digits.
+def format_mean(interval: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
+    """Format a mean with the half width of its interval: ``5.72 ± 0.11``.
 
-    The half has two significant digits and the mean ends at the same decimal place (JCGM 100:2008, the GUM, 7.2.6);
-    whole numbers are written whole. A half of less than a millionth of the mean is none.
+    The half width has two significant digits and the mean ends at the same decimal place (JCGM 100:2008, the GUM,
+    7.2.6). Integers keep all digits. :func:`format_metric_mean` adds the unit of a metric and the number of runs.
+
+    Args:
+        interval: mean with its interval.
+        factor: multiplier of all values.
+        digits: significant digits of a mean without interval, or with a half width below a millionth of the mean.
     """
-    mean = found.estimate * factor
-    if found.low is None or found.high is None:
+    mean = interval.estimate * factor
+    if interval.low is None or interval.high is None:
         return format_significant(mean, digits)
-    half = (found.high - found.low) / 2 * abs(factor)
-    if not math.isfinite(mean) or not math.isfinite(half) or half <= LEAST_HALF * abs(mean):
+    half = (interval.high - interval.low) / 2 * abs(factor)
+    if not math.isfinite(mean) or not math.isfinite(half) or half <= MIN_HALF_WIDTH * abs(mean):
         return format_significant(mean, digits)
-    exponent = int(f"{half:.1e}".partition("e")[2])  # of the half as it is written: of 0.0996 that of 0.10
+    exponent = int(f"{half:.1e}".partition("e")[2])  # exponent after rounding: 0.0996 is printed as 0.10
     decimals = max(0, 1 - exponent)
     return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {half:.{decimals}f}"
 
 
-LEAST_HALF = 1e-6
-"""Part of a mean below which half of its interval is not worth its digits."""
+MIN_HALF_WIDTH = 1e-6
+"""Smallest printed half width of an interval, as a fraction of the mean."""
 
 
-def over_seeds(row: Mapping[str, Any]) -> ConfidenceInterval:
-    """The mean of a row of :func:`bentpipe.metrics.compute.aggregate_seeds` with its interval."""
+def seed_mean(row: Mapping[str, Any]) -> ConfidenceInterval:
+    """Return the mean of a row of :func:`bentpipe.metrics.compute.aggregate_seeds` with its interval."""
     return ConfidenceInterval(row["mean"], row["mean_low"], row["mean_high"], row["n"])
 
 
 def mean_of(row: Mapping[str, Any], name: str) -> ConfidenceInterval | None:
-    """The mean ``name`` of a row that has :func:`bentpipe.metrics.intervals.mean_columns`; None where there is none."""
+    """Return the mean ``name`` of a row with :func:`bentpipe.metrics.intervals.mean_columns`; None without a value."""
     if row[name] is None:
         return None
     return ConfidenceInterval(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
 
 
 UNLIMITED_BYTES = 1 << 40
-"""A congestion window that limits nothing, as the controllers ``fixed`` and ``open-loop`` report it
-(crates/cc/src/fixed.rs)."""
+"""Congestion window of a sender without a limit, bytes.
+
+The controllers ``fixed`` and ``open-loop`` report it (crates/cc/src/fixed.rs).
+"""
 
 
-def format_metric_mean(metric: Metric, found: ConfidenceInterval, runs: int) -> str:
-    """A mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
+def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) -> str:
+    """Format a mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
 
     Args:
-        metric: which one.
-        found: the mean with its interval, in the unit of the column; of ``found.n`` runs, those that have a value.
-        runs: how many runs there are; the count is appended where some have no value.
+        metric: metric of the mean.
+        interval: mean with its interval over the ``interval.n`` runs with a value, in the unit of the column.
+        runs: number of all runs; the text ends with both numbers if they differ.
     """
-    unlimited = metric.is_window and found.estimate >= UNLIMITED_BYTES
-    text = "unlimited" if unlimited else format_mean(found, metric.scale)
-    return text if found.n == runs else f"{text} ({found.n:,} of {runs:,})"
+    unlimited = metric.is_window and interval.estimate >= UNLIMITED_BYTES
+    text = "unlimited" if unlimited else format_mean(interval, metric.scale)
+    return text if interval.n == runs else f"{text} ({interval.n:,} of {runs:,})"
 
 
-def format_interval(found: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
-    """``5.72 [5.6, 5.8]``: an estimate and its interval, where there is one."""
-    text = format_significant(found.estimate * factor, digits)
-    if found.low is None or found.high is None:
+def format_interval(interval: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
+    """Format an estimate and its interval, if known: ``5.72 [5.6, 5.8]``."""
+    text = format_significant(interval.estimate * factor, digits)
+    if interval.low is None or interval.high is None:
         return text
-    low, high = (format_significant(value * factor, digits) for value in (found.low, found.high))
+    low, high = (format_significant(value * factor, digits) for value in (interval.low, interval.high))
     return f"{text} [{low}, {high}]"
 
 
 def short_labels(values: Iterable[str]) -> dict[str, str]:
-    """What to call those of a sweep's ``values`` that are tables, so that all are told apart.
+    """Return a short, unique label for each of a sweep's ``values`` that is a JSON table.
 
-    ``{"name": "cubic", "beta": 0.8, "avoidance": "linux"}`` is ``cubic (beta 0.8, linux)``: an option that is a word
-    says itself, and all say their names where two tables would be called alike.
+    ``{"name": "cubic", "beta": 0.8, "avoidance": "linux"}`` becomes ``cubic (beta 0.8, linux)``. A text option appears
+    without its name, unless two labels would be equal.
     """
-    listed = list(dict.fromkeys(values))
-    tables = {value: table for value in listed if (table := _parsed(value)) is not None}
-    called = {value: _called(table) for value, table in tables.items()}
-    taken = [*called.values(), *listed]
-    for value, name in called.items():
-        if taken.count(name) > 1:
-            called[value] = _called(tables[value], named=True)
-    taken = [*called.values(), *listed]
-    return {value: name if taken.count(name) == 1 else value for value, name in called.items()}
+    unique = list(dict.fromkeys(values))
+    tables = {value: table for value in unique if (table := _parse_table(value)) is not None}
+    labels = {value: _table_label(table) for value, table in tables.items()}
+    used = [*labels.values(), *unique]
+    for value, label in labels.items():
+        if used.count(label) > 1:
+            labels[value] = _table_label(tables[value], option_names=True)
+    used = [*labels.values(), *unique]
+    return {value: label if used.count(label) == 1 else value for value, label in labels.items()}
 
 
-def _parsed(value: str) -> Mapping[str, Any] | None:
-    """Return the table that a value of a sweep is the JSON of; None: it is a text."""
+def _parse_table(value: str) -> Mapping[str, Any] | None:
+    """Parse a value of a sweep that is a JSON table; return None for a text."""
     if not value.startswith("{"):
         return None
     try:
@@ -156,18 +164,21 @@ def _parsed(value: str) -> Mapping[str, Any] | None:
     return table
 
 
-def _called(table: Mapping[str, Any], *, named: bool = False) -> str:
+def _table_label(table: Mapping[str, Any], *, option_names: bool = False) -> str:
     options = dict(table)
     name = options.pop("name", None)
-    said = ", ".join(_option(key.replace("_", " "), value, named=named) for key, value in options.items())
-    return said if not isinstance(name, str) else f"{name} ({said})" if said else name
+    text = ", ".join(
+        _option_label(key.replace("_", " "), value, option_names=option_names)
+        for key, value in options.items()
+    )
+    return text if not isinstance(name, str) else f"{name} ({text})" if text else name
 
 
-def _option(what: str, value: object, *, named: bool) -> str:
+def _option_label(key: str, value: object, *, option_names: bool) -> str:
     if isinstance(value, dict):
-        return f"{what} {_called(value, named=named)}"
+        return f"{key} {_table_label(value, option_names=option_names)}"
     if isinstance(value, bool):
-        return what if value else f"no {what}"
-    if isinstance(value, str) and not named and re.match(r"[^\W\d]", value):
+        return key if value else f"no {key}"
+    if isinstance(value, str) and not option_names and re.match(r"[^\W\d]", value):
         return value
-    return f"{what} {value:g}" if isinstance(value, float) else f"{what} {value}"
+    return f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"

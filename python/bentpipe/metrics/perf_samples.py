@@ -1,4 +1,4 @@
-"""What two real programs measured of each other (``bentpipe perf``): sides, their connections, rates over time."""
+"""Measurements of ``bentpipe perf``: endpoints, their connections and rates over time."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ __all__ = ["PerfConnection", "PerfEndpoint", "Point", "Stream", "rates", "window
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A connection at an instant, s since its side's first one began; counters since the connection did."""
+    """Counters of a connection at an instant."""
 
     time_s: float
+    """Seconds since the start of the endpoint's first connection."""
     sent_bytes: int
-    """Of streams, that the transport has taken: at most what waits and a window ahead of what has arrived."""
+    """Stream bytes that the transport has accepted: the delivered ones, at most a window in flight, and the backlog."""
     received_bytes: int
-    """Of streams, that the application could read in order."""
+    """Stream bytes that the application could read in order."""
     rtt_ms: float | None
-    """Smoothed."""
+    """Smoothed RTT."""
     window_bytes: int | None
-    """None of a side that has sent nothing but requests."""
+    """Congestion window; None for an endpoint that has sent only requests."""
     lost_packets: int | None
-    """Declared lost; of TCP, sent again."""
+    """Packets declared lost; for TCP, retransmissions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that has ended, or its connection; s as of :class:`Point`."""
+    """Stream that has ended, alone or with its connection; times as in :class:`Point`."""
 
     number: int
     sent_bytes: int
@@ -45,91 +46,102 @@ class Stream:
 
 @dataclass
 class PerfConnection:
-    """A connection as one side saw it."""
+    """Connection as one endpoint measured it."""
 
     number: int
     points: list[Point]
-    """In order of time, the last one of its end, if it came to that."""
+    """Samples in order of time; the last one is of the end, if the connection ended."""
     began_s: float
-    """When its first stream opened."""
+    """Opening of the first stream."""
     ended_s: float
-    """When its last stream had ended, with the round trip that learns of it; else its last point."""
+    """End of the last stream, including the round trip of its acknowledgement; else the last sample."""
     transport: str | None = None
     congestion: str | None = None
-    """What it sent with; None where that is not known, or nothing but requests was sent."""
+    """Congestion controller; None if unknown or if the endpoint sent only requests."""
     least_rtt_ms: float | None = None
     largest_window_bytes: int | None = None
     sent_packets: int | None = None
     retransmitted_bytes: int | None = None
     end: str | None = None
-    """How it ended; None where the file does not say."""
+    """Reason of the end; None if the file has none."""
     streams: list[Stream] = field(default_factory=list)
 
 
 @dataclass
 class PerfEndpoint:
-    """What one process measured."""
+    """Measurements of one process."""
 
     name: str
-    """``client``, ``server``; of a table, which does not say, its file's name."""
+    """``client`` or ``server``; the name of the file for a table without it."""
     connections: list[PerfConnection]
     cpu_s: float | None = None
     end: str | None = "done"
-    """``done``, ``interrupted``, ``failed: ...``; None where the process was gone before it could say."""
+    """``done``, ``interrupted`` or ``failed: ...``; None if the process ended without a report."""
 
     @property
     def seconds(self) -> float:
-        """From the opening of the first stream to the end of the last."""
-        return max(one.ended_s for one in self.connections) - min(one.began_s for one in self.connections)
+        """Time from the opening of the first stream to the end of the last, s."""
+        start = min(connection.began_s for connection in self.connections)
+        return max(connection.ended_s for connection in self.connections) - start
 
-    def total(self, counted: Callable[[Point], int]) -> int:
-        """A counter at the end, of all connections."""
-        return sum(counted(one.points[-1]) for one in self.connections if one.points)
+    def total(self, counter: Callable[[Point], int]) -> int:
+        """Return the final value of a counter, summed over all connections."""
+        return sum(counter(connection.points[-1]) for connection in self.connections if connection.points)
 
 
 LONG_S = 10.0
-"""From so long a measurement on, rates are of windows of 1 s; below, of a fifth of it."""
+"""Shortest measurement with windows of 1 s; shorter ones have windows of 0.2 s."""
 
 
-def window_s(sides: Sequence[PerfEndpoint]) -> float:
-    """The window in which rates over time are taken: no shorter than the time between two points of a side."""
+def window_s(endpoints: Sequence[PerfEndpoint]) -> float:
+    """Return the window of rates over time, s; it is at least the sampling interval of the endpoints."""
     steps = [
         after.time_s - before.time_s
-        for side in sides
-        for one in side.connections
-        for before, after in pairwise(one.points)
+        for endpoint in endpoints
+        for connection in endpoint.connections
+        for before, after in pairwise(connection.points)
     ]
-    least = 1.0 if max((side.seconds for side in sides), default=0.0) >= LONG_S else 0.2
-    return max(least, round(median(steps), 1)) if steps else least
+    shortest = 1.0 if max((endpoint.seconds for endpoint in endpoints), default=0.0) >= LONG_S else 0.2
+    return max(shortest, round(median(steps), 1)) if steps else shortest
 
 
 def rates(
-    connections: Sequence[PerfConnection], counted: Callable[[Point], int], window: float
+    connections: Sequence[PerfConnection], counter: Callable[[Point], int], window: float
 ) -> list[tuple[float, float]]:
-    """What a counter of all ``connections`` grew by in each window, in bit/s, at the window's end.
+    """Return the rate of a byte counter of all ``connections`` in each window.
 
-    Between two points a counter grows linearly, as in simulated runs: timers are milliseconds late. The last window
-    ends with the last point.
+    Counters are interpolated linearly between samples, as in simulated runs, because timers fire milliseconds late.
+    The last window ends with the last sample.
+
+    Args:
+        connections: connections of an endpoint.
+        counter: returns the counter of a sample, bytes.
+        window: window, s.
+
+    Returns:
+        End of each window in s, and the rate in bit/s.
     """
-    end = max((one.points[-1].time_s for one in connections if one.points), default=0.0)
+    end = max((connection.points[-1].time_s for connection in connections if connection.points), default=0.0)
     if end <= 0:
         return []
     edges = [number * window for number in range(int(end / window) + 1)]
     if end - edges[-1] > window / 10:
         edges.append(end)
-    sums = [sum(_at(one, counted, edge) for one in connections) for edge in edges]
+    sums = [sum(_counter_at(connection, counter, edge) for connection in connections) for edge in edges]
     return [
         (after, (high - low) * 8 / (after - before))
         for (before, low), (after, high) in pairwise(zip(edges, sums, strict=True))
     ]
 
 
-def _at(one: PerfConnection, counted: Callable[[Point], int], time_s: float) -> float:
-    """Return a counter at ``time_s``: 0 until the connection's first stream opens, linear between points."""
-    points = one.points
+def _counter_at(connection: PerfConnection, counter: Callable[[Point], int], time_s: float) -> float:
+    """Return a counter at ``time_s``: 0 until the connection's first stream opens, linear between samples."""
+    points = connection.points
     place = bisect_right(points, time_s, key=lambda point: point.time_s)
-    start_s, before = (points[place - 1].time_s, counted(points[place - 1])) if place else (one.began_s, 0)
+    start_s, before = connection.began_s, 0
+    if place:
+        start_s, before = points[place - 1].time_s, counter(points[place - 1])
     if place == len(points) or time_s <= start_s:
         return before
     after = points[place]
-    return before + (counted(after) - before) * (time_s - start_s) / (after.time_s - start_s)
+    return before + (counter(after) - before) * (time_s - start_s) / (after.time_s - start_s)

@@ -1,4 +1,4 @@
-"""Every metric once: the column that has it, what people call it, its unit, and the factor that leads there."""
+"""Registry of all metrics: column, titles, unit and scale factor from the column to the unit."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ __all__ = ["METRICS", "Metric"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of a run, a flow or a link, as people are shown it."""
+    """Metric of a run, a flow or a link, with its titles and display unit."""
 
     name: str
-    """Its column."""
+    """Column of the metric."""
     title: str
-    """In a page."""
+    """Title on a page."""
     unit: str = ""
+    """Display unit."""
     scale: float = 1.0
-    """From the column to the unit."""
+    """Factor from the column to the display unit."""
     short_title: str = ""
-    """In the terminal; the title, unless it is said."""
+    """Title in the terminal; empty: ``title``."""
     single_title: str = ""
-    """The same where no other of its kind is shown."""
+    """Title in the terminal without another metric of the same kind; empty: ``short_title``."""
     group_title: str = ""
-    """Right of one whose title says the rest."""
+    """Title beside a related metric whose title has the common part."""
 
     skewed: bool = False
-    """Over seeds its median is shown, because a few large values would carry the mean away."""
+    """Whether tables show the median over seeds, because a few large values dominate the mean."""
 
     @property
     def heading(self) -> str:
-        """Of a column in the terminal, with the unit."""
+        """Column heading in the terminal, with the unit."""
         return f"{self.short_title or self.title} {self.unit}".rstrip()
 
     @property
     def heading_alone(self) -> str:
-        """The same where no other of its kind is shown."""
+        """Column heading in the terminal without another metric of the same kind."""
         return f"{self.single_title or self.short_title or self.title} {self.unit}".rstrip()
 
     @property
     def axis(self) -> str:
-        """Of a figure, with the unit."""
+        """Axis title of a figure, with the unit."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
     @property
     def is_window(self) -> bool:
-        """Whether it is a congestion window, which may be unlimited."""
+        """Whether the metric is a congestion window, which may be unlimited."""
         return self.name in ("cwnd_bytes", "largest_cwnd_bytes")
 
     def within(self, unit: str, factor: float) -> Metric:
-        """In another unit."""
+        """Return the metric in another unit; ``factor`` leads from the column to it."""
         return replace(self, unit=unit, scale=factor)
 
 
-_EVERY = (
-    # of a flow
+_ALL = (
+    # flow
     Metric("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
     Metric("retransmission_ratio", "sent again", "%", 100.0),
     Metric("sent_again_percent", "sent again", "%"),
@@ -77,10 +78,10 @@ _EVERY = (
     Metric("smoothed_rtt_ms", "RTT", "ms", short_title="mean RTT"),
     Metric("least_rtt_ms", "least RTT", "ms"),
     Metric("harm", "harm", "%", 100.0),
-    # of the flows of a run together
+    # all flows of a run
     Metric("jain", "Jain's index", short_title="Jain"),
     Metric("convergence_s", "fair after", "s", short_title="median fair after", skewed=True),
-    # of a group of flows
+    # group of flows
     Metric("flows", "flows"),
     Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, group_title="5th percentile"),
     Metric("goodput_p50_bit_s", "goodput, 50th percentile", "Mbit/s", 1e-6, group_title="50th"),
@@ -88,7 +89,7 @@ _EVERY = (
     Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, group_title="all together"),
     Metric("group_jain", "Jain's index within"),
     Metric("share_percent", "share", "%"),
-    # of a link
+    # link
     Metric("rate_bit_s", "rate", "Mbit/s", 1e-6),
     Metric("propagation_ms", "propagation", "ms"),
     Metric("utilisation", "used", "%", 100.0),
@@ -100,7 +101,7 @@ _EVERY = (
     Metric("queueing_p95_ms", "queueing, p95", "ms", short_title="queueing p95", group_title="p95"),
     Metric("queueing_p99_ms", "queueing, p99", "ms", group_title="p99"),
     Metric("queueing_max_ms", "queueing, max", "ms", group_title="max"),
-    # of the users of a link together
+    # users of a shared link
     Metric("user_goodput_min_bit_s", "goodput of a user, least", "Mbit/s", 1e-6, short_title="least"),
     Metric("user_goodput_mean_bit_s", "goodput of a user, mean", "Mbit/s", 1e-6, short_title="mean"),
     Metric("user_goodput_max_bit_s", "goodput of a user, most", "Mbit/s", 1e-6, short_title="most"),
@@ -115,7 +116,7 @@ _EVERY = (
     Metric("user_first_ratio", "decoded at once", "%", 100.0, short_title="at once"),
     Metric("user_air_ratio", "air", "%", 100.0),
     Metric("user_best_ms", "the best stays best for", "ms", short_title="best for"),
-    # of a call
+    # call
     Metric("delay_ms", "delay, one way", "ms", short_title="delay"),
     Metric("jitter_ms", "jitter", "ms"),
     Metric("late_ratio", "too late", "%", 100.0),
@@ -125,7 +126,7 @@ _EVERY = (
     Metric("mos_least", "least mean opinion score", short_title="least MOS"),
     Metric("refused_ratio", "calls refused", "%", 100.0, short_title="refused"),
     Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short_title="at 3.5 or better"),
-    # of a load of a page
+    # client of bundle nodes
     Metric("generated_bundles", "bundles generated", short_title="generated"),
     Metric("delivered_bundles", "bundles delivered", short_title="delivered"),
     Metric("acknowledged_bundles", "bundles acknowledged", short_title="acknowledged"),
@@ -133,15 +134,16 @@ _EVERY = (
     Metric("acknowledged_bit_s", "acknowledged payload over time", "Mbit/s", 1e-6, short_title="goodput"),
     Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short_title="generated"),
     Metric("bundle_delay_p50_s", "time to delivery, median", "s", short_title="delay p50"),
+    # page load
     Metric("loads_finished", "loads finished", "%", 100.0),
     Metric("connect_s", "connection set-up", "s", short_title="connect"),
     Metric("ttr_s", "time to response", "s", short_title="TTR"),
     Metric("plt_s", "page load time", "s", short_title="PLT"),
-    # of a real program behind an access
+    # real program over an emulated path
     Metric("command_s", "wall time", "s"),
     Metric("up_bytes", "carried up", "kB", 1e-3),
     Metric("down_bytes", "carried down", "kB", 1e-3),
 )
 
-METRICS = {metric.name: metric for metric in _EVERY}
-"""By name; docs/manual/results.md says how each is computed."""
+METRICS = {metric.name: metric for metric in _ALL}
+"""Metrics by name. Their definitions are in docs/manual/results.md."""

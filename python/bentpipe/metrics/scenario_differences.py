@@ -1,4 +1,4 @@
-"""Differences between the scenarios of two stores, so that a comparison names different paths."""
+"""Differences between the scenarios of two stores."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["scenario_differences"]
 
-NAMED = 5
-"""Keys that a note names; it counts the others."""
+MAX_KEYS = 5
+"""Keys that a note lists; it counts the others."""
 
-_OTHER = ("title", "seeds", "sweep")
-"""Keys that say nothing about a run: cells and seeds pair runs."""
+_IGNORED = ("title", "seeds", "sweep")
+"""Keys outside the comparison; cells and seeds pair the runs instead."""
 
 _MISSING = "not set"
 
@@ -29,15 +29,15 @@ _MISSING = "not set"
 def scenario_differences(
     before: Store, after: Store, specs: Callable[[], Sequence[tuple[RunSpec | None, RunSpec | None]]]
 ) -> Iterator[str]:
-    """Yield a sentence on the keys in which the scenarios of two stores differ; nothing where they are equal.
+    """Yield a sentence on the keys in which the scenarios of two stores differ; nothing if they are equal.
 
-    Where the scenarios are equal, and one engine made both stores, the resolved paths of every cell are compared:
-    these contain the traces and presets that a scenario refers to.
+    For equal scenarios and one engine, it compares the resolved paths of every cell: these contain the traces and
+    presets that a scenario refers to.
 
     Args:
-        before: a store.
-        after: another one.
-        specs: returns what a common run of each cell resolved to, before and after; called only if it is needed.
+        before: store before the change.
+        after: store after the change.
+        specs: returns the RunSpec of a common run of each cell, before and after; called only if needed.
     """
     try:
         first, second = (_keys(store) for store in (before, after))
@@ -46,15 +46,15 @@ def scenario_differences(
         return
     changed = [
         key
-        for key in (*first, *(one for one in second if one not in first))
+        for key in (*first, *(key for key in second if key not in first))
         if first.get(key) != second.get(key)
     ]
     if changed:
-        named = [
-            f"{key} ({_value(first, key)} before, {_value(second, key)} after)" for key in changed[:NAMED]
+        listed = [
+            f"{key} ({_value(first, key)} before, {_value(second, key)} after)" for key in changed[:MAX_KEYS]
         ]
-        more = [f"{len(changed) - NAMED} more"] if len(changed) > NAMED else []
-        yield f"The scenarios differ in {'; '.join([*named, *more])}."
+        more = [f"{len(changed) - MAX_KEYS} more"] if len(changed) > MAX_KEYS else []
+        yield f"The scenarios differ in {'; '.join([*listed, *more])}."
     elif before.engine == after.engine:
         pairs = [(first["graph"], second["graph"]) for first, second in specs() if first and second]
         if any(first != second for first, second in pairs):
@@ -62,26 +62,28 @@ def scenario_differences(
 
 
 def _keys(store: Store) -> dict[str, object]:
-    """Every key of a store's scenario with its value, as ``--set`` writes them, the store's own settings included."""
+    """Return every key of a store's scenario, in the form of ``--set``, with its value after the store's overrides."""
     text, overrides = store.scenario, store.overrides
     try:
-        data = load_scenario(parse_toml(text), [parse_override(one) for one in overrides]).data
-    except ScenarioError:  # a preset in a file beside the scenario, which the store does not contain
+        data = load_scenario(parse_toml(text), [parse_override(override) for override in overrides]).data
+    except ScenarioError:  # the store does not contain a preset in a file beside the scenario
         data = parse_toml(text) | {"--set": list(overrides)}
-    return {key: value for key, value in _flat(data, "") if key.split(".")[0] not in _OTHER}
+    return {key: value for key, value in _flatten(data, "") if key.split(".")[0] not in _IGNORED}
 
 
-def _flat(value: object, key: str) -> Iterator[tuple[str, object]]:
+def _flatten(value: object, key: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
-        for word, inner in value.items():
-            yield from _flat(inner, f"{key}.{word}" if key else str(word))
+        for name, child in value.items():
+            yield from _flatten(child, f"{key}.{name}" if key else str(name))
     elif (
-        isinstance(value, list) and value and all(isinstance(one, Mapping) and "name" in one for one in value)
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, Mapping) and "name" in item for item in value)
     ):
-        for one in value:
-            inner = {word: part for word, part in one.items() if word != "name"}
-            yield f"{key}.{one['name']}", "is there"
-            yield from _flat(inner, f"{key.removesuffix('.segment')}.{one['name']}")
+        for item in value:
+            children = {name: child for name, child in item.items() if name != "name"}
+            yield f"{key}.{item['name']}", "present"
+            yield from _flatten(children, f"{key.removesuffix('.segment')}.{item['name']}")
     else:
         yield key, value
 

@@ -1,7 +1,7 @@
-"""Two stores compared: their runs paired by cell of the sweep and seed, a value a run.
+"""Comparison of two stores: pairs of runs by cell of the sweep and seed, one value for each run.
 
-Runs without a partner are counted and left out. A run that both stores have and that lacks a flow's direction on
-one side delivered nothing there: its goodput is 0.
+Unpaired runs are counted and excluded. If one side of a pair lacks a flow's direction, it delivered nothing there and
+its goodput is 0.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.metrics.censoring import restricted, restriction_times
+from bentpipe.metrics.bundles import bundle_metrics
+from bentpipe.metrics.call_quality import rate_calls
+from bentpipe.metrics.censoring import restricted_times, restriction_times
 from bentpipe.metrics.compare import (
     IMPROVEMENT_SIGN,
     MIN_SEEDS,
+    OF_BUNDLES,
+    OF_CALLS,
     OF_STORES,
+    OF_USERS,
     Comparison,
     Criteria,
     Draws,
@@ -27,8 +32,8 @@ from bentpipe.metrics.compare import (
 from bentpipe.metrics.compute import MINOR_SHARE, completion_times
 from bentpipe.metrics.groups import as_groups, group_metrics
 from bentpipe.metrics.intervals import CONFIDENCE
-from bentpipe.metrics.sample_comparison import KINDS
 from bentpipe.metrics.scenario_differences import scenario_differences
+from bentpipe.metrics.users import aggregate_users, has_shared_link, user_metrics
 from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
 from bentpipe.plan.randomness import RandomInput, controllers, random_inputs
 from bentpipe.scenario.sweep_columns import sweep_key
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import RunSpec
 
-__all__ = ["compare_stores"]
+__all__ = ["KINDS", "Kind", "compare_stores"]
 
 Catalogue = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -47,11 +52,11 @@ _OF_FLOWS = ("goodput_bit_s", "retransmission_ratio")
 _OF_RUNS = ("jain", "queueing_p95_ms", "convergence_s")
 _OF_STREAMS = ("finished_ratio", "completion_mean_s", "completion_p50_s", "completion_p95_s")
 _PRIMARY = frozenset({"finished_ratio", "completion_mean_s", "loads_finished", "plt_s", "goodput_bit_s"})
-"""Primary metrics; of a flow with completion or page load times, these and not its goodput."""
+"""Primary metrics. Goodput is not primary for a flow with completion or page load times."""
 _ORDER = {name: place for place, name in enumerate((*IMPROVEMENT_SIGN, *OF_STORES))}
 _BROWSER = "-browser,"
 _REAL_TIME = ("-emu", _BROWSER)
-"""Parts of the engine's version in a store that was made in real time."""
+"""Parts of the engine's version in a store of an emulation."""
 
 
 def compare_stores(
@@ -61,26 +66,26 @@ def compare_stores(
     criteria: Criteria | None = None,
     catalogue: Catalogue | None = None,
 ) -> Comparison:
-    """Compare two stores.
+    """Compare the metrics of two stores.
 
     Args:
-        before: a store.
-        after: a store of the same scenario.
-        confidence: level of the intervals; each family of comparisons errs with 1 - ``confidence``.
-        criteria: metrics that are compared, and the smallest changes that get a verdict.
-        catalogue: gives the engine's controllers, which says whether a run without random losses draws; asked only
-            where that matters. Without, controllers are taken for user-supplied code.
+        before: store before the change.
+        after: store of the same scenario after the change.
+        confidence: level of the intervals; the family-wise error of each family is 1 - ``confidence``.
+        criteria: metrics of the comparison and the smallest changes with a verdict.
+        catalogue: returns the engine's controllers, which determine whether a run without random losses is
+            stochastic; called only if needed. Without it, all controllers count as user-supplied code.
 
     Raises:
-        StoreError: a directory is no store, or a newer bentpipe's.
-        ValueError: no run of one has a partner in the other, or no run has one of the metrics of ``criteria``.
+        StoreError: a directory is not a store, or a newer bentpipe made it.
+        ValueError: the stores have no run in common, or no run has any metric of ``criteria``.
     """
     criteria = criteria or Criteria()
-    stores = _Stores(open_store(before), open_store(after), catalogue)
+    stores = _StorePair(open_store(before), open_store(after), catalogue)
     if not stores.common.height:
         raise ValueError(f"{stores.names} have no run in common (same cell and seed)")
-    found = sorted(stores.pairs(criteria), key=lambda one: (not one.primary, _ORDER[one.metric]))
-    changes = compare_pairs(found, confidence, criteria)
+    pairs = sorted(stores.pairs(criteria), key=lambda item: (not item.primary, _ORDER[item.metric]))
+    changes = compare_pairs(pairs, confidence, criteria)
     if criteria.metrics and not changes:
         raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
     only_before, only_after = stores.unpaired
@@ -94,8 +99,8 @@ def compare_stores(
 
 
 @dataclass
-class _Stores:
-    """Both stores, and the runs that they have in common."""
+class _StorePair:
+    """Two stores and the runs that they have in common."""
 
     before: Store
     after: Store
@@ -111,7 +116,7 @@ class _Stores:
 
     @cached_property
     def common(self) -> pl.DataFrame:
-        """``KEYS..., seed, run, run_after`` of the runs that both have, in the order of the first store."""
+        """Common runs in the order of the first store: ``KEYS..., seed, run, run_after``."""
         a, b = (self._index(store) for store in (self.before, self.after))
         by = [*self.keys, "seed"]
         return a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
@@ -122,17 +127,17 @@ class _Stores:
 
     @cached_property
     def _flows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """``KEYS..., seed, flow`` of both sides' runs, whether or not the flow delivered anything."""
+        """All flows of the common runs of both sides, with or without delivered bytes: ``KEYS..., seed, flow``."""
         first, second = (
             as_groups(rows := store.rows("summary", ["flow"]), rows)
             .select("run", "flow")
             .unique(maintain_order=True)
             for store in (self.before, self.after)
         )
-        return self._in_common(first, second)
+        return self._select_common(first, second)
 
-    def _in_common(self, first: pl.DataFrame, second: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Rows of both sides' common runs, with ``KEYS..., seed`` in place of ``run``."""
+    def _select_common(self, first: pl.DataFrame, second: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows of the common runs of both sides, with ``KEYS..., seed`` in place of ``run``."""
         places = (
             self.common.select(*self.keys, "seed", "run"),
             self.common.select(*self.keys, "seed", run="run_after"),
@@ -145,17 +150,19 @@ class _Stores:
 
     @cached_property
     def _metrics(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Metrics of flows and runs of both sides; every flow of a common run has its directions on both."""
-        wanted = ["run", "flow", "direction", "received_bytes", *_OF_FLOWS, *_OF_RUNS]
-        return self._whole(
-            *self._in_common(*(group_metrics(one).select(wanted) for one in (self.before, self.after)))
+        """Metrics of flows and runs of both sides, with equal directions of every flow of a common run."""
+        columns = ["run", "flow", "direction", "received_bytes", *_OF_FLOWS, *_OF_RUNS]
+        return self._add_missing_directions(
+            *self._select_common(
+                *(group_metrics(store).select(columns) for store in (self.before, self.after))
+            )
         )
 
-    def _whole(self, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Adds a goodput of 0 where a flow's direction has a row on the other side alone.
+    def _add_missing_directions(self, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Add a goodput of 0 for each flow direction that has a row only on the other side.
 
-        A direction counts by the bytes of both sides: where one side delivers nothing, the request is all that it
-        carries.
+        The bytes of both sides together decide whether a direction counts: a side that delivers nothing carries only
+        the request.
         """
         of_flow = [*self.keys, "flow"]
         bytes_ = [
@@ -163,54 +170,56 @@ class _Stores:
         ]
         carried = pl.concat(bytes_).group_by([*of_flow, "direction"], maintain_order=True).agg(pl.all().sum())
         total = pl.col("received_bytes").sum().over(of_flow)
-        ways = carried.filter((total == 0) | (pl.col("received_bytes") >= MINOR_SHARE * total)).drop(
+        directions = carried.filter((total == 0) | (pl.col("received_bytes") >= MINOR_SHARE * total)).drop(
             "received_bytes"
         )
-        found = []
+        sides = []
         for rows, flows in zip((a, b), self._flows, strict=True):
-            every = flows.join(ways, on=of_flow, how="inner", nulls_equal=True, maintain_order="left_right")
+            every = flows.join(
+                directions, on=of_flow, how="inner", nulls_equal=True, maintain_order="left_right"
+            )
             by = [*self.keys, "seed", "flow", "direction"]
-            whole = every.join(rows, on=by, how="left", nulls_equal=True, maintain_order="left")
-            found.append(whole.with_columns(pl.col("goodput_bit_s").fill_null(0.0)))
-        return found[0], found[1]
+            complete = every.join(rows, on=by, how="left", nulls_equal=True, maintain_order="left")
+            sides.append(complete.with_columns(pl.col("goodput_bit_s").fill_null(0.0)))
+        return sides[0], sides[1]
 
     @property
     def unpaired(self) -> tuple[int, int]:
-        """Flows of runs of either side that have no partner."""
+        """Numbers of unpaired flows of the runs of each side."""
         counts = []
-        for store, own, other in zip(
+        for store, flows, other in zip(
             (self.before, self.after), self._flows, reversed(self._flows), strict=True
         ):
             by = [*self.keys, "seed", "flow"]
             rows = store.rows("summary", ["flow"])
             every = as_groups(rows, rows).select("run", "flow").unique().height
-            counts.append(every - own.join(other, on=by, how="semi", nulls_equal=True).height)
+            counts.append(every - flows.join(other, on=by, how="semi", nulls_equal=True).height)
         return counts[0], counts[1]
 
     # --- pairs ------------------------------------------------------------------------------------------------
 
     def pairs(self, criteria: Criteria) -> Iterator[Pairs]:
-        """All comparisons."""
-        chosen = set(criteria.select(OF_STORES))
+        """Yield the pairs of all comparisons."""
+        metrics = set(criteria.select(OF_STORES))
         timed: set[tuple[Any, ...]] = set()
-        for found in (self._of_streams(), self._of_pages()):
-            timed |= {(*one.cell.values(), one.flow) for one in found}
+        for items in (self._pair_streams(), self._pair_pages()):
+            timed |= {(*item.cell.values(), item.flow) for item in items}
             yield from (
-                replace(one, primary=one.primary or bool(criteria.metrics))
-                for one in found
-                if one.metric in chosen
+                replace(item, primary=item.primary or bool(criteria.metrics))
+                for item in items
+                if item.metric in metrics
             )
-        for one in self._paired(*self._metrics, _OF_FLOWS):
+        for item in self._pair(*self._metrics, _OF_FLOWS):
             primary = bool(criteria.metrics) or (
-                one.metric in _PRIMARY and (*one.cell.values(), one.flow) not in timed
+                item.metric in _PRIMARY and (*item.cell.values(), item.flow) not in timed
             )
-            if one.metric in chosen:
-                yield replace(one, primary=primary)
-        for one in (*self._of_runs(), *self._of_kinds(chosen)):
-            if one.metric in chosen:
-                yield replace(one, primary=bool(criteria.metrics))
+            if item.metric in metrics:
+                yield replace(item, primary=primary)
+        for item in (*self._pair_runs(), *self._pair_kinds(metrics)):
+            if item.metric in metrics:
+                yield replace(item, primary=bool(criteria.metrics))
 
-    def _of_runs(self) -> Iterator[Pairs]:
+    def _pair_runs(self) -> Iterator[Pairs]:
         by = [*self.keys, "seed", "direction"]
         sides = (
             rows.group_by(by, maintain_order=True)
@@ -219,21 +228,21 @@ class _Stores:
             for rows in self._metrics
         )
         first, second = sides
-        return self._paired(first, second, _OF_RUNS)
+        return self._pair(first, second, _OF_RUNS)
 
-    def _of_kinds(self, chosen: set[str]) -> Iterator[Pairs]:
+    def _pair_kinds(self, metrics: set[str]) -> Iterator[Pairs]:
         for kind in KINDS:
-            if not chosen & kind.metrics.keys():
+            if not metrics & kind.metrics.keys():
                 continue
             frames = [kind.frame(store) for store in (self.before, self.after)]
             if not all(frame.height for frame in frames):
                 continue
-            values = [pl.col(one).cast(pl.Float64).mean() for one in kind.metrics]
+            values = [pl.col(name).cast(pl.Float64).mean() for name in kind.metrics]
             of_run = ["run", "flow", "direction"]
             first, second = (frame.group_by(of_run, maintain_order=True).agg(values) for frame in frames)
-            yield from self._paired(*self._in_common(first, second), tuple(kind.metrics))
+            yield from self._pair(*self._select_common(first, second), tuple(kind.metrics))
 
-    def _of_streams(self) -> list[Pairs]:
+    def _pair_streams(self) -> list[Pairs]:
         transfers = (
             as_groups(completion_times(store.rows("streams")), store.rows("summary", ["flow"])).select(
                 "run", "flow", begun_s=pl.col("start_s"), completion_s=pl.col("completion_s")
@@ -243,15 +252,15 @@ class _Stores:
         names = {"mean_s": "completion_mean_s", "finished_ratio": "finished_ratio"}
         first, second = transfers
         quantiles = {"completion_p50_s": 0.5, "completion_p95_s": 0.95}
-        return list(self._timed(first, second, names, quantiles, ""))
+        return list(self._pair_times(first, second, names, quantiles, ""))
 
-    def _of_pages(self) -> list[Pairs]:
+    def _pair_pages(self) -> list[Pairs]:
         pages = [store.rows("pages") for store in (self.before, self.after)]
         if not all(rows.height for rows in pages):
             return []
-        done = pl.col("finished") == 1
-        found: list[Pairs] = []
-        for metric, time in (("plt_s", pl.when(done).then("plt_s")), ("ttr_s", pl.col("ttr_s"))):
+        finished = pl.col("finished") == 1
+        pairs: list[Pairs] = []
+        for metric, time in (("plt_s", pl.when(finished).then("plt_s")), ("ttr_s", pl.col("ttr_s"))):
             loads = (
                 as_groups(rows, store.rows("summary", ["flow"])).select(
                     "run", "flow", begun_s=pl.col("start_s"), completion_s=time
@@ -260,57 +269,65 @@ class _Stores:
             )
             names = {"mean_s": metric} | ({"finished_ratio": "loads_finished"} if metric == "plt_s" else {})
             first, second = loads
-            found += self._timed(first, second, names, {}, "down")
-        return found
+            pairs += self._pair_times(first, second, names, {}, "down")
+        return pairs
 
-    def _timed(
+    def _pair_times(
         self,
         first: pl.DataFrame,
         second: pl.DataFrame,
         names: Mapping[str, str],
         quantiles: dict[str, float],
-        way: str,
+        direction: str,
     ) -> Iterator[Pairs]:
-        """Restricted times of transfers: ``run, flow, begun_s, completion_s`` of each side."""
+        """Yield the pairs of restricted times of transfers.
+
+        Args:
+            first: transfers of the first store, ``run, flow, begun_s, completion_s``.
+            second: transfers of the second store.
+            names: column of :func:`bentpipe.metrics.censoring.restricted_times` to metric.
+            quantiles: metric and probability of each quantile.
+            direction: direction of the pairs.
+        """
         if not first.height and not second.height:
             return
-        ended = (
+        transfers = (
             rows.join(_planned_ends(store), on="run", how="left", maintain_order="left")
             for rows, store in zip((first, second), (self.before, self.after), strict=True)
         )
         of_flow, by = [*self.keys, "flow"], [*self.keys, "seed", "flow"]
-        a, b = self._in_common(*ended)
+        a, b = self._select_common(*transfers)
         sides = [rows.with_columns(pl.lit(side).alias("side")) for side, rows in enumerate((a, b))]
         limits = restriction_times(pl.concat(sides).rename({"seed": "run"}), of_flow)
-        found = []
+        values_of = []
         for rows, flows in zip((a, b), self._flows, strict=True):
             limited = rows.join(limits, on=of_flow, how="inner", nulls_equal=True, maintain_order="left")
-            values = restricted(limited, by, quantiles).drop("tau_s")
-            # A flow of a common run without such a transfer has finished none: it never got to begin one.
+            values = restricted_times(limited, by, quantiles).drop("tau_s")
+            # A flow of a common run without such a transfer began none, so it finished none.
             every = flows.join(limits, on=of_flow, how="inner", nulls_equal=True, maintain_order="left")
             every = every.join(values, on=by, how="left", nulls_equal=True, maintain_order="left")
-            found.append(
+            values_of.append(
                 every.with_columns(
                     pl.col("finished_ratio").fill_null(0.0),
                     pl.col("mean_s", *quantiles).fill_null(pl.col("tau_s")),
                     *(pl.col(f"{name}_reached").fill_null(value=False) for name in quantiles),
-                    direction=pl.lit(way),
+                    direction=pl.lit(direction),
                 ).rename(dict(names))
             )
-        # Neither side began one at such a seed: there is nothing to compare.
+        # Seeds without a transfer on either side have no pair.
         finished = names.get("finished_ratio", "finished_ratio")
-        yield from self._paired(found[0], found[1], (*names.values(), *quantiles), finished)
+        yield from self._pair(values_of[0], values_of[1], (*names.values(), *quantiles), finished)
 
-    def _paired(
+    def _pair(
         self, a: pl.DataFrame, b: pl.DataFrame, metrics: Sequence[str], finished: str = ""
     ) -> Iterator[Pairs]:
         """Yield the pairs of each cell, flow, direction and metric.
 
         Args:
-            a: a row a common run, flow and direction.
-            b: the same of the other store.
+            a: one row for each common run, flow and direction of the first store.
+            b: rows of the second store.
             metrics: columns to compare.
-            finished: of restricted times, the column with the share of transfers that finished.
+            finished: column with the share of finished transfers; only for restricted times.
         """
         group = [*self.keys, "flow", "direction"]
         joined = a.join(
@@ -319,7 +336,7 @@ class _Stores:
         )  # fmt: skip
         for row in joined.group_by(group, maintain_order=True).agg(pl.all()).iter_rows(named=True):
             cell = {sweep_key(key): row[key] for key in self.keys}
-            cut = bool(finished) and {*row[finished], *row[f"{finished}_after"]} - {1.0, None} != set()
+            censored = bool(finished) and {*row[finished], *row[f"{finished}_after"]} - {1.0, None} != set()
             for metric in metrics:
                 before, after = row[metric], row[f"{metric}_after"]
                 if metric in ("finished_ratio", "loads_finished") and {*before, *after} <= {1.0, None}:
@@ -329,20 +346,20 @@ class _Stores:
                     metric, before, after, cell, row["flow"], row["direction"],
                     primary=bool(finished) and metric in _PRIMARY,
                     draws=self._draws_of(tuple(row[key] for key in self.keys), before, after),
-                    limit_s=row["tau_s"][0] if cut and metric not in _SHARES else None,
+                    limit_s=row["tau_s"][0] if censored and metric not in _SHARES else None,
                     censored=(reached[0].count(False), reached[1].count(False)),
                 )  # fmt: skip
 
-    # --- chance -----------------------------------------------------------------------------------------------
+    # --- randomness -------------------------------------------------------------------------------------------
 
     def _draws_of(
         self, cell: tuple[Any, ...], before: Sequence[float | None], after: Sequence[float | None]
     ) -> Draws:
-        """Whether the runs of a cell draw; asked of the plan only where one seed, or equal ones, could decide."""
+        """Return whether the runs of a cell are stochastic; read the plan only if few seeds or equal values decide."""
         if len(before) >= MIN_SEEDS and (len({*before}) > 1 or len({*after}) > 1):
             return Draws.SOMETHING
         if cell not in self._known_draws:
-            self._known_draws[cell] = self._planned_draws(self._first_of[cell])
+            self._known_draws[cell] = self._planned_draws(self._first_runs[cell])
         return self._known_draws[cell]
 
     @cached_property
@@ -350,38 +367,38 @@ class _Stores:
         return {}
 
     @cached_property
-    def _first_of(self) -> dict[tuple[Any, ...], tuple[str, str]]:
-        found: dict[tuple[Any, ...], tuple[str, str]] = {}
+    def _first_runs(self) -> dict[tuple[Any, ...], tuple[str, str]]:
+        runs: dict[tuple[Any, ...], tuple[str, str]] = {}
         for row in self.common.iter_rows(named=True):
-            found.setdefault(tuple(row[key] for key in self.keys), (row["run"], row["run_after"]))
-        return found
+            runs.setdefault(tuple(row[key] for key in self.keys), (row["run"], row["run_after"]))
+        return runs
 
     def first_specs(self) -> list[tuple[RunSpec | None, RunSpec | None]]:
-        """Return what the first common run of each cell resolved to, before and after."""
-        pairs = self._first_of.values()
+        """Return the RunSpec of the first common run of each cell, before and after."""
+        pairs = self._first_runs.values()
         before, after = self._first_specs
         return [(before.get(first), after.get(second)) for first, second in pairs]
 
     @cached_property
     def _first_specs(self) -> list[dict[str, RunSpec]]:
-        """Resolved first common runs of each cell, by run, of each store; a pack is read once."""
-        sides = zip(*self._first_of.values(), strict=True)
+        """RunSpec of the first common run of each cell, by run, of each store; each pack is read once."""
+        sides = zip(*self._first_runs.values(), strict=True)
         return [store.specs(runs) for store, runs in zip((self.before, self.after), sides, strict=True)]
 
     def _planned_draws(self, runs: tuple[str, str]) -> Draws:
-        answers = set()
+        results = set()
         for store, specs, run in zip((self.before, self.after), self._first_specs, runs, strict=True):
             spec = specs.get(run)
             if spec is None:
                 return Draws.SOMETHING
             catalogue = self._catalogue
-            quiet = deterministic_controllers(catalogue)
-            supplied = controllers(spec) - by_name(catalogue).keys()
-            if random_inputs(spec, quiet | supplied) - {RandomInput.SCHEDULER}:
+            deterministic = deterministic_controllers(catalogue)
+            user_supplied = controllers(spec) - by_name(catalogue).keys()
+            if random_inputs(spec, deterministic | user_supplied) - {RandomInput.SCHEDULER}:
                 return Draws.SOMETHING
-            unknown = random_inputs(spec, quiet) or any(part in store.engine for part in _REAL_TIME)
-            answers.add(Draws.UNKNOWN if unknown else Draws.NOTHING)
-        return Draws.UNKNOWN if Draws.UNKNOWN in answers else Draws.NOTHING
+            unknown = random_inputs(spec, deterministic) or any(part in store.engine for part in _REAL_TIME)
+            results.add(Draws.UNKNOWN if unknown else Draws.NOTHING)
+        return Draws.UNKNOWN if Draws.UNKNOWN in results else Draws.NOTHING
 
     @cached_property
     def _catalogue(self) -> Sequence[Mapping[str, Any]]:
@@ -392,9 +409,51 @@ _SHARES = frozenset({"finished_ratio", "loads_finished"})
 
 
 def _planned_ends(store: Store) -> pl.DataFrame:
-    """Return when each run would have ended whatever its transfers did: ``run, end_s``.
+    """Return the configured end of each run: ``run, end_s``.
 
-    A browser's run ends with its last load, which is no limit of time: it has no row.
+    A browser's run ends with its last load, not at a time limit, so it has no row.
     """
     ends = store.ends
     return ends.clear() if _BROWSER in store.engine else ends
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Metrics of calls, users or bundle clients, with one row per run, flow and direction.
+
+    A group counts as one flow by the mean over its flows: they share a path and are not independent samples.
+    """
+
+    metrics: Mapping[str, int]
+    """Metric and sign: 1 if more is better, -1 if less is better."""
+    frame: Callable[[Store], pl.DataFrame]
+    """Function that returns ``run, flow, direction`` and the metrics of a store; no rows without any."""
+
+
+def _call_metrics(store: Store) -> pl.DataFrame:
+    return _average_groups(store, rate_calls(store), OF_CALLS)
+
+
+def _user_metrics(store: Store) -> pl.DataFrame:
+    if not has_shared_link(store):
+        return pl.DataFrame()
+    return aggregate_users(user_metrics(store), list(store.columns))
+
+
+def _bundle_metrics(store: Store) -> pl.DataFrame:
+    metrics = bundle_metrics(store)
+    return metrics.with_columns(direction=pl.lit("")) if metrics.height else metrics
+
+
+def _average_groups(store: Store, frame: pl.DataFrame, metrics: Mapping[str, int]) -> pl.DataFrame:
+    """Return the means over the flows of each group."""
+    grouped = as_groups(frame, store.rows("summary")) if frame.height else frame
+    return grouped.group_by("run", "flow", "direction", maintain_order=True).agg(pl.col(*metrics).mean())
+
+
+KINDS = (
+    Kind(OF_CALLS, _call_metrics),
+    Kind(OF_USERS, _user_metrics),
+    Kind(OF_BUNDLES, _bundle_metrics),
+)
+"""All kinds of metrics besides those of flows, runs, streams and pages."""

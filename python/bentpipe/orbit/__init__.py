@@ -1,9 +1,13 @@
-"""A pair of places over a constellation: its delays, hops, hand-overs and gaps.
+"""A pair of places over a constellation: delays, hops, handovers and gaps (``bentpipe orbit``).
 
-``listing`` has what is known by name, ``asking`` makes a question out of words, ``summary`` says what came of it,
-``drawing`` and ``maps`` draw it, ``page`` puts it on a page with a picture that moves, ``traces`` writes it for other
-programs; :func:`run` is ``bentpipe orbit``. ``passes`` writes the contact plan of a constellation
-(``bentpipe dtn passes``).
+- ``catalogue``: named constellations and places
+- ``query``: parse and run a query
+- ``summary``: summary of the answer, as data and text
+- ``figures``: figures over time
+- ``maps``: figures on a map
+- ``page``: HTML page with an animation of the route
+- ``export``: traces for other programs
+- ``passes``: contact plan of a constellation (``bentpipe dtn passes``)
 """
 
 from __future__ import annotations
@@ -21,46 +25,46 @@ __all__ = ["run"]
 
 
 def run(
-    question: RouteQuery, out: Path | None = None, rate: str | None = None, files: FigureExport | None = None
+    query: RouteQuery, out: Path | None = None, rate: str | None = None, files: FigureExport | None = None
 ) -> CommandOutput:
-    """Follows the pair, says what came of it and, with ``out``, draws it there and writes its traces.
+    """Follow the pair and summarise its routes; with ``out``, write page, figures and traces.
 
     Args:
-        question: which pair.
-        out: a folder.
-        rate: what Mahimahi's trace is to deliver, such as ``"50 Mbit/s"``; without one it is not written.
-        files: figures as files of their own.
+        query: the pair and its constellation.
+        out: directory of the output.
+        rate: rate of the Mahimahi trace, such as ``"50 Mbit/s"``; no trace without.
+        files: export of figures.
 
     Raises:
-        ScenarioError: what is wrong with the question, or with ``files``.
+        ScenarioError: the query or ``files`` is invalid.
     """
     from dataclasses import replace
 
-    from bentpipe.orbit.query import rate_of, run_query
+    from bentpipe.orbit.query import parse_rate, run_query
     from bentpipe.orbit.summary import summarise
 
-    delivered = rate_of(rate, question.duration)
+    delivered = parse_rate(rate, query.duration)
     if files is not None:
         from bentpipe.orbit.figures import KEYS
 
         files.check(KEYS)
-    found = run_query(question)
-    answer = summarise(question, found)
+    timeline = run_query(query)
+    answer = summarise(query, timeline)
     if out is None and files is None:
         return answer
     from bentpipe.orbit import export, page
     from bentpipe.orbit.figures import figures
 
-    seen = run_query(question, page.frames(len(found.names)))
-    drawings = figures(question, seen)
-    listed = answer if files is None else files.added(answer, drawings)
+    animated = run_query(query, page.frames(len(timeline.names)))
+    drawings = figures(query, animated)
+    output = answer if files is None else files.added(answer, drawings)
     if out is None:
-        return listed
+        return output
     out.mkdir(parents=True, exist_ok=True)
-    written = export.write(found, out, delivered)
-    drawn = page.write(question, seen, answer, out, drawings)
+    written = export.write(timeline, out, delivered)
+    drawn = page.write(query, animated, answer, out, drawings)
     names = ", ".join(path.name for path in written)
     return replace(
-        listed,
-        shown=(*listed.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
+        output,
+        shown=(*output.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
     )

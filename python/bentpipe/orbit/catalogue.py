@@ -1,4 +1,4 @@
-"""The constellations and places that have names."""
+"""Named constellations and places."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.scenario.network.constellations import constellation_names, preset
 from bentpipe.scenario.network.places import place_names, places_source
 
-__all__ = ["listing"]
+__all__ = ["list_names"]
 
 
-def listing() -> CommandOutput:
-    """Every preset with its source and its remark, and every place."""
+def list_names() -> CommandOutput:
+    """Return every preset with source and remark, and every place."""
     rows = []
     for name in constellation_names():
         flies = preset(name)

@@ -1,4 +1,4 @@
-"""Traces for other programs: Hypatia's and Mahimahi's, and CSV that a scenario reads."""
+"""Traces for other programs: those of Hypatia and Mahimahi, and CSV that a scenario reads."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 
-def write(found: RouteTimeline, out: Path, rate: Rate | None = None) -> list[Path]:
-    """Writes every trace into ``out``; Mahimahi's only with a ``rate``, which it delivers but in gaps."""
+def write(timeline: RouteTimeline, out: Path, rate: Rate | None = None) -> list[Path]:
+    """Write every trace into ``out``; Mahimahi's only with a ``rate``, which it delivers except in gaps."""
     files = {
-        "networkx_rtt.txt": _round_trips(found),
-        "networkx_path.txt": _paths(found),
-        "first.csv": _legs(found, 1),
-        "last.csv": _legs(found, 2),
+        "networkx_rtt.txt": _round_trips(timeline),
+        "networkx_path.txt": _paths(timeline),
+        "first.csv": _hop_delays(timeline, 1),
+        "last.csv": _hop_delays(timeline, 2),
     }
     if rate is not None:
-        files["mahimahi.trace"] = _opportunities(found, rate)
+        files["mahimahi.trace"] = _opportunities(timeline, rate)
     written = []
     for name, text in files.items():
         path = out / name
@@ -34,37 +34,39 @@ def write(found: RouteTimeline, out: Path, rate: Rate | None = None) -> list[Pat
     return written
 
 
-def _round_trips(found: RouteTimeline) -> str:
-    """Hypatia's ``networkx_rtt``: instant and round trip in ns, 0 without a way."""
-    lines = [f"{step * found.step_ns},{2 * (delay or 0):.10f}" for step, delay in enumerate(found.delay_ns)]
+def _round_trips(timeline: RouteTimeline) -> str:
+    """Return Hypatia's ``networkx_rtt``: instant and round trip in ns, 0 without a route."""
+    lines = [
+        f"{step * timeline.step_ns},{2 * (delay or 0):.10f}" for step, delay in enumerate(timeline.delay_ns)
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _paths(found: RouteTimeline) -> str:
-    """Hypatia's ``networkx_path``: nodes from an instant on; ground stations are numbered behind the satellites."""
-    satellites = len(found.names)
-    # relays have the numbers behind satellites already
-    relays = max((node - satellites + 1 for route in found.routes for node in route.nodes), default=0)
+def _paths(timeline: RouteTimeline) -> str:
+    """Return Hypatia's ``networkx_path``: nodes from an instant on; ground stations follow the satellites."""
+    satellites = len(timeline.names)
+    # relays follow the satellites in the numbering
+    relays = max((node - satellites + 1 for route in timeline.routes for node in route.nodes), default=0)
     start = satellites + max(0, relays)
     lines = []
-    for route in found.routes:
-        way = (start, *route.nodes, start + 1 + route.end)
-        lines.append(f"{route.at_ns},{'-'.join(map(str, way)) if route.nodes else 'Unreachable'}")
+    for route in timeline.routes:
+        nodes = (start, *route.nodes, start + 1 + route.end)
+        lines.append(f"{route.at_ns},{'-'.join(map(str, nodes)) if route.nodes else 'Unreachable'}")
     return "\n".join(lines) + "\n"
 
 
-def _legs(found: RouteTimeline, leg: int) -> str:
-    """What ``delay = { trace = ..., interpolation = "linear" }`` reads."""
-    lines = [f"{corner[0]},{corner[leg]}" for corner in found.legs]
+def _hop_delays(timeline: RouteTimeline, column: int) -> str:
+    """Return the delay of the first or last hop for ``delay = { trace = ..., interpolation = "linear" }``."""
+    lines = [f"{corner[0]},{corner[column]}" for corner in timeline.legs]
     return "\n".join(["time_ns,delay_ns", *lines]) + "\n"
 
 
-def _opportunities(found: RouteTimeline, rate: Rate) -> str:
-    """A line a packet of 1504 B, its millisecond; mm-link begins again after the last one."""
-    gaps = found.gaps
+def _opportunities(timeline: RouteTimeline, rate: Rate) -> str:
+    """Return the millisecond of each packet of 1504 B; mm-link repeats the trace."""
+    gaps = timeline.gaps
     lines = []
     bits, count, gap = MAHIMAHI_BYTES * 8, 0, 0
-    end = found.duration_ns
+    end = timeline.duration_ns
     while True:
         count += 1
         at = -(-count * bits * 10**9 // rate.bit_s)

@@ -1,4 +1,4 @@
-"""Figures of a pair over a constellation: delay, hops and hand-overs over time; those on a map are in ``maps``."""
+"""Figures of a pair over a constellation: delay, hops and handovers over time; ``maps`` has those on a map."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, axis, inline_csv
-from bentpipe.orbit.maps import covered, way
+from bentpipe.orbit.maps import coverage_map, route_map
 from bentpipe.orbit.summary import SIZES
 
 if TYPE_CHECKING:
@@ -23,79 +23,79 @@ if TYPE_CHECKING:
 __all__ = ["KEYS", "SPARSE", "figures"]
 
 KEYS = ("delay", "hops", "handovers", "map", "coverage")
-"""Of all figures that there may be."""
+"""Keys of all figures."""
 
 SPARSE = 300
-"""Up to so many satellites, what all of them cover and how all are linked can be drawn too."""
+"""Maximum number of satellites for figures of all footprints and links."""
 
 _COLOURS = alt.Scale(domain=list(SIZES), range=[BLUE, ORANGE, RED])
 
 
-def figures(question: RouteQuery, found: RouteTimeline) -> list[Figure]:
-    """All that have something to show."""
-    if not found.legs:
+def figures(query: RouteQuery, timeline: RouteTimeline) -> list[Figure]:
+    """Return all non-empty figures."""
+    if not timeline.legs:
         return []
-    drawn = [_delay(found), _hops(found)]
-    if found.handovers:
-        drawn.append(_steps(found))
-    if found.frames:
-        sparse = len(found.names) <= SPARSE
-        drawn.append(way(question, found, linked=sparse))
+    drawn = [_delay(timeline), _hops(timeline)]
+    if timeline.handovers:
+        drawn.append(_steps(timeline))
+    if timeline.frames:
+        sparse = len(timeline.names) <= SPARSE
+        drawn.append(route_map(query, timeline, linked=sparse))
         if sparse:
-            drawn.append(covered(question, found))
+            drawn.append(coverage_map(query, timeline))
     return drawn
 
 
-def _time(found: RouteTimeline) -> alt.X:
-    whole = alt.Scale(nice=False, domain=[0, found.duration_ns / 1e9])
+def _time(timeline: RouteTimeline) -> alt.X:
+    whole = alt.Scale(nice=False, domain=[0, timeline.duration_ns / 1e9])
     return alt.X("time_s:Q", title="time, s", scale=whole)
 
 
-def _gaps(found: RouteTimeline) -> list[alt.Chart]:
-    """Times without a way, as a grey band."""
-    if not found.gaps:
+def _gaps(timeline: RouteTimeline) -> list[alt.Chart]:
+    """Return times without a route as a grey band."""
+    if not timeline.gaps:
         return []
     frame = pl.DataFrame(
-        {"time_s": [a / 1e9 for a, _ in found.gaps], "until": [b / 1e9 for _, b in found.gaps]}
+        {"time_s": [a / 1e9 for a, _ in timeline.gaps], "until": [b / 1e9 for _, b in timeline.gaps]}
     )
     return [
         alt.Chart(inline_csv(frame, digits=9))
         .mark_rect(color=GREY, opacity=0.25)
-        .encode(x=_time(found), x2="until:Q")
+        .encode(x=_time(timeline), x2="until:Q")
     ]
 
 
-def _pieces(found: RouteTimeline) -> Iterator[tuple[int, int, int]]:
-    """Legs with the number of the piece between two gaps."""
-    ends = [begin for begin, _ in found.gaps]
-    for at, first, last in found.legs:
+def _pieces(timeline: RouteTimeline) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of the piece between two gaps, the time and the delay, ns."""
+    ends = [begin for begin, _ in timeline.gaps]
+    for at, first, last in timeline.legs:
         yield sum(end <= at for end in ends), at, first + last
 
 
-def _delay(found: RouteTimeline) -> Figure:
+def _delay(timeline: RouteTimeline) -> Figure:
     rows = [
-        {"piece": str(piece), "time_s": at / 1e9, "ms": delay / 1e6} for piece, at, delay in _pieces(found)
+        {"piece": str(piece), "time_s": at / 1e9, "ms": delay / 1e6} for piece, at, delay in _pieces(timeline)
     ]
     frame = pl.DataFrame(rows)
     upright = axis(frame["ms"].to_list(), "one-way delay, ms")
     line = (
         alt.Chart(inline_csv(frame, digits=10))
         .mark_line(color=BLUE, clip=True)
-        .encode(x=_time(found), y=alt.Y("ms:Q", **upright), detail="piece:N")
+        .encode(x=_time(timeline), y=alt.Y("ms:Q", **upright), detail="piece:N")
     )
-    layers = [*_gaps(found), line]
-    if found.handovers:
+    layers = [*_gaps(timeline), line]
+    if timeline.handovers:
         marks = pl.DataFrame(
             [
                 {"time_s": one.at_ns / 1e9, "ms": one.after_ns / 1e6, "size": one.size}
-                for one in found.handovers
+                for one in timeline.handovers
             ]
         )
         layers.append(
             alt.Chart(inline_csv(marks, digits=10))
             .mark_point(filled=True, size=45, opacity=1)
             .encode(
-                x=_time(found), y="ms:Q",
+                x=_time(timeline), y="ms:Q",
                 color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
             )
         )  # fmt: skip
@@ -107,10 +107,10 @@ def _delay(found: RouteTimeline) -> Figure:
     )  # fmt: skip
 
 
-def _hops(found: RouteTimeline) -> Figure:
+def _hops(timeline: RouteTimeline) -> Figure:
     rows: list[dict[str, Any]] = []
-    ends = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
-    for number, (route, end) in enumerate(zip(found.routes, ends, strict=True)):
+    ends = [route.at_ns for route in timeline.routes[1:]] + [timeline.duration_ns]
+    for number, (route, end) in enumerate(zip(timeline.routes, ends, strict=True)):
         if route.hops is not None:
             rows += [
                 {"piece": str(number), "time_s": at / 1e9, "hops": route.hops} for at in (route.at_ns, end)
@@ -124,33 +124,33 @@ def _hops(found: RouteTimeline) -> Figure:
     line = (
         alt.Chart(inline_csv(frame, digits=10))
         .mark_line(color=GREEN, strokeWidth=3, clip=True)
-        .encode(x=_time(found), y=upright, detail="piece:N")
+        .encode(x=_time(timeline), y=upright, detail="piece:N")
     )
-    chart = alt.layer(*_gaps(found), line).properties(width=WIDTH - 80, height=140)
+    chart = alt.layer(*_gaps(timeline), line).properties(width=WIDTH - 80, height=140)
     return Figure(
         "hops", "Hops over time", "Links of the way, those to the ground among them.", chart, len(rows)
     )
 
 
 def _whole(most: int) -> list[int]:
-    """Ticks at whole numbers up to ``most``, six at most but one."""
+    """Return ticks at whole numbers up to ``most``, at most seven."""
     return list(range(0, most + 1, max(1, math.ceil(most / 6))))
 
 
 _BINS = 40
-"""Bars of the hand-overs, at most."""
+"""Maximum number of bars of the handovers."""
 
 
 def _bin(steps: list[float]) -> float:
-    """A width of bars, 1, 2 or 5 times a power of ten, of which ``_BINS`` reach over all steps, in ms."""
+    """Return the width of bars, ms: 1, 2 or 5 times a power of ten, with ``_BINS`` over all steps."""
     whole = max(max(steps) - min(steps), 1e-3) / (_BINS - 2)
     power = 10.0 ** math.floor(math.log10(whole))
     return next(power * one for one in (1, 2, 5, 10) if power * one >= whole * (1 - 1e-9))
 
 
-def _steps(found: RouteTimeline) -> Figure:
+def _steps(timeline: RouteTimeline) -> Figure:
     steps: list[tuple[str, float]] = [
-        (one.size, (one.after_ns - one.before_ns) / 1e6) for one in found.handovers
+        (one.size, (one.after_ns - one.before_ns) / 1e6) for one in timeline.handovers
     ]
     width = _bin([step for _, step in steps])
     counts = Counter((size, math.floor(step / width + 1e-9)) for size, step in steps)

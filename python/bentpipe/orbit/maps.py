@@ -1,4 +1,4 @@
-"""Figures of a constellation on a map: the way over it with its links, and what every satellite covers."""
+"""Figures of a constellation on a map: the route with its links, and the coverage of every satellite."""
 
 from __future__ import annotations
 
@@ -21,65 +21,65 @@ if TYPE_CHECKING:
     from bentpipe.plan.network.constellation_routes import Route, RouteTimeline
     from bentpipe.scenario.network.places import Place
 
-__all__ = ["coastlines", "covered", "footprint", "way"]
+__all__ = ["coastlines", "coverage_map", "footprint", "route_map"]
 
 _COAST = Path(__file__).with_name("coastlines.txt")
 
 EARTH_KM = 6378.137
 LOWEST_KM = 80.0
-"""A beam between satellites does not go lower over the ground, as the engine has it."""
+"""Minimum height of a link between satellites over the ground, as in the engine, km."""
 
-MOST_SPOTS = 8000
-"""Satellites on a map: 6 MB of PDF."""
+MAX_SATELLITES = 8000
+"""Maximum number of satellites on a map: 6 MB of PDF."""
 
 _PARTS = 12
-"""A straight line in space is drawn as so many on a map."""
+"""Number of map segments of a straight line in space."""
 
 _X = alt.X("longitude:Q", scale=alt.Scale(domain=[-180, 180], nice=False), title="longitude, degrees East")
 _Y = alt.Y("latitude:Q", scale=alt.Scale(domain=[-90, 90], nice=False), title="latitude, degrees North")
 
 Position = tuple[float, float, float]
-"""Kilometres, turning with the Earth."""
+"""Kilometres, in a frame that turns with the Earth."""
 
 
-def way(question: RouteQuery, found: RouteTimeline, *, linked: bool) -> Figure:
-    """The first way that there is, at the frame nearest to its beginning; ``linked`` with every link."""
-    route, frame, sky = _moment(found)
-    orbit = question.orbit
+def route_map(query: RouteQuery, timeline: RouteTimeline, *, linked: bool) -> Figure:
+    """Return a map of the first route, at the frame nearest to its start; ``linked`` adds every link."""
+    route, frame, sky = _moment(timeline)
+    orbit = query.orbit
     ends = (orbit.from_, orbit.to[route.end])
     relays = [_on_ground(place) for place in orbit.relays]
     nodes = [sky[node] if node < len(sky) else relays[node - len(sky)] for node in route.nodes]
     layers = [_lines(coastlines(), color=GREY, strokeWidth=0.8)]
-    drawn = _links(question, found, sky) if linked else []
+    drawn = _links(query, timeline, sky) if linked else []
     if drawn:
         layers.append(_lines([_straight(pair) for pair in drawn], color=SKY, strokeWidth=0.7, opacity=0.8))
     line = _straight([_on_ground(ends[0]), *nodes, _on_ground(ends[1])])
     layers += [_satellites(sky), _lines([line], color=RED, strokeWidth=2), *_places(ends)]
     every = f"one satellite in {_every(sky)}" if _every(sky) > 1 else "satellites"
-    said = f"After {frame['at_ns'] / 1e9:g} s: {every} over the ground (green), the way (red)"
+    caption = f"After {frame['at_ns'] / 1e9:g} s: {every} over the ground (green), the way (red)"
     if drawn:
-        said += ", links between satellites (blue)"
-    return _figure("map", "The way on a map", f"{said}. Coastlines: Natural Earth.", layers, len(sky))
+        caption += ", links between satellites (blue)"
+    return _figure("map", "The way on a map", f"{caption}. Coastlines: Natural Earth.", layers, len(sky))
 
 
-def covered(question: RouteQuery, found: RouteTimeline) -> Figure:
-    """What every satellite covers, at the same instant."""
-    route, frame, sky = _moment(found)
-    orbit = question.orbit
-    rings = [footprint(at, _reach(question, at)) for at in sky]
+def coverage_map(query: RouteQuery, timeline: RouteTimeline) -> Figure:
+    """Return a map of the coverage of every satellite, at the same instant."""
+    route, frame, sky = _moment(timeline)
+    orbit = query.orbit
+    rings = [footprint(at, _reach(query, at)) for at in sky]
     layers = [
         _lines(coastlines(), color=GREY, strokeWidth=0.8),
         _lines(rings, color=ORANGE, strokeWidth=1),
         _satellites(sky),
         *_places((orbit.from_, orbit.to[route.end])),
     ]
-    said = f"After {frame['at_ns'] / 1e9:g} s: satellites (green), and where each of them is within reach (orange)."
-    return _figure("coverage", "What the satellites cover", said, layers, len(sky))
+    caption = f"After {frame['at_ns'] / 1e9:g} s: satellites (green), and where each of them is within reach (orange)."
+    return _figure("coverage", "What the satellites cover", caption, layers, len(sky))
 
 
 @cache
 def coastlines() -> tuple[tuple[tuple[float, float], ...], ...]:
-    """Longitudes and latitudes, degrees, a tuple a line."""
+    """Return longitudes and latitudes, degrees, a tuple for each line."""
     lines = []
     for text in _COAST.read_text(encoding="utf-8").splitlines():
         if text.startswith("#"):
@@ -95,7 +95,7 @@ def coastlines() -> tuple[tuple[tuple[float, float], ...], ...]:
 
 
 def footprint(at: Position, angle: float) -> list[tuple[float, float]]:
-    """The circle on a round Earth that is ``angle`` (radians, from its centre) away from below a satellite."""
+    """Return the circle on a round Earth at ``angle`` (radians, from its centre) around the subsatellite point."""
     longitude, latitude = (math.radians(part) for part in below(at))
     ring = []
     for step in range(73):
@@ -112,22 +112,22 @@ def footprint(at: Position, angle: float) -> list[tuple[float, float]]:
 
 
 def below(at: Position) -> tuple[float, float]:
-    """Longitude and latitude of a position, degrees; geocentric, up to 0.2 degrees from geodetic."""
+    """Return longitude and latitude of a position, degrees; geocentric, up to 0.2 degrees from geodetic."""
     x, y, z = at
     return math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
 
 
-def _moment(found: RouteTimeline) -> tuple[Route, Mapping[str, Any], list[Position]]:
-    """The first way, the frame nearest to its beginning, and every satellite then."""
-    route = next(route for route in found.routes if route.nodes)
-    frame = min(found.frames, key=lambda one: abs(one["at_ns"] - route.at_ns))
+def _moment(timeline: RouteTimeline) -> tuple[Route, Mapping[str, Any], list[Position]]:
+    """Return the first route, the frame nearest to its start, and every satellite in it."""
+    route = next(route for route in timeline.routes if route.nodes)
+    frame = min(timeline.frames, key=lambda one: abs(one["at_ns"] - route.at_ns))
     return route, frame, [(x, y, z) for x, y, z in frame["satellites_km"]]
 
 
-def _reach(question: RouteQuery, at: Position) -> float:
-    """How far from below a satellite it is within reach, radians from the centre of a round Earth."""
+def _reach(query: RouteQuery, at: Position) -> float:
+    """Return the coverage angle of a satellite, radians from the centre of a round Earth."""
     far = math.hypot(*at)
-    orbit, flies = question.orbit, question.orbit.constellation
+    orbit, flies = query.orbit, query.orbit.constellation
     least = orbit.elevation or flies.elevation
     if least is not None:
         elevation = math.radians(least.degrees)
@@ -137,14 +137,14 @@ def _reach(question: RouteQuery, at: Position) -> float:
 
 
 def _links(
-    question: RouteQuery, found: RouteTimeline, sky: Sequence[Position]
+    query: RouteQuery, timeline: RouteTimeline, sky: Sequence[Position]
 ) -> list[tuple[Position, Position]]:
-    """Links whose ends see each other, as the engine has it."""
-    flies = question.orbit.constellation
+    """Return the links whose ends see each other, by the rules of the engine."""
+    flies = query.orbit.constellation
     plane = flies.per_plane or 1
     within = flies.cross_links_within.degrees if flies.cross_links_within is not None else 90.0
     drawn = []
-    for one, other in found.links:
+    for one, other in timeline.links:
         a, b = sky[one], sky[other]
         low = math.hypot(a[0] + b[0], a[1] + b[1], a[2] + b[2]) < 2 * (EARTH_KM + LOWEST_KM)
         across = one // plane != other // plane
@@ -160,7 +160,7 @@ def _on_ground(place: Place) -> Position:
 
 
 def _straight(points: Sequence[Position]) -> list[tuple[float, float]]:
-    """Straight lines in space as they are over the ground."""
+    """Return the ground track of straight lines in space."""
     line = [below(points[0])]
     for a, b in pairwise(points):
         for part in range(1, _PARTS + 1):
@@ -181,8 +181,8 @@ def _lines(lines: Iterable[Sequence[tuple[float, float]]], **style: Any) -> alt.
 
 
 def _every(sky: Sequence[Position]) -> int:
-    """One satellite in so many is drawn."""
-    return math.ceil(len(sky) / MOST_SPOTS)
+    """Return n such that one satellite in n is drawn."""
+    return math.ceil(len(sky) / MAX_SATELLITES)
 
 
 def _satellites(sky: Sequence[Position]) -> alt.Chart:
@@ -195,11 +195,11 @@ def _satellites(sky: Sequence[Position]) -> alt.Chart:
 
 
 def _places(ends: tuple[Place, Place]) -> list[alt.Chart]:
-    """Both ends with their names, that of the southern one below it."""
+    """Return both ends with their names, that of the southern one below it."""
     rows = pl.DataFrame(
         [{"longitude": one.longitude, "latitude": one.latitude, "name": str(one)} for one in ends]
     )
-    found = [alt.Chart(inline_csv(rows)).mark_circle(color=RED, size=60, opacity=1).encode(x=_X, y=_Y)]
+    charts = [alt.Chart(inline_csv(rows)).mark_circle(color=RED, size=60, opacity=1).encode(x=_X, y=_Y)]
     for place, away in zip(sorted(ends, key=lambda one: one.latitude), (14, -11), strict=True):
         near_edge = abs(place.longitude) > 150
         align: Literal["left", "center", "right"] = "center"
@@ -208,21 +208,21 @@ def _places(ends: tuple[Place, Place]) -> list[alt.Chart]:
         text = alt.Chart(inline_csv(rows.filter(pl.col("name") == str(place)))).mark_text(
             dy=away, fontWeight=600, align=align
         )
-        found.append(text.encode(x=_X, y=_Y, text="name:N"))
-    return found
+        charts.append(text.encode(x=_X, y=_Y, text="name:N"))
+    return charts
 
 
-def _figure(key: str, title: str, said: str, layers: Sequence[alt.Chart], count: int) -> Figure:
+def _figure(key: str, title: str, caption: str, layers: Sequence[alt.Chart], count: int) -> Figure:
 
     def chart(wide: float) -> Any:
-        """A degree is as long both ways."""
+        """Return the chart at a width; a degree has the same length in both directions."""
         return alt.layer(*layers).properties(width=wide - 80, height=(wide - 80) // 2)
 
-    return Figure(key, title, said, chart(WIDTH), count, drawn_for=chart)
+    return Figure(key, title, caption, chart(WIDTH), count, drawn_for=chart)
 
 
 def _unwrapped(line: Sequence[tuple[float, float]]) -> Iterator[tuple[int, int, tuple[float, float]]]:
-    """Points with the piece they belong to: a line that crosses 180 degrees goes on at the other side."""
+    """Yield points with the number of their piece: a line that crosses 180 degrees continues at the other side."""
     piece, step = 0, 0
     yield piece, step, line[0]
     for old, new in pairwise(line):

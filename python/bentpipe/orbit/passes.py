@@ -1,4 +1,4 @@
-"""A contact plan of a constellation: passes over ground stations, links between satellites."""
+"""Contact plan of a constellation: passes over ground stations, and links between satellites."""
 
 from __future__ import annotations
 
@@ -28,52 +28,56 @@ Some = TypeVar("Some")
 
 @dataclass(frozen=True)
 class Rates:
-    """What contacts carry; a place sends ``up`` and a satellite ``down``, satellites ``across``."""
+    """Rates of contacts: of a place to a satellite (``up``), back (``down``), and between satellites (``across``)."""
 
     up: Rate
     down: Rate
     across: Rate
     tolerance: Duration
-    """A light time that changes by more within a pass is said anew."""
+    """Maximum change of the light time within a pass before a new range."""
 
     @classmethod
     def parse(cls, up: str, down: str, across: str, tolerance: str) -> Rates:
-        """Of texts. Raises ScenarioError, by the command's option."""
-        said: dict[str, Any] = {}
+        """Parse the rates and the tolerance.
+
+        Raises:
+            ScenarioError: a text is invalid, by the command's option.
+        """
+        rates: dict[str, Any] = {}
         for option, text in (("--up", up), ("--down", down), ("--across", across)):
-            said[option] = _parsed(Rate, option, text)
-        length: Duration = _parsed(Duration, "--tolerance", tolerance)
-        return cls(said["--up"], said["--down"], said["--across"], length)
+            rates[option] = _parse(Rate, option, text)
+        length: Duration = _parse(Duration, "--tolerance", tolerance)
+        return cls(rates["--up"], rates["--down"], rates["--across"], length)
 
 
-def _parsed(kind: type[Any], option: str, text: str) -> Any:
+def _parse(kind: type[Any], option: str, text: str) -> Any:
     try:
         return kind.parse(text)
     except UnitError as error:
         raise ScenarioError([(option, str(error))]) from None
 
 
-def contact_plan(question: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The tables of a contact plan (``scenario/contact_plan``), and the passes that it is made of.
+def contact_plan(query: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the tables of a contact plan (``scenario/contact_plan``), and its passes.
 
     Raises:
-        ScenarioError: what is wrong with the question, or too many passes.
+        ScenarioError: the query is invalid, or there are too many passes.
     """
-    asked = constellation_routes.question(question.orbit, question.duration.ns, question.folder)["orbit"]
-    stations = _stations(asked["from"], asked["to"])
+    table = constellation_routes.question(query.orbit, query.duration.ns, query.folder)["orbit"]
+    stations = _stations(table["from"], table["to"])
     spec = {
-        key: asked[key]
+        key: table[key]
         for key in ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
     }
     try:
-        found = engine.orbit_passes(spec | {"stations": stations, "tolerance_ns": rates.tolerance.ns})
+        result = engine.orbit_passes(spec | {"stations": stations, "tolerance_ns": rates.tolerance.ns})
     except ValueError as error:
         raise ScenarioError([("", str(error))], "orbit") from None
-    satellites = [_name(name, "sat-") for name in found["names"]]
+    satellites = [_name(name, "sat-") for name in result["names"]]
     places = [_name(site["name"], "place-") for site in stations]
     contacts: list[dict[str, Any]] = []
     ranges: list[dict[str, Any]] = []
-    for one in found["passes"]:
+    for one in result["passes"]:
         a, b = (_end(one[key], places, satellites) for key in ("a", "b"))
         ground = "station" in one["a"]
         forth, back = (rates.up, rates.down) if ground else (rates.across, rates.across)
@@ -87,40 +91,40 @@ def contact_plan(question: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Ma
             {"from": a, "to": b, "start": _time(start), "stop": _time(stop), "owlt": _time(owlt)}
             for start, stop, owlt in one["ranges"]
         ]
-    title = f"{', '.join(places)} under {question.orbit.constellation.title}"
-    plan = {"title": title, "epoch": instant(found["start_unix_ns"]), "contact": contacts, "range": ranges}
-    return plan, found
+    title = f"{', '.join(places)} under {query.orbit.constellation.title}"
+    plan = {"title": title, "epoch": instant(result["start_unix_ns"]), "contact": contacts, "range": ranges}
+    return plan, result
 
 
-def write(question: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
-    """Writes the contact plan of a constellation as TOML or JSON, by the file's name, and says what is in it.
+def write(query: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
+    """Write the contact plan of a constellation as TOML or JSON, by the file name, and summarise it.
 
     Raises:
-        ScenarioError: what is wrong with the question, or nothing is ever in reach.
+        ScenarioError: the query is invalid, or nothing is ever in reach.
     """
     if file.suffix not in (".toml", ".json"):
         raise ScenarioError([("--out", f'found "{file}", expected a name that ends with .toml or .json')])
-    plan, found = contact_plan(question, rates)
+    plan, result = contact_plan(query, rates)
     if not plan["contact"]:
-        raise ScenarioError([("", "nothing is in reach at two looks in a row: no contacts")], "orbit")
+        raise ScenarioError([("", "no contacts: no satellite is in reach at two consecutive steps")], "orbit")
     text = _toml(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, text.encode())
-    stations = _stations(question.orbit.from_, question.orbit.to)
+    stations = _stations(query.orbit.from_, query.orbit.to)
     rows = []
     for number, place in enumerate(stations):
-        own = [one for one in found["passes"] if one["a"] == {"station": number}]
-        lengths = [(one["stop_ns"] - one["start_ns"]) / 1e9 for one in own]
+        place_passes = [one for one in result["passes"] if one["a"] == {"station": number}]
+        lengths = [(one["stop_ns"] - one["start_ns"]) / 1e9 for one in place_passes]
         rows.append(
             {
                 "place": str(place),
-                "passes": len(own),
-                "satellites": len({json.dumps(one["b"]) for one in own}),
+                "passes": len(place_passes),
+                "satellites": len({json.dumps(one["b"]) for one in place_passes}),
                 "shortest, s": min(lengths, default=None),
                 "longest, s": max(lengths, default=None),
             }
         )
-    links = sum("satellite" in one["a"] for one in found["passes"])
+    links = sum("satellite" in one["a"] for one in result["passes"])
     data = {
         "plan": str(file),
         "title": plan["title"],
@@ -130,7 +134,7 @@ def write(question: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
         "links": links,
         "places": [{key.replace(", s", "_s"): value for key, value in row.items()} for row in rows],
     }
-    head = f"{plan['title']}: {question.duration} from {plan['epoch']}, a look every {question.orbit.step}"
+    head = f"{plan['title']}: {query.duration} from {plan['epoch']}, a look every {query.orbit.step}"
     tail = f"\n{data['contacts']:,} contacts, {links:,} times that satellites see each other: {file}"
     return CommandOutput(
         data, (head, "", TextTable("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws it")
@@ -143,10 +147,10 @@ def _toml(plan: Mapping[str, Any]) -> str:
 
 
 def _stations(first: Some, others: Sequence[Some]) -> list[Some]:
-    """Each place once: of a single one the question has two."""
-    found = [first]
-    found += [one for one in others if one not in found]
-    return found
+    """Return each place once: the query has a single place twice."""
+    result = [first]
+    result += [one for one in others if one not in result]
+    return result
 
 
 def _end(end: Mapping[str, int], places: list[str], satellites: list[str]) -> str:
@@ -154,7 +158,7 @@ def _end(end: Mapping[str, int], places: list[str], satellites: list[str]) -> st
 
 
 def _name(name: str, before: str) -> str:
-    """As a node is called: without blanks, and no number, which would be another node's."""
+    """Return a node name: without blanks, and not a number, which would be another node's."""
     whole = "-".join(name.split())
     return f"{before}{whole}" if whole.isdigit() or not whole else whole
 

@@ -1,4 +1,4 @@
-"""A question in words, as the command has it, and its answer by the engine."""
+"""Query of a pair over a constellation: options of the command, and the answer of the engine."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from bentpipe.scenario.traces import MAHIMAHI_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["RouteQuery", "ask", "rate_of", "run_query"]
+__all__ = ["RouteQuery", "parse_query", "parse_rate", "run_query"]
 
 
 @dataclass(frozen=True)
 class RouteQuery:
-    """A pair over a constellation for some time."""
+    """Pair over a constellation for some time."""
 
     orbit: Orbit
     duration: Duration
     folder: Path
-    """Where files of elements are."""
+    """Directory of files of orbital elements."""
 
 
-def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -> RouteQuery:
-    """The question of a table ``[orbit]``; ``constellation`` may be a file of elements (``.tle``, ``.txt``, ``.json``).
+def parse_query(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -> RouteQuery:
+    """Return the query of a table ``[orbit]``.
 
-    ``settings`` are ``KEY=VALUE`` texts, keys of that table.
+    Args:
+        table: keys of the table; ``constellation`` may be a file of elements (``.tle``, ``.txt``, ``.json``).
+        duration: duration with unit.
+        settings: ``KEY=VALUE`` texts, keys of that table.
 
     Raises:
-        ScenarioError: what is wrong, by the command's option.
+        ScenarioError: an invalid value, by the command's option.
     """
     try:
         length = Duration.parse(duration)
@@ -55,7 +58,7 @@ def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -
         try:
             set_key(whole, f"orbit.{key}", value)
         except ScenarioError as error:
-            raise error.within("orbit", "in --set") from None
+            raise error.with_source("orbit", "in --set") from None
     try:
         return RouteQuery(Orbit.model_validate(data), length, Path())
     except ValidationError as error:
@@ -74,12 +77,16 @@ def _constellation(name: str) -> object:
     return name
 
 
-MOST_OPPORTUNITIES = 10_000_000
-"""Lines of a Mahimahi trace: 200 s at 600 Mbit/s, 70 MB."""
+MAX_OPPORTUNITIES = 10_000_000
+"""Maximum lines of a Mahimahi trace: 200 s at 600 Mbit/s, 70 MB."""
 
 
-def rate_of(text: str | None, duration: Duration) -> Rate | None:
-    """The rate of ``--rate``. Raises ScenarioError: it is none, or too high for a trace of so long."""
+def parse_rate(text: str | None, duration: Duration) -> Rate | None:
+    """Return the rate of ``--rate``.
+
+    Raises:
+        ScenarioError: the rate is invalid, or too high for a trace of this duration.
+    """
     if text is None:
         return None
     try:
@@ -87,16 +94,20 @@ def rate_of(text: str | None, duration: Duration) -> Rate | None:
     except UnitError as error:
         raise ScenarioError([("--rate", str(error))]) from None
     lines = rate.bit_s * duration.ns // (MAHIMAHI_BYTES * 8 * 10**9)
-    if lines > MOST_OPPORTUNITIES:
-        message = f"found {rate} for {duration}, {lines:,} lines of Mahimahi's, expected at most {MOST_OPPORTUNITIES:,}"
+    if lines > MAX_OPPORTUNITIES:
+        message = f"found {rate} for {duration}, {lines:,} lines of Mahimahi's, expected at most {MAX_OPPORTUNITIES:,}"
         raise ScenarioError([("--rate", message)])
     return rate
 
 
-def run_query(question: RouteQuery, frames: int = 0) -> RouteTimeline:
-    """The engine's answer, with so many pictures of the whole sky. Raises ScenarioError."""
+def run_query(query: RouteQuery, frames: int = 0) -> RouteTimeline:
+    """Return the engine's answer, with ``frames`` frames of all satellites.
+
+    Raises:
+        ScenarioError: the query is invalid.
+    """
     try:
-        return find_routes(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)
+        return find_routes(query.orbit, query.duration.ns, query.folder, engine.orbit, frames=frames)
     except ScenarioError as error:
-        said = [(key.removeprefix("orbit").removeprefix("."), text) for key, text in error.problems]
-        raise ScenarioError(said, "orbit") from None
+        problems = [(key.removeprefix("orbit").removeprefix("."), text) for key, text in error.problems]
+        raise ScenarioError(problems, "orbit") from None

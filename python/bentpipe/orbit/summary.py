@@ -1,4 +1,4 @@
-"""What there is to say of a pair over a constellation: delays, hops, hand-overs by size, gaps."""
+"""Summary of a pair over a constellation: delays, hops, handovers by size, gaps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from bentpipe.orbit.query import RouteQuery
     from bentpipe.plan.network.constellation_routes import Handover, RouteTimeline
 
-__all__ = ["coverage", "instant", "opening", "summarise"]
+__all__ = ["build_headline", "coverage", "instant", "summarise"]
 
-SHOWN = 20
-"""Rows of hand-overs and of gaps that are printed."""
+MAX_ROWS = 20
+"""Maximum rows of handovers and of gaps in the output."""
 
 SIZES = {
     "small": "small (one node)",
@@ -28,74 +28,74 @@ SIZES = {
 }
 
 
-def summarise(question: RouteQuery, found: RouteTimeline) -> CommandOutput:
-    """As data, and as text for people."""
-    orbit, flies = question.orbit, question.orbit.constellation
+def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
+    """Return the summary as data and text."""
+    orbit, flies = query.orbit, query.orbit.constellation
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
-    when = f"{question.duration} from {instant(found.start_unix_ns)}, a look every {orbit.step}"
+    when = f"{query.duration} from {instant(timeline.start_unix_ns)}, a look every {orbit.step}"
     head = f"{pair} over {flies.title}: {when}"
-    hops = [route.hops for route in found.routes if route.hops is not None]
+    hops = [route.hops for route in timeline.routes if route.hops is not None]
     data: dict[str, Any] = {
         "from": str(orbit.from_),
         "to": [str(place) for place in orbit.to],
         "constellation": flies.title,
-        "satellites": len(found.names),
-        "start": instant(found.start_unix_ns),
-        "duration_s": found.duration_ns / 1e9,
-        "step_s": found.step_ns / 1e9,
-        "coverage": coverage(found),
-        "ends": _ends(question, found),
-        "in_reach": _reach(question, found),
-        "one_way_delay_ms": _spread(_ms(found.delay_ns)),
-        "last_leg_ms": _spread(_ms(found.last_ns)),
+        "satellites": len(timeline.names),
+        "start": instant(timeline.start_unix_ns),
+        "duration_s": timeline.duration_ns / 1e9,
+        "step_s": timeline.step_ns / 1e9,
+        "coverage": coverage(timeline),
+        "ends": _ends(query, timeline),
+        "in_reach": _reach(query, timeline),
+        "one_way_delay_ms": _spread(_ms(timeline.delay_ns)),
+        "last_leg_ms": _spread(_ms(timeline.last_ns)),
         "hops": {"least": min(hops, default=None), "most": max(hops, default=None)},
-        "handovers": [_handover(one) for one in found.handovers],
-        "gaps_s": [[a / 1e9, b / 1e9] for a, b in found.gaps],
+        "handovers": [_handover(one) for one in timeline.handovers],
+        "gaps_s": [[a / 1e9, b / 1e9] for a, b in timeline.gaps],
         "routes": [
             {
                 "at_s": route.at_ns / 1e9,
-                "satellites": [_node(found, question, node) for node in route.nodes],
+                "satellites": [_node(timeline, query, node) for node in route.nodes],
                 "to": str(orbit.to[route.end]) if route.nodes else None,
             }
-            for route in found.routes
+            for route in timeline.routes
         ],
     }
     shown: list[str | TextTable] = [head]
     if flies.remark:
         shown.append(f"Remark: {flies.remark}.")
-    if old := _old(question, found):
+    if old := _elements_remark(query, timeline):
         shown.append(old)
-    delays = _delays(found)
+    delays = _delays(timeline)
     if not delays:
         shown.append("\nNo way at any time: an end has no satellite in reach, or theirs are not linked.\n")
-        shown.append(TextTable("Satellites in reach", _in_reach(question, found)))
+        shown.append(TextTable("Satellites in reach", _in_reach(query, timeline)))
         return CommandOutput(data, tuple(shown))
     shown += ["", TextTable("Delay", delays)]
     shown.append(
         f"\nHops: {min(hops)}{f' to {max(hops)}' if max(hops) > min(hops) else ''}. "
-        f"Coverage: {100 * coverage(found):.4g} % of the time, {_counted(len(found.gaps), 'gap')}."
+        f"Coverage: {100 * coverage(timeline):.4g} % of the time, {_counted(len(timeline.gaps), 'gap')}."
     )
     if len(orbit.to) > 1:
         ends = ", ".join(f"{place} {100 * share:.4g} %" for place, share in data["ends"].items())
         shown.append(f"Where it ends, of the time: {ends}.")
-    shown += ["", TextTable("Satellites in reach", _in_reach(question, found))]
-    if found.gaps:
-        gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in found.gaps]
-        shown += ["", TextTable("Gaps" + _first(gaps), gaps[:SHOWN])]
-    if found.handovers:
-        shown += ["", TextTable("Hand-overs by size", _by_size(found.handovers))]
-        rows = [_row(one) for one in found.handovers]
-        shown += ["", TextTable("Hand-overs" + _first(rows), rows[:SHOWN])]
+    shown += ["", TextTable("Satellites in reach", _in_reach(query, timeline))]
+    if timeline.gaps:
+        gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in timeline.gaps]
+        shown += ["", TextTable("Gaps" + _first(gaps), gaps[:MAX_ROWS])]
+    if timeline.handovers:
+        shown += ["", TextTable("Hand-overs by size", _by_size(timeline.handovers))]
+        rows = [_row(one) for one in timeline.handovers]
+        shown += ["", TextTable("Hand-overs" + _first(rows), rows[:MAX_ROWS])]
     return CommandOutput(data, tuple(shown))
 
 
-def opening(question: RouteQuery, found: RouteTimeline) -> Headline:
-    """How long the way takes and how often there is one; what was looked at, and what was counted."""
-    orbit = question.orbit
+def build_headline(query: RouteQuery, timeline: RouteTimeline) -> Headline:
+    """Return the headline: delay and availability of the route, and the basis of both."""
+    orbit = query.orbit
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
-    looks = f"{question.duration} from {instant(found.start_unix_ns)}, {len(found.delay_ns):,} looks: "
-    looks += f"{_counted(len(found.names), 'satellite')}"
-    delays = _spread(_ms(found.delay_ns))
+    looks = f"{query.duration} from {instant(timeline.start_unix_ns)}, {len(timeline.delay_ns):,} looks: "
+    looks += f"{_counted(len(timeline.names), 'satellite')}"
+    delays = _spread(_ms(timeline.delay_ns))
     if delays is None:
         return Headline(f"{pair}: no way at any time.", f"{looks}.")
     least, median, most = (format_significant(delays[name], 3) for name in ("least", "median", "most"))
@@ -103,39 +103,39 @@ def opening(question: RouteQuery, found: RouteTimeline) -> Headline:
     if least != most:
         takes = f"{least} to {most} ms one way, {median} ms at the median"
     when = "all the time"
-    if found.gaps:
-        longest = max(b - a for a, b in found.gaps) / 1e9
-        share = format_significant(100 * coverage(found), 5)
+    if timeline.gaps:
+        longest = max(b - a for a, b in timeline.gaps) / 1e9
+        share = format_significant(100 * coverage(timeline), 5)
         when = f"for {share} % of the time, and none for {format_significant(longest, 3)} s at the longest"
-    hops = [route.hops for route in found.routes if route.hops is not None]
-    sizes = [f"{sum(one.size == size for one in found.handovers):,} {size}" for size in SIZES]
-    turns = _counted(len(found.handovers), "hand-over") + (
-        f" ({', '.join(sizes)})" if found.handovers else ""
+    hops = [route.hops for route in timeline.routes if route.hops is not None]
+    sizes = [f"{sum(one.size == size for one in timeline.handovers):,} {size}" for size in SIZES]
+    turns = _counted(len(timeline.handovers), "hand-over") + (
+        f" ({', '.join(sizes)})" if timeline.handovers else ""
     )
     span = f"{min(hops)}" if min(hops) == max(hops) else f"{min(hops)} to {max(hops)}"
     return Headline(
         f"{pair} takes {takes}; there is a way {when}.",
-        f"{looks}, {span} hops, {turns}, {_counted(len(found.gaps), 'gap')}.",
+        f"{looks}, {span} hops, {turns}, {_counted(len(timeline.gaps), 'gap')}.",
     )
 
 
-def coverage(found: RouteTimeline) -> float:
-    """Share of the time in which there is a way."""
-    return 1 - sum(b - a for a, b in found.gaps) / found.duration_ns
+def coverage(timeline: RouteTimeline) -> float:
+    """Return the ratio of time with a route."""
+    return 1 - sum(b - a for a, b in timeline.gaps) / timeline.duration_ns
 
 
-def _ends(question: RouteQuery, found: RouteTimeline) -> dict[str, float]:
-    """Shares of the time in which the way ends at each place."""
-    shares = dict.fromkeys(map(str, question.orbit.to), 0.0)
-    until = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
-    for route, end in zip(found.routes, until, strict=True):
+def _ends(query: RouteQuery, timeline: RouteTimeline) -> dict[str, float]:
+    """Return the ratio of time in which the route ends at each place."""
+    shares = dict.fromkeys(map(str, query.orbit.to), 0.0)
+    until = [route.at_ns for route in timeline.routes[1:]] + [timeline.duration_ns]
+    for route, end in zip(timeline.routes, until, strict=True):
         if route.nodes:
-            shares[str(question.orbit.to[route.end])] += (end - route.at_ns) / found.duration_ns
+            shares[str(query.orbit.to[route.end])] += (end - route.at_ns) / timeline.duration_ns
     return shares
 
 
 def instant(unix_ns: int) -> str:
-    """``2000-01-01T00:00:00Z``."""
+    """Return a time as ``2000-01-01T00:00:00Z``."""
     when = datetime.fromtimestamp(unix_ns // 10**9, tz=UTC)
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -143,17 +143,17 @@ def instant(unix_ns: int) -> str:
 _DAY_NS = 86_400 * 10**9
 
 FRESH_DAYS = 7
-"""How far from their epoch elements are taken without a word."""
+"""Age of elements without a remark, days."""
 
 
-def _old(question: RouteQuery, found: RouteTimeline) -> str | None:
-    """What is to be said of elements of another time."""
-    flies = question.orbit.constellation
+def _elements_remark(query: RouteQuery, timeline: RouteTimeline) -> str | None:
+    """Return the remark on elements of another time; ``None`` for recent ones."""
+    flies = query.orbit.constellation
     if flies.tle is None and flies.omm is None:
         return None
-    earliest, latest = found.epochs_unix_ns
-    end = found.start_unix_ns + found.duration_ns
-    days = max(end - earliest, latest - found.start_unix_ns) / _DAY_NS
+    earliest, latest = timeline.epochs_unix_ns
+    end = timeline.start_unix_ns + timeline.duration_ns
+    days = max(end - earliest, latest - timeline.start_unix_ns) / _DAY_NS
     if days <= FRESH_DAYS:
         return None
     epochs = instant(earliest) if earliest == latest else f"{instant(earliest)} to {instant(latest)}"
@@ -164,14 +164,14 @@ def _ms(delays: Iterable[int | None]) -> list[float]:
     return [delay / 1e6 for delay in delays if delay is not None]
 
 
-def _reach(question: RouteQuery, found: RouteTimeline) -> dict[str, dict[str, Any]]:
-    """By end: how many satellites it reaches, the share of the time with any, elevations of the way's."""
-    orbit = question.orbit
+def _reach(query: RouteQuery, timeline: RouteTimeline) -> dict[str, dict[str, Any]]:
+    """Return by end the satellites in reach, the ratio of time with any, and the elevations of the route."""
+    orbit = query.orbit
     names = {"from": str(orbit.from_), "to": " or ".join(map(str, orbit.to))}
     ends: dict[str, dict[str, Any]] = {}
     for number, (key, name) in enumerate(names.items()):
-        counts = found.seen[number]
-        risen = [one for one in found.elevations_deg[number] if one is not None]
+        counts = timeline.seen[number]
+        risen = [one for one in timeline.elevations_deg[number] if one is not None]
         ends[key] = {
             "place": name,
             "least": min(counts),
@@ -184,12 +184,12 @@ def _reach(question: RouteQuery, found: RouteTimeline) -> dict[str, dict[str, An
     return ends
 
 
-def _in_reach(question: RouteQuery, found: RouteTimeline) -> list[dict[str, Any]]:
+def _in_reach(query: RouteQuery, timeline: RouteTimeline) -> list[dict[str, Any]]:
     return [
         {"at": one["place"], "least": one["least"], "mean": one["mean"], "most": one["most"],
          "some, % of the time": 100 * one["share"], "way's least elevation, degrees": one["least_elevation_deg"],
          "greatest, degrees": one["most_elevation_deg"]}
-        for one in _reach(question, found).values()
+        for one in _reach(query, timeline).values()
     ]  # fmt: skip
 
 
@@ -204,9 +204,9 @@ def _spread(delays: list[float]) -> dict[str, float] | None:
     }
 
 
-def _delays(found: RouteTimeline) -> list[dict[str, Any]]:
-    """Rows: one way, there and back, the last leg."""
-    whole, last = _ms(found.delay_ns), _ms(found.last_ns)
+def _delays(timeline: RouteTimeline) -> list[dict[str, Any]]:
+    """Return rows of the one-way delay, the round trip and the last hop."""
+    whole, last = _ms(timeline.delay_ns), _ms(timeline.last_ns)
     if not whole:
         return []
     trips = [2 * delay for delay in whole]
@@ -255,14 +255,14 @@ def _row(one: Handover) -> dict[str, Any]:
 
 
 def _first(rows: list[Any]) -> str:
-    return f" (the first {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
+    return f" (the first {MAX_ROWS} of {len(rows)})" if len(rows) > MAX_ROWS else ""
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def _node(found: RouteTimeline, question: RouteQuery, node: int) -> str:
-    if node < len(found.names):
-        return found.names[node]
-    return str(question.orbit.relays[node - len(found.names)])
+def _node(timeline: RouteTimeline, query: RouteQuery, node: int) -> str:
+    if node < len(timeline.names):
+        return timeline.names[node]
+    return str(query.orbit.relays[node - len(timeline.names)])

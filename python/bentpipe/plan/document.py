@@ -139,11 +139,11 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
             if found and isinstance(own, list):  # what is no list is refused when the scenario is read
                 path[key] = [*found, *own]
     except ScenarioError as error:
-        raise error.within(name) from None
+        raise error.with_source(name) from None
 
 
 def _near_file(path: Path) -> str:
-    from bentpipe.scenario.quantities import nearest
+    from bentpipe.scenario.quantity_text import nearest
 
     there = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     near = nearest(path.name, there)
@@ -163,7 +163,7 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     try:
         set_key(data, key, value)
     except ScenarioError as error:
-        raise error.within(name, "in --set") from None
+        raise error.with_source(name, "in --set") from None
 
 
 def or_sweep(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:

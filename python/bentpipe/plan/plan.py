@@ -140,7 +140,7 @@ def build_plan(
             except ScenarioError as error:
                 said = f"in the sweep, with {describe_cell(values)}" if values else ""
                 said = "" if _also_without(error, planned_of) else said
-                raise or_sweep(error, document).within(document.name, said) from None
+                raise or_sweep(error, document).with_source(document.name, said) from None
             title = title or scenario.title
             chosen = tuple(seeds) if seeds is not None else scenario.seeds
             asked = max(asked, len(chosen))
@@ -176,7 +176,7 @@ def _cells(document: ScenarioDocument) -> list[dict[str, Any]]:
     try:
         return cells(document.data.get("sweep"), column_owners())
     except ScenarioError as error:
-        raise error.within(document.name) from None
+        raise error.with_source(document.name) from None
 
 
 @contextlib.contextmanager

@@ -212,7 +212,7 @@ def _among(edges: list[Edge], users: int) -> list[Edge]:
         if direction is None or direction.queue is None or not direction.queue.shared:
             return direction
         if id(direction) not in made:
-            made[id(direction)] = direction.model_copy(update={"queue": direction.queue.among(users)})
+            made[id(direction)] = direction.model_copy(update={"queue": direction.queue.for_users(users)})
         return made[id(direction)]
 
     return [replace(edge, up=divided(edge.up), down=divided(edge.down)) for edge in edges]

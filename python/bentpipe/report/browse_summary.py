@@ -1,4 +1,4 @@
-"""What a store of page loads says at the end of ``bentpipe browse``: medians with intervals."""
+"""Summary of page loads at the end of ``bentpipe browse``: medians with intervals."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ __all__ = ["rows"]
 
 
 def rows(store: Path) -> list[dict[str, Any]]:
-    """One row a cell, load and version of HTTP: what the document came by, TTR and PLT with the median's interval.
+    """Return one row for each cell, load and variant: negotiated protocol, median TTR and PLT with intervals.
 
     Raises:
-        bentpipe.StoreError: no unit has finished.
+        bentpipe.StoreError: no session has finished.
     """
     from bentpipe.figures.context import FigureContext
     from bentpipe.figures.page_load_samples import PageLoads
     from bentpipe.store.reader import open_store
 
-    found = PageLoads(FigureContext(open_store(store)))
+    page_loads = PageLoads(FigureContext(open_store(store)))
     ttr_s, plt_s = METRICS["ttr_s"].heading, METRICS["plt_s"].heading
-    fixed = [found.arm_title, "load", "came by", "units", ttr_s, plt_s]
-    called = column_headings({dim.key: dim.title for dim in found.cell_dims}, fixed)
+    fixed = [page_loads.variant_title, "load", "came by", "units", ttr_s, plt_s]
+    headings = column_headings({dim.key: dim.title for dim in page_loads.cell_dims}, fixed)
     table = []
-    for plt, ttr in zip(found.samples("plt_s"), found.samples("ttr_s"), strict=True):
-        row: dict[str, Any] = {called[dim.key]: plt.cell[dim.key] for dim in found.cell_dims}
-        row |= {found.arm_title: plt.arm, "load": plt.load, "came by": ", ".join(plt.protocols) or None}
-        row |= {"units": plt.loads, ttr_s: _shown(ttr.values), plt_s: _shown(plt.values)}
+    for plt, ttr in zip(page_loads.samples("plt_s"), page_loads.samples("ttr_s"), strict=True):
+        row: dict[str, Any] = {headings[dim.key]: plt.cell[dim.key] for dim in page_loads.cell_dims}
+        row |= {
+            page_loads.variant_title: plt.variant,
+            "load": plt.load,
+            "came by": ", ".join(plt.protocols) or None,
+        }
+        row |= {"units": plt.loads, ttr_s: _format_median(ttr.values), plt_s: _format_median(plt.values)}
         table.append(row)
     return table
 
 
-def _shown(values: Sequence[float]) -> str | None:
-    """Median, with its 95 % interval where there are values enough (6)."""
+def _format_median(values: Sequence[float]) -> str | None:
+    """Format the median, with its 95 % interval if there are at least 6 values."""
     if not values:
         return None
     return format_interval(median_ci(values))

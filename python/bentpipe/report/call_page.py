@@ -1,4 +1,4 @@
-"""Calls over real sockets (``perf call-client``), as a page."""
+"""Page of calls over real sockets (``perf call-client``)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from bentpipe.report.time_series import lines
 if TYPE_CHECKING:
     from bentpipe.metrics.call_quality import RatingConfig
 
-__all__ = ["TWO_CLOCKS", "Called", "figures", "headline_text", "shown", "write"]
+__all__ = ["TWO_CLOCKS", "CallReport", "figures", "headline_text", "shown", "write"]
 
 TWO_CLOCKS = "two clocks: one-way delays are of a path that takes as long there as back"
 
-WAYS = ("up", "down")
+DIRECTIONS = ("up", "down")
 
 
 @dataclass(frozen=True)
-class Called:
-    """Calls that were made at the same time."""
+class CallReport:
+    """Simultaneous calls with their ratings."""
 
     peer: str
     one_clock: bool
-    how: RatingConfig
+    config: RatingConfig
     rows: Sequence[Mapping[str, Any]]
-    """Each direction of each, as it is judged."""
+    """Ratings of each direction of each call."""
     calls: pl.DataFrame
-    """Their table ``calls``."""
+    """Table ``calls``."""
     delays: pl.DataFrame
-    """And ``call_delays``."""
+    """Table ``call_delays``."""
 
 
 def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows for people: headings with units, and numbers in these."""
+    """Return the rows for people: headings with units, and numbers in these units."""
     factors = {name: METRICS[name].scale for name in rows[0] if name in METRICS}
     return [
         {
@@ -59,11 +59,11 @@ def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def headline_text(called: Called) -> str:
-    """What listeners would say of each direction; of a stream, what became of it."""
-    said = []
-    for way in WAYS:
-        rows = [row for row in called.rows if row["direction"] == way]
+def headline_text(report: CallReport) -> str:
+    """Return one sentence with MOS, loss and delay of each direction."""
+    parts = []
+    for direction in DIRECTIONS:
+        rows = [row for row in report.rows if row["direction"] == direction]
         if not rows:
             continue
         lost = sum(row["lost_ratio"] or 0 for row in rows) / len(rows)
@@ -74,26 +74,26 @@ def headline_text(called: Called) -> str:
         if marks:
             good = "content" if min(marks) >= GOOD else "not content"
             end = f"listeners are {good} (MOS {min(marks):.2f}{' at the least' if len(marks) > 1 else ''}): {end}"
-        said.append(f"{way}, {end}")
-    text = "; ".join(said)
+        parts.append(f"{direction}, {end}")
+    text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def figures(called: Called) -> list[Figure]:
-    """How long datagrams took; over time, where that is more than one window of the counters."""
-    bins = called.delays.group_by("direction", "delay_ms").agg(pl.col("packets").sum())
+def figures(report: CallReport) -> list[Figure]:
+    """Return the figures of delay; over time only with more than one window of counters."""
+    bins = report.delays.group_by("direction", "delay_ms").agg(pl.col("packets").sum())
     known = pl.col("sent_packets") - pl.col("undecided_packets")
-    whole = called.calls.group_by("direction").agg(known=known.sum())
+    whole = report.calls.group_by("direction").agg(known=known.sum())
     if not bins.height:
         return []
     rows = shares(bins, whole, ["direction"])
-    ways = [way for way in WAYS if way in set(rows["direction"].to_list())]
+    directions = [name for name in DIRECTIONS if name in set(rows["direction"].to_list())]
     chart = (
         alt.Chart(inline_csv(rows)).mark_line()
         .encode(
             x=alt.X("x:Q", **axis(rows["x"].to_list(), METRICS["delay_ms"].axis)),
             y=alt.Y("y:Q", title="datagrams, %", scale=alt.Scale(domain=[0, 100])),
-            color=colour(ways, "direction"),
+            color=colour(directions, "direction"),
         )
         .properties(width=WIDTH - 60, height=220)
     )  # fmt: skip
@@ -102,9 +102,9 @@ def figures(called: Called) -> list[Figure]:
         "ends below 100 % has lost the rest."
     )
     drawn = [Figure("delay", "Delay", caption, chart, rows.height)]
-    heard = called.calls.filter(pl.col("received_packets") > 0)
+    arrived = report.calls.filter(pl.col("received_packets") > 0)
     over = (
-        heard.group_by("direction", "window_s")
+        arrived.group_by("direction", "window_s")
         .agg(y=1e3 * pl.col("delay_sum_s").sum() / pl.col("received_packets").sum())
         .select(line="direction", time_s=pl.col("window_s") + CALL_WINDOW_S / 2, y="y")
         .sort("line", "time_s")
@@ -112,20 +112,28 @@ def figures(called: Called) -> list[Figure]:
     if over["time_s"].n_unique() > 1:
         text = f"Mean delay of what was sent in each {CALL_WINDOW_S:g} s, over all calls, at their middle."
         drawn.append(
-            lines("delay-over-time", "Delay over time", text, METRICS["delay_ms"].axis, over, ways, "linear")
+            lines(
+                "delay-over-time",
+                "Delay over time",
+                text,
+                METRICS["delay_ms"].axis,
+                over,
+                directions,
+                "linear",
+            )
         )
     return drawn
 
 
-def write(called: Called, out: Path, engine: str) -> Path:
-    """Writes the page to ``out``: one file that needs no network."""
+def write(report: CallReport, out: Path, engine: str) -> Path:
+    """Write the page to ``out``; return ``out``."""
     page = Page("Calls between two programs")
-    count = len({row["call"] for row in called.rows})
-    sources = join_names(sorted({str(row["source"]) for row in called.rows}))
-    made = f"{count} {'call' if count == 1 else 'calls'} ({sources}) with {called.peer}"
-    tally = f"{made}, play-out {called.how.playout}, A = {called.how.advantage:g}"
+    count = len({row["call"] for row in report.rows})
+    sources = join_names(sorted({str(row["source"]) for row in report.rows}))
+    made = f"{count} {'call' if count == 1 else 'calls'} ({sources}) with {report.peer}"
+    tally = f"{made}, play-out {report.config.playout}, A = {report.config.advantage:g}"
     return page.write(
-        out, "report/call_page.html", Headline(headline_text(called), tally),
-        notes=[] if called.one_clock else [f"{TWO_CLOCKS[:1].upper()}{TWO_CLOCKS[1:]}."],
-        figures=[page.drawing(one) for one in figures(called)], calls=tabular(shown(called.rows)), engine=engine,
+        out, "report/call_page.html", Headline(headline_text(report), tally),
+        notes=[] if report.one_clock else [f"{TWO_CLOCKS[:1].upper()}{TWO_CLOCKS[1:]}."],
+        figures=[page.drawing(one) for one in figures(report)], calls=tabular(shown(report.rows)), engine=engine,
     )  # fmt: skip

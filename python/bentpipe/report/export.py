@@ -1,4 +1,4 @@
-"""A store in other formats: CSV, Parquet and JSON by table, spreadsheets, and the traces the engine wrote."""
+"""Export of a store: tables as CSV, Parquet and JSON, spreadsheets, and traces of the engine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def export(store: Store, form: Format, out: Path | None = None, template: Path | None = None) -> list[Path]:
-    """Writes ``store`` as ``form``; returns the files.
+    """Write ``store`` in a format; return the files.
 
-    Tables become one file each (``flows.csv``...) in the directory ``out``, with run, seed and cell as columns;
-    ``ods`` is one file. Without ``out`` they are beside the store, under its name and the format.
+    Args:
+        store: store to export.
+        form: format; each table becomes one file (``flows.csv``...) with run, seed and cell as columns, ``ods`` is one
+            file.
+        out: directory, or file of ``ods``; None: :func:`place_of`.
+        template: ODS file to fill.
 
     Raises:
-        StoreError: no finished run, or no traces in the store.
+        StoreError: the store has no finished run or no traces.
     """
     target = out or place_of(store, form)
     if form == "ods":
@@ -36,7 +40,7 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
 
 
 def place_of(store: Store, form: Format) -> Path:
-    """Where ``form`` of a store is written if nothing else is said: beside it, in the words in which it was given."""
+    """Return the default output path of a format: beside the store, relative if the store's path is."""
     place = store.path
     if place.name in ("", ".."):
         place = place / ".." / place.resolve().name

@@ -1,11 +1,11 @@
-"""What a store says in a sentence: who is ahead and by how much, no more than its seeds support.
+"""Findings of a store as sentences: the best variant and its gain, as far as the seeds prove it.
 
-Arms are the values of what colours would stand for: controllers, or another thing that is swept and is no number. In
-each case (a value of everything else) the arm with the best mean is compared with every other one, seed by seed. It is
-ahead where all its gains have 95 % intervals together above 0 (Student's t of the paired relative differences,
-Bonferroni's correction for the number of the others). Loads of pages are judged as their table judges them, pair by
-pair: an arm is ahead where it is the faster one of every pair that it is in. No more than 5 % of stores of equal arms
-have one, because it must win several tests at once.
+Variants are the values of the dimension of the colours: controllers, or another swept alternative. In each case (values
+of all other dimensions) the variant with the best mean is compared with every other one, seed by seed. It is ahead if
+all its gains have joint 95 % intervals above 0 (Student's t of the paired relative differences, Bonferroni's correction
+for the number of other variants). Page loads are compared in pairs, as in their table: a variant is ahead if it is the
+faster one of all its pairs. At most 5 % of stores with equal variants have a variant ahead, because it must win several
+tests at once.
 """
 
 from __future__ import annotations
@@ -44,28 +44,30 @@ __all__ = ["findings"]
 
 
 @dataclass(frozen=True)
-class _Contest:
-    """Numbers to be compared: a row a seed, arm and case, with ``value``."""
+class _VariantComparison:
+    """Values to compare: one row for each seed, variant and case, with ``value``."""
 
     metric: Metric
     better: int
+    """Sign of an improvement; 0: neither is better."""
     frame: pl.DataFrame
-    arms: Mapping[str, str]
-    """What each arm is called; empty where nothing is compared."""
+    variants: Mapping[str, str]
+    """Label of each variant; empty without a comparison."""
     cases: tuple[str, ...] = ()
-    """Columns whose values make a case."""
-    words: Callable[[Mapping[str, Any]], str] = lambda _: ""
-    """What a case is called, by its row."""
-    whose: str = ""
-    judged: Sequence[_Case] | None = None
-    """Where they are judged already: the cases that have several arms."""
+    """Columns of a case."""
+    case_label: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Function that returns the label of a case from a row."""
+    prefix: str = ""
+    """Flow of the metric, in the genitive; empty with a single flow."""
+    results: Sequence[_Case] | None = None
+    """Cases with several variants, if already compared."""
     medians: bool = False
-    """Whether numbers are medians over seeds, as in the table below, not means."""
+    """Whether values are medians over seeds, as in the table of the page, and not means."""
 
 
 @dataclass(frozen=True)
 class _Case:
-    """The best arm of a case: its mean, what it gains on the next one, relative to that, and whether it is ahead."""
+    """Best variant of a case: its mean, its relative gain over the next variant, and whether it is ahead."""
 
     best: str
     value: ConfidenceInterval
@@ -73,41 +75,41 @@ class _Case:
     gain: ConfidenceInterval
     ahead: bool
     unfinished: bool = False
-    """Whether it is not ahead because a smaller part of its loads finished."""
+    """Whether the variant is not ahead because a smaller share of its loads finished."""
 
 
-def findings(material: FigureContext) -> str:
-    """The one or two findings of a store, as sentences."""
-    return " ".join(f"{_said(one)}." for one in _contests(material)) or "No flow has sent anything."
+def findings(context: FigureContext) -> str:
+    """Return the one or two findings of a store as sentences."""
+    return " ".join(f"{_sentence(item)}." for item in _comparisons(context)) or "No flow has sent anything."
 
 
-def _contests(material: FigureContext) -> list[_Contest]:
-    if material.pages.height:
-        return [_of_pages(material)]
-    if material.calls.height:
-        frame = as_groups(material.calls, material.summary).with_columns(value=pl.col("mos").cast(pl.Float64))
-        return [_of_flows(material, frame, METRICS["mos"], 1)]
-    frame = material.metrics
+def _comparisons(context: FigureContext) -> list[_VariantComparison]:
+    if context.pages.height:
+        return [_compare_pages(context)]
+    if context.calls.height:
+        frame = as_groups(context.calls, context.summary).with_columns(value=pl.col("mos").cast(pl.Float64))
+        return [_compare_flows(context, frame, METRICS["mos"], 1)]
+    frame = context.metrics
     if not frame.height:
         return []
-    if material.shared and frame["jain"].null_count() < frame.height:
-        return [_of_runs(material), *_shares_of_first(material)]
-    median = _median_completion(material, frame)
+    if context.shared and frame["jain"].null_count() < frame.height:
+        return [_compare_runs(context), *_shares_of_first(context)]
+    median = _median_completion(context, frame)
     if median["value"].null_count() == 0:
         return [
-            _of_flows(material, median, METRICS["completion_p50_s"], IMPROVEMENT_SIGN["completion_p50_s"])
+            _compare_flows(context, median, METRICS["completion_p50_s"], IMPROVEMENT_SIGN["completion_p50_s"])
         ]
     goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
-    return [_of_flows(material, goodput, METRICS["goodput_bit_s"], IMPROVEMENT_SIGN["goodput_bit_s"])]
+    return [_compare_flows(context, goodput, METRICS["goodput_bit_s"], IMPROVEMENT_SIGN["goodput_bit_s"])]
 
 
-def _median_completion(material: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
+def _median_completion(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
     """Return ``frame`` with the median completion time of each flow in ``value``, s.
 
-    Transfers that did not finish count as longer than all others, so that nobody gains by leaving them unfinished. The
-    value is null where half of the transfers did not finish.
+    Unfinished transfers count as longer than all others, so that a variant does not gain by leaving them unfinished.
+    The value is null if half of the transfers did not finish.
     """
-    store = material.store
+    store = context.store
     times = as_groups(completion_times(store.rows("streams")), store.rows("summary", ["flow"]))
     median = pl.col("completion_s").fill_null(math.inf).quantile(0.5, "linear")
     values = times.group_by("run", "flow").agg(value=median)
@@ -115,35 +117,39 @@ def _median_completion(material: FigureContext, frame: pl.DataFrame) -> pl.DataF
     return frame.join(values, on=["run", "flow"], how="left", maintain_order="left")
 
 
-def _of_pages(material: FigureContext) -> _Contest:
-    """Loads that finished; each load of a unit is a case of its own."""
-    pages = PageLoads(material)
+def _compare_pages(context: FigureContext) -> _VariantComparison:
+    """Compare the finished page loads; each load of a session is a separate case."""
+    pages = PageLoads(context)
     metric = METRICS["plt_s"]
-    amounts = pages.arm_dim is not None and pages.arm_dim.is_quantity
-    arms = {arm: arm for arm in pages.arms} if len(pages.arms) > 1 and not amounts else {}
-    dims = material.dims if amounts else tuple(pages.cell_dims)
+    amounts = pages.variant_dim is not None and pages.variant_dim.is_quantity
+    variants = (
+        {variant: variant for variant in pages.variants} if len(pages.variants) > 1 and not amounts else {}
+    )
+    dims = context.dims if amounts else tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
-    flows = pages.many and not arms
+    flows = pages.has_several_flows and not variants
     cases = (
         *(key for dim in dims for key in dim.keys),
-        *((pages.who,) if flows else ()),
+        *((pages.flow_column,) if flows else ()),
         *(("load",) if loads else ()),
     )
-    frame = _of_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
-    judged = _faster(pages) if arms else None
-    words = _words(material, dims, who=pages.who if flows else "", loads=loads)
-    return _Contest(metric, OF_PAGES[metric.name], frame, arms, cases, words, judged=judged, medians=True)
+    frame = _average_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
+    results = _compare_loads(pages) if variants else None
+    labels = _case_labels(context, dims, flow_column=pages.flow_column if flows else "", loads=loads)
+    return _VariantComparison(
+        metric, OF_PAGES[metric.name], frame, variants, cases, labels, results=results, medians=True
+    )
 
 
-def _of_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """One value a seed: what shares a run is no independent sample."""
+def _average_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return one value for each seed, because values of a run are not independent."""
     keys = list(dict.fromkeys([*by, "seed"]))
     known = frame.drop_nulls("value")
     return known.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
 
 
-def _faster(pages: PageLoads) -> list[_Case]:
-    """The cases of page load times, by the pairs of their arms."""
+def _compare_loads(pages: PageLoads) -> list[_Case]:
+    """Return the cases of page load times, from the pairs of their variants."""
     groups: dict[tuple[object, ...], list[Sample]] = {}
     for sample in pages.samples("plt_s"):
         if sample.values:
@@ -152,28 +158,36 @@ def _faster(pages: PageLoads) -> list[_Case]:
 
 
 def _fastest(group: Sequence[Sample]) -> _Case:
-    """The arm that is faster than every other one; where there is none, the one of the least geometric mean."""
-    pairs = [(one, two, compare_samples(one, two)) for one, two in combinations(group, 2)]
-    winners = [{"first": one, "second": two, "none": None}[found.smaller] for one, two, found in pairs]
-    ahead = next((one for one in group if sum(won is one for won in winners) == len(group) - 1), None)
-    best = ahead or min(group, key=lambda one: geometric_mean(one.by_seed.values()))
-    gains = [
-        (two, _gain(best, two, found)) if one is best else (one, _gain(best, one, found, best_is_first=False))
-        for (one, two, found), won in zip(pairs, winners, strict=True)
-        if (one is best or two is best) and (ahead or won is not best)
+    """Return the variant that is faster than every other one, else the one with the smallest geometric mean."""
+    pairs = [(first, second, compare_samples(first, second)) for first, second in combinations(group, 2)]
+    winners = [
+        {"first": first, "second": second, "none": None}[result.smaller] for first, second, result in pairs
     ]
-    other, least = min(gains, key=lambda gain: gain[1].estimate)
-    unfinished = any(found.unfinished for one, two, found in pairs if one is best or two is best)
-    return _Case(best.arm, best.median, other.arm, least, ahead is not None, unfinished)
+    ahead = next(
+        (sample for sample in group if sum(winner is sample for winner in winners) == len(group) - 1), None
+    )
+    best = ahead or min(group, key=lambda sample: geometric_mean(sample.by_seed.values()))
+    gains = [
+        (second, _gain(best, second, result))
+        if first is best
+        else (first, _gain(best, first, result, best_is_first=False))
+        for (first, second, result), winner in zip(pairs, winners, strict=True)
+        if (first is best or second is best) and (ahead or winner is not best)
+    ]
+    other, smallest = min(gains, key=lambda gain: gain[1].estimate)
+    unfinished = any(result.unfinished for first, second, result in pairs if first is best or second is best)
+    return _Case(best.variant, best.median, other.variant, smallest, ahead is not None, unfinished)
 
 
 def _gain(
-    best: Sample, other: Sample, found: Comparison, *, best_is_first: bool = True
+    best: Sample, other: Sample, result: Comparison, *, best_is_first: bool = True
 ) -> ConfidenceInterval:
-    """How much less the best arm takes than the other one, in per cent; of their medians, without an interval, where
-    these alone tell them apart."""
-    ratio = found.ratio
-    if ratio is None or (found.smaller != "none" and "ratio" not in found.by):
+    """Return the relative gain of the best variant over the other one, in per cent.
+
+    If only the intervals of medians differ, it is the gain of the medians, without interval.
+    """
+    ratio = result.ratio
+    if ratio is None or (result.smaller != "none" and "ratio" not in result.by):
         share = best.median.estimate / other.median.estimate
         return ConfidenceInterval(100 * (1 - share), None, None, min(len(best.by_seed), len(other.by_seed)))
     parts = [None if end is None else end if best_is_first else 1 / end for end in (ratio.low, ratio.high)]
@@ -184,136 +198,146 @@ def _gain(
     return ConfidenceInterval(estimate, min(known), max(known), ratio.n)
 
 
-def _of_flows(material: FigureContext, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
-    """A number of each flow; of several flows the first, and its name is said."""
-    ways = material.ways
-    first = ways.row(0, named=True)
+def _compare_flows(
+    context: FigureContext, frame: pl.DataFrame, metric: Metric, better: int
+) -> _VariantComparison:
+    """Compare a metric of flows; with several flows, of the first one, whose name is in the sentence."""
+    directions = context.directions
+    first = directions.row(0, named=True)
     only = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     frame = only if only.height else frame
-    return _by_arm(material, frame, metric, better, f"{first['flow']}'s " if ways.height > 1 else "")
+    return _compare_variants(
+        context, frame, metric, better, f"{first['flow']}'s " if directions.height > 1 else ""
+    )
 
 
-def _of_runs(material: FigureContext) -> _Contest:
-    """How even the flows of a run are."""
-    frame = material.metrics.group_by(["run", "seed", *material.store.columns], maintain_order=True).agg(
+def _compare_runs(context: FigureContext) -> _VariantComparison:
+    """Compare Jain's index of runs."""
+    frame = context.metrics.group_by(["run", "seed", *context.store.columns], maintain_order=True).agg(
         value=pl.col("jain").drop_nulls().first()
     )
-    return _by_arm(material, frame, METRICS["jain"], IMPROVEMENT_SIGN["jain"], "")
+    return _compare_variants(context, frame, METRICS["jain"], IMPROVEMENT_SIGN["jain"], "")
 
 
-def _shares_of_first(material: FigureContext) -> list[_Contest]:
-    """What the first flow has of its direction's goodput, in every cell."""
-    flow, direction = material.ways.row(0)[:2]
+def _shares_of_first(context: FigureContext) -> list[_VariantComparison]:
+    """Return the first flow's share of its direction's goodput in every cell."""
+    flow, direction = context.directions.row(0)[:2]
     goodput = pl.col("goodput_bit_s")
-    if material.grouped:
+    if context.grouped:
         goodput = pl.col("goodput_sum_bit_s").fill_null(goodput)
-    frame = material.metrics.filter(pl.col("direction") == direction).with_columns(value=goodput)
+    frame = context.metrics.filter(pl.col("direction") == direction).with_columns(value=goodput)
     if frame["flow"].n_unique() < 2:
         return []
-    every = pl.col("value").sum().over("run")
-    share = pl.when(every > 0).then(100 * pl.col("value") / every)
+    total = pl.col("value").sum().over("run")
+    share = pl.when(total > 0).then(100 * pl.col("value") / total)
     frame = frame.with_columns(value=share).filter(pl.col("flow") == flow).drop_nulls("value")
-    cases = tuple(key for dim in material.dims for key in dim.keys)
+    cases = tuple(key for dim in context.dims for key in dim.keys)
     return [
-        _Contest(METRICS["share_percent"], 0, frame, {}, cases, _words(material, material.dims), f"{flow}'s ")
+        _VariantComparison(
+            METRICS["share_percent"], 0, frame, {}, cases, _case_labels(context, context.dims), f"{flow}'s "
+        )
     ]
 
 
-def _called(material: FigureContext, dim: Dimension, value: str) -> str:
-    """A value, and whose controller it is where there are several flows."""
-    title = material.title(dim)
-    return dim.label(value) if dim.name or title == dim.title else f"{title} {dim.word(value)}"
+def _value_label(context: FigureContext, dim: Dimension, value: str) -> str:
+    """Return the label of a value; with several flows, a controller has the name of its flow."""
+    title = context.title(dim)
+    return dim.label(value) if dim.name or title == dim.title else f"{title} {dim.value_label(value)}"
 
 
-def _words(
-    material: FigureContext, dims: Sequence[Dimension], *, who: str = "", loads: bool = False
+def _case_labels(
+    context: FigureContext, dims: Sequence[Dimension], *, flow_column: str = "", loads: bool = False
 ) -> Callable[[Mapping[str, Any]], str]:
-    def words(row: Mapping[str, Any]) -> str:
-        said = [row[who]] if who else []
-        said += [_called(material, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
-        return ", ".join([*said, *([f"load {row['load']}"] if loads else [])])
+    def case_label(row: Mapping[str, Any]) -> str:
+        parts = [row[flow_column]] if flow_column else []
+        parts += [_value_label(context, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
+        return ", ".join([*parts, *([f"load {row['load']}"] if loads else [])])
 
-    return words
+    return case_label
 
 
-def _by_arm(
-    material: FigureContext, frame: pl.DataFrame, metric: Metric, better: int, whose: str
-) -> _Contest:
-    dim = of_kind([one for one in material.dims if not one.is_quantity], "congestion", "other")
-    arms = {} if dim is None else {value: _called(material, dim, value) for value in dim.values}
-    dims = tuple(one for one in material.dims if one is not dim)
-    keys = tuple(key for one in dims for key in one.keys)
+def _compare_variants(
+    context: FigureContext, frame: pl.DataFrame, metric: Metric, better: int, prefix: str
+) -> _VariantComparison:
+    dim = of_kind([item for item in context.dims if not item.is_quantity], "congestion", "other")
+    variants = {} if dim is None else {value: _value_label(context, dim, value) for value in dim.values}
+    dims = tuple(item for item in context.dims if item is not dim)
+    keys = tuple(key for item in dims for key in item.keys)
     if dim is not None:
-        frame = frame.with_columns(arm=pl.col(dim.key))
-    values = _of_seeds(frame, [*keys, *(() if dim is None else ("arm",))])
-    return _Contest(metric, better, values, arms, keys, _words(material, dims), whose)
+        frame = frame.with_columns(variant=pl.col(dim.key))
+    values = _average_seeds(frame, [*keys, *(() if dim is None else ("variant",))])
+    return _VariantComparison(metric, better, values, variants, keys, _case_labels(context, dims), prefix)
 
 
-def _said(contest: _Contest) -> str:
-    if not contest.frame.height:
-        return f"No {contest.metric.title} is known"
-    cases = contest.judged
+def _sentence(comparison: _VariantComparison) -> str:
+    if not comparison.frame.height:
+        return f"No {comparison.metric.title} is known"
+    cases = comparison.results
     if cases is None:
-        cases = _judged(contest) if contest.arms else []
+        cases = _compare_cases(comparison) if comparison.variants else []
     if not cases:
-        return _range(contest)
-    return _of_one(contest, cases[0]) if len(cases) == 1 else _of_many(contest, cases)
-
-
-def _what(contest: _Contest, *, begins: bool = False, valued: bool = False) -> str:
-    """Name the arm and its metric; ``valued`` where a number over seeds follows, and not a comparison."""
-    title = contest.metric.single_title or contest.metric.title
-    title += " (median)" if contest.medians and valued else ""
-    if contest.metric.name == "share_percent":
-        title += f" of the {METRICS['goodput_bit_s'].title}"
-    if contest.whose:
-        return f"{contest.whose}{title}"
-    return title[:1].upper() + title[1:] if begins else title
-
-
-# --- where nothing is compared --------------------------------------------------------------------------------
-
-
-def _range(contest: _Contest) -> str:
-    """The number of the only case, or the largest and the least; arms that nothing compares are cases."""
-    keys = [*contest.cases, *(("arm",) if contest.arms else ())]
-    by = [pl.lit(1).alias("__"), *map(pl.col, keys)]
-    cases = contest.frame.group_by(by, maintain_order=True).agg("value")
-    centre = median_ci if contest.medians else mean_ci
-    rows = [(row, centre(row["value"])) for row in cases.iter_rows(named=True)]
-    what = _what(contest, begins=True, valued=True)
-    alone = f"; {NO_INTERVAL}" if any(found.n == 1 for _, found in rows) else ""
-    if len(rows) == 1:
-        return f"{what}: {_value(contest, rows[0][1])}{alone}"
-    rows.sort(key=lambda one: (contest.better or 1) * one[1].estimate)
-    (worst, least), (best, most) = rows[0], rows[-1]
-    if least.estimate == most.estimate:
-        return f"{what}: {_value(contest, most)} in all {len(rows):,} cases{alone}"
-    high, low = ("at best", "at worst") if contest.better else ("at most", "at least")
+        return _range(comparison)
     return (
-        f"{what}: {_value(contest, most)} {high} ({_case_words(contest, best)}), "
-        f"{_value(contest, least)} {low} ({_case_words(contest, worst)}){alone}"
+        _one_case_sentence(comparison, cases[0])
+        if len(cases) == 1
+        else _many_cases_sentence(comparison, cases)
     )
 
 
-def _case_words(contest: _Contest, row: Mapping[str, Any]) -> str:
-    arm = [contest.arms[row["arm"]]] if contest.arms else []
-    return ", ".join([*arm, *filter(None, [contest.words(row)])])
+def _metric_text(comparison: _VariantComparison, *, begins: bool = False, valued: bool = False) -> str:
+    """Return the metric with its flow; ``valued``: a value over seeds follows, not a comparison."""
+    title = comparison.metric.single_title or comparison.metric.title
+    title += " (median)" if comparison.medians and valued else ""
+    if comparison.metric.name == "share_percent":
+        title += f" of the {METRICS['goodput_bit_s'].title}"
+    if comparison.prefix:
+        return f"{comparison.prefix}{title}"
+    return title[:1].upper() + title[1:] if begins else title
 
 
-def _value(contest: _Contest, found: ConfidenceInterval) -> str:
-    written = format_interval if contest.medians else format_mean
-    return f"{written(found, contest.metric.scale)} {contest.metric.unit}".rstrip()
+# --- without comparison --------------------------------------------------------------------------------
 
 
-# --- who is ahead ---------------------------------------------------------------------------------------------
+def _range(comparison: _VariantComparison) -> str:
+    """Return a sentence about the value of the only case, or the largest and smallest value over cases and variants."""
+    keys = [*comparison.cases, *(("variant",) if comparison.variants else ())]
+    by = [pl.lit(1).alias("__"), *map(pl.col, keys)]
+    cases = comparison.frame.group_by(by, maintain_order=True).agg("value")
+    centre = median_ci if comparison.medians else mean_ci
+    rows = [(row, centre(row["value"])) for row in cases.iter_rows(named=True)]
+    metric = _metric_text(comparison, begins=True, valued=True)
+    note = f"; {NO_INTERVAL}" if any(interval.n == 1 for _, interval in rows) else ""
+    if len(rows) == 1:
+        return f"{metric}: {_format_value(comparison, rows[0][1])}{note}"
+    rows.sort(key=lambda row: (comparison.better or 1) * row[1].estimate)
+    (worst, smallest), (best, largest) = rows[0], rows[-1]
+    if smallest.estimate == largest.estimate:
+        return f"{metric}: {_format_value(comparison, largest)} in all {len(rows):,} cases{note}"
+    high, low = ("at best", "at worst") if comparison.better else ("at most", "at least")
+    return (
+        f"{metric}: {_format_value(comparison, largest)} {high} ({_case_text(comparison, best)}), "
+        f"{_format_value(comparison, smallest)} {low} ({_case_text(comparison, worst)}){note}"
+    )
 
 
-def _judged(contest: _Contest) -> list[_Case]:
-    """The cases that have several arms."""
-    by, better = list(contest.cases), contest.better
-    frame = contest.frame.select(*by, "seed", "arm", "value").with_columns(pl.col(by).fill_null(""))
-    means = frame.group_by([*by, "arm"], maintain_order=True).agg(
+def _case_text(comparison: _VariantComparison, row: Mapping[str, Any]) -> str:
+    variant = [comparison.variants[row["variant"]]] if comparison.variants else []
+    return ", ".join([*variant, *filter(None, [comparison.case_label(row)])])
+
+
+def _format_value(comparison: _VariantComparison, interval: ConfidenceInterval) -> str:
+    formatter = format_interval if comparison.medians else format_mean
+    return f"{formatter(interval, comparison.metric.scale)} {comparison.metric.unit}".rstrip()
+
+
+# --- best variant ---------------------------------------------------------------------------------------------
+
+
+def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
+    """Return the cases with several variants."""
+    by, better = list(comparison.cases), comparison.better
+    frame = comparison.frame.select(*by, "seed", "variant", "value").with_columns(pl.col(by).fill_null(""))
+    means = frame.group_by([*by, "variant"], maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").alias("values")
     )
     if not by:
@@ -321,18 +345,18 @@ def _judged(contest: _Contest) -> list[_Case]:
     best = means.sort(better * pl.col("mean"), descending=True, maintain_order=True).unique(
         by, keep="first", maintain_order=True
     )
-    own = frame.join(best.select(*by, "arm"), on=[*by, "arm"], how="inner")
-    own = own.select(*by, "seed", pl.col("value").alias("own"))
-    others = frame.join(best.select(*by, "arm"), on=[*by, "arm"], how="anti", maintain_order="left")
-    gain = better * (pl.col("own") / pl.col("value") - 1)
+    best_values = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="inner")
+    best_values = best_values.select(*by, "seed", pl.col("value").alias("best"))
+    others = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="anti", maintain_order="left")
+    gain = better * (pl.col("best") / pl.col("value") - 1)
     gains = (
-        others.join(own, on=[*by, "seed"], how="inner", maintain_order="left")
+        others.join(best_values, on=[*by, "seed"], how="inner", maintain_order="left")
         .with_columns(gain=pl.when(pl.col("value") != 0).then(gain))
         .drop_nulls("gain")
-        .group_by([*by, "arm"], maintain_order=True)
+        .group_by([*by, "variant"], maintain_order=True)
         .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("sd"), pl.len().alias("n"))
     )
-    of_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
+    by_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
     rows = gains.to_dicts()
     counts: dict[tuple[object, ...], int] = {}
     for row in rows:
@@ -340,21 +364,20 @@ def _judged(contest: _Contest) -> list[_Case]:
         counts[place] = counts.get(place, 0) + 1
     for row in rows:
         place = tuple(row[key] for key in by)
-        of_case.setdefault(place, []).append((row["arm"], _student(row, counts[place])))
-    found = []
+        by_case.setdefault(place, []).append((row["variant"], _t_interval(row, counts[place])))
+    results = []
     for row in best.iter_rows(named=True):
-        others_of = of_case.get(tuple(row[key] for key in by))
-        if others_of:
-            # Where the best arm is not ahead, the sentence is of a gain that the seeds do not prove.
-            open_ = [one for one in others_of if one[1].low is None or one[1].low <= 0]
-            name, least = min(open_ or others_of, key=lambda one: one[1].estimate)
-            ahead = not open_
-            found.append(_Case(row["arm"], mean_ci(row["values"]), name, least, ahead))
-    return found
+        case_gains = by_case.get(tuple(row[key] for key in by))
+        if case_gains:
+            # If the best variant is not ahead, the sentence names a gain that the seeds do not prove.
+            unproven = [gain for gain in case_gains if gain[1].low is None or gain[1].low <= 0]
+            name, smallest = min(unproven or case_gains, key=lambda gain: gain[1].estimate)
+            results.append(_Case(row["variant"], mean_ci(row["values"]), name, smallest, not unproven))
+    return results
 
 
-def _student(row: Mapping[str, float], others: int) -> ConfidenceInterval:
-    """Of the mean of gains, in per cent; one of ``others`` that hold together."""
+def _t_interval(row: Mapping[str, float], others: int) -> ConfidenceInterval:
+    """Return the mean gain with its interval, in per cent, at the joint level of ``others`` intervals."""
     mean, count = 100 * row["mean"], int(row["n"])
     if count < 2:
         return ConfidenceInterval(mean, None, None, count)
@@ -362,49 +385,52 @@ def _student(row: Mapping[str, float], others: int) -> ConfidenceInterval:
     return ConfidenceInterval(mean, mean - half, mean + half, count)
 
 
-def _than(contest: _Contest) -> str:
-    return "more" if contest.better > 0 else "less"
+def _more_or_less(comparison: _VariantComparison) -> str:
+    return "more" if comparison.better > 0 else "less"
 
 
-def _of_one(contest: _Contest, case: _Case) -> str:
-    best, other = contest.arms[case.best], contest.arms[case.next]
-    what, value = _what(contest), f"{_what(contest, valued=True)} {_value(contest, case.value)}"
-    by = f"{format_mean(case.gain, digits=2)} % {_than(contest)} than {other}"
+def _one_case_sentence(comparison: _VariantComparison, case: _Case) -> str:
+    best, other = comparison.variants[case.best], comparison.variants[case.next]
+    metric, value = (
+        _metric_text(comparison),
+        f"{_metric_text(comparison, valued=True)} {_format_value(comparison, case.value)}",
+    )
+    by = f"{format_mean(case.gain, digits=2)} % {_more_or_less(comparison)} than {other}"
     if case.ahead:
         return f"{best} is ahead: {value}, {by}"
     if case.unfinished:
-        return f"None is ahead: {what} of {best} is {by}, but a smaller part of its loads finished"
+        return f"None is ahead: {metric} of {best} is {by}, but a smaller part of its loads finished"
     if case.gain.estimate == 0:
-        return f"{best} and {other} have the same {what}, {_value(contest, case.value)}"
+        return f"{best} and {other} have the same {metric}, {_format_value(comparison, case.value)}"
     if not case.gain.known:
-        return f"{best} has the best {what}, {_value(contest, case.value)}, {by}; {NO_INTERVAL}"
-    return f"None is ahead: {what} of {best} is {by}, which {case.gain.n} seeds cannot tell from none"
+        return f"{best} has the best {metric}, {_format_value(comparison, case.value)}, {by}; {NO_INTERVAL}"
+    return f"None is ahead: {metric} of {best} is {by}, which {case.gain.n} seeds cannot tell from none"
 
 
-def _of_many(contest: _Contest, cases: Sequence[_Case]) -> str:
-    what = _what(contest)
+def _many_cases_sentence(comparison: _VariantComparison, cases: Sequence[_Case]) -> str:
+    metric = _metric_text(comparison)
     known = [case for case in cases if case.gain.known or case.ahead]
     best = [case for case in known if case.ahead] if known else list(cases)
     if not best:
-        return f"None is ahead by {what} in any of {len(cases):,} cases, as far as their seeds can tell"
-    shares = [_share(contest, name, of, len(cases)) for name, of in _shares(best)]
+        return f"None is ahead by {metric} in any of {len(cases):,} cases, as far as their seeds can tell"
+    shares = [_wins_text(comparison, name, of, len(cases)) for name, of in _cases_by_best(best)]
     if not known:
-        return f"Best {what}: {join_names(shares)}; {NO_INTERVAL}"
+        return f"Best {metric}: {join_names(shares)}; {NO_INTERVAL}"
     rest = len(cases) - len(best)
-    return f"Ahead by {what}: {join_names(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
+    return f"Ahead by {metric}: {join_names(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
 
 
-def _shares(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
-    """Arms with the cases that they are the best of, most first."""
-    by: dict[str, list[_Case]] = {}
+def _cases_by_best(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
+    """Return the variants with the cases in which each is the best, by descending number."""
+    by_variant: dict[str, list[_Case]] = {}
     for case in cases:
-        by.setdefault(case.best, []).append(case)
-    return sorted(by.items(), key=lambda one: -len(one[1]))
+        by_variant.setdefault(case.best, []).append(case)
+    return sorted(by_variant.items(), key=lambda item: -len(item[1]))
 
 
-def _share(contest: _Contest, name: str, of: Sequence[_Case], total: int) -> str:
+def _wins_text(comparison: _VariantComparison, name: str, of: Sequence[_Case], total: int) -> str:
     gains = sorted(case.gain.estimate for case in of)
     low, high = (format_significant(end, 2) for end in (gains[0], gains[-1]))
     span = low if low == high else f"{low} to {high}"
     where = f"all {total:,}" if len(of) == total else f"{len(of):,} of {total:,}"
-    return f"{contest.arms[name]} in {where} cases (by {span} %)"
+    return f"{comparison.variants[name]} in {where} cases (by {span} %)"

@@ -1,4 +1,4 @@
-"""How every page begins: one sentence with the answer, then the numbers that it rests on."""
+"""First lines of a page: one sentence with the result, then the supporting numbers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 __all__ = ["NO_INTERVAL", "Headline", "join_names"]
 
 NO_INTERVAL = "of one seed no interval can be had"
-"""What is said wherever a number stands alone."""
+"""Note beside a number without interval."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """Of a page."""
+    """Headline of a page."""
 
     sentence: str
-    """The verdict, worked out from what the page shows."""
+    """Result, computed from the data of the page."""
     tally: str = ""
-    """What it rests on."""
+    """Supporting numbers."""
 
 
 def join_names(parts: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join names to ``a``, ``a and b`` or ``a, b and c``."""
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

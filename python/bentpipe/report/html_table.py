@@ -1,4 +1,4 @@
-"""Tables of a page as data: headings with their units, rows of cells. ``parts.html`` makes them HTML."""
+"""Tables of a page as data: headings with units and rows of cells. ``parts.html`` renders them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.metrics.registry import Metric
 
 __all__ = [
-    "MOST_ROWS",
+    "MAX_ROWS",
     "Heading",
     "HtmlTable",
     "TabularCell",
@@ -28,18 +28,18 @@ __all__ = [
 ]
 
 LONG = 16
-"""Rows above which a table is folded at first."""
+"""Largest number of rows of a table that is initially expanded."""
 
 WIDE = 12
-"""Columns from which on a table is printed across the paper."""
+"""Smallest number of columns of a table in landscape format on paper."""
 
-MOST_ROWS = 1000
-"""Of a table that has a row a cell: nobody reads more, and of a hundred thousand they would be 50 MB."""
+MAX_ROWS = 1000
+"""Largest number of rows of a table by cell; a hundred thousand rows would be 50 MB."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a column, with its unit, and whether it holds text; ``hint`` says what the word means."""
+    """Heading of a column with its unit; ``text``: the column has text, ``hint``: definition of the title."""
 
     title: str
     unit: str = ""
@@ -49,8 +49,10 @@ class Heading:
 
 @dataclass(frozen=True)
 class TabularCell:
-    """What is more than its text: ``small`` stands behind it, ``hint`` is shown where the mouse rests, ``mark`` is a
-    verdict, which has a colour."""
+    """Cell with attributes.
+
+    ``small`` is small text behind the text, ``hint`` a tooltip, ``mark`` a verdict with a colour.
+    """
 
     text: str
     small: str = ""
@@ -60,7 +62,7 @@ class TabularCell:
 
 @dataclass(frozen=True)
 class TabularRow:
-    """Cells, and whether they begin a group of rows."""
+    """Row of cells; ``first``: the row begins a group of rows."""
 
     cells: Sequence[str | TabularCell]
     first: bool = False
@@ -68,57 +70,57 @@ class TabularRow:
 
 @dataclass(frozen=True)
 class HtmlTable:
-    """A table."""
+    """Table of a page."""
 
     heads: Sequence[Heading]
     rows: Sequence[TabularRow]
     more: int = 0
-    """What there is beside these rows..."""
+    """Number of omitted rows."""
     what: str = "rows"
-    """... and in what it is counted."""
+    """Unit of ``more``."""
     notes: Sequence[str] = ()
-    """Below it: what its cells cannot say."""
+    """Notes below the table."""
 
     @property
     def long(self) -> bool:
-        """Whether it is folded at first."""
+        """Whether the table is initially collapsed."""
         return len(self.rows) > LONG
 
     @property
     def wide(self) -> bool:
-        """Whether it is printed across the paper."""
+        """Whether the table is printed in landscape format."""
         return len(self.heads) >= WIDE
 
 
-def mean_cell(metric: Metric, found: ConfidenceInterval, runs: int) -> TabularCell:
-    """:func:`bentpipe.metrics.format.format_metric_mean` with all but the mean in small letters."""
-    mean, blank, rest = format_metric_mean(metric, found, runs).partition(" ")
+def mean_cell(metric: Metric, interval: ConfidenceInterval, runs: int) -> TabularCell:
+    """Return :func:`bentpipe.metrics.format.format_metric_mean` as a cell; all but the mean is small text."""
+    mean, blank, rest = format_metric_mean(metric, interval, runs).partition(" ")
     return TabularCell(mean, small=rest if blank else "")
 
 
 def first_groups(frame: pl.DataFrame, by: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
-    """The rows of the first groups of ``frame``, which share ``by``, and how many groups there are more."""
+    """Return the rows of the first ``most`` groups of ``frame`` by ``by``, and the number of omitted groups."""
     groups = frame.select(by).unique(maintain_order=True)
     if groups.height <= most:
         return frame, 0
-    kept = frame.join(groups.head(most), on=by, how="semi", nulls_equal=True, maintain_order="left")
-    return kept, groups.height - most
+    first = frame.join(groups.head(most), on=by, how="semi", nulls_equal=True, maintain_order="left")
+    return first, groups.height - most
 
 
 def tabular(rows: Sequence[Mapping[str, Any]]) -> HtmlTable | None:
-    """A table of rows as data, None without any; a column that holds nothing but numbers is set as such, and "time, s"
-    has its unit below.
+    """Return a table of rows; None without rows.
 
-    An empty first cell continues the row above; verdicts have their colours.
+    A column with only numbers is numeric. A heading such as "time, s" has its unit below. An empty first cell continues
+    the group of the row above. Verdicts have colours.
     """
     if not rows:
         return None
     heads = []
     for name in rows[0]:
         head, comma, unit = str(name).rpartition(", ")
-        said = comma and re.fullmatch(r"[µm]?s|%|[kMG]?B|[kMG]?bit/s", unit)
+        has_unit = comma and re.fullmatch(r"[µm]?s|%|[kMG]?B|[kMG]?bit/s", unit)
         numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
-        heads.append(Heading(head if said else str(name), unit if said else "", not numbers))
+        heads.append(Heading(head if has_unit else str(name), unit if has_unit else "", not numbers))
     lines: list[TabularRow] = []
     for row in rows:
         values = list(row.values())
@@ -128,20 +130,22 @@ def tabular(rows: Sequence[Mapping[str, Any]]) -> HtmlTable | None:
     return HtmlTable(heads, lines)
 
 
-def add_tooltips(grid: HtmlTable, words: Mapping[str, str]) -> HtmlTable:
-    """``grid`` with hints at headings that have one of ``words`` among theirs, and at cells that begin with one."""
+def add_tooltips(table: HtmlTable, definitions: Mapping[str, str]) -> HtmlTable:
+    """Add tooltips to headings that contain a term of ``definitions``, and to cells that begin with one."""
 
-    def meaning(*said: str) -> str:
-        return next((words[word] for word in said if word in words), "")
+    def definition(*terms: str) -> str:
+        return next((definitions[term] for term in terms if term in definitions), "")
 
-    def cell(it: str | TabularCell) -> str | TabularCell:
-        one = it if isinstance(it, TabularCell) else TabularCell(it)
-        hint = "" if one.hint else meaning(re.split(r" \(|: ", one.text)[0])
-        return replace(one, hint=hint) if hint else it
+    def add(cell: str | TabularCell) -> str | TabularCell:
+        full = cell if isinstance(cell, TabularCell) else TabularCell(cell)
+        hint = "" if full.hint else definition(re.split(r" \(|: ", full.text)[0])
+        return replace(full, hint=hint) if hint else cell
 
-    heads = [replace(head, hint=meaning(head.title, *re.split(r", |: ", head.title))) for head in grid.heads]
-    rows = [replace(row, cells=[cell(it) for it in row.cells]) for row in grid.rows]
-    return replace(grid, heads=heads, rows=rows)
+    heads = [
+        replace(head, hint=definition(head.title, *re.split(r", |: ", head.title))) for head in table.heads
+    ]
+    rows = [replace(row, cells=[add(cell) for cell in row.cells]) for row in table.rows]
+    return replace(table, heads=heads, rows=rows)
 
 
 def _cell(value: Any) -> str | TabularCell:

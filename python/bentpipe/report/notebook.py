@@ -1,7 +1,7 @@
-"""How results show themselves in a notebook: a small table and the key figure.
+"""Output of results in a notebook: a small table and the key figure.
 
-The figure is drawn as SVG by vl-convert, so it needs neither JavaScript nor a network and survives in a saved
-notebook and on pages that only render it.
+vl-convert draws the figure as SVG. It needs neither JavaScript nor a network, so saved notebooks and their renderings
+keep it.
 """
 
 from __future__ import annotations
@@ -19,52 +19,56 @@ from bentpipe.report.page import rendered
 from bentpipe.report.store_page import summary
 from bentpipe.store.reader import Store, open_store
 
-MOST_ROWS = 12
-"""Rows of the table; the rest is counted."""
+MAX_ROWS = 12
+"""Largest number of rows of the table; the others are counted."""
 
 KEY_FIGURES = ("page-load-time", "completion", "goodput-against", "friendliness", "goodput")
-"""The first of these that the store has something for is shown."""
+"""Candidates for the key figure; the first with data in the store is used."""
 
 
 def html(store: Store | Path | str) -> str:
-    """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
+    """Return an HTML fragment about a store: title, summary, page loads, goodput, key figure.
+
+    Raises:
+        StoreError: ``store`` is not a store, or has no finished run.
+    """
     reading = open_store(store)
-    material = FigureContext(reading)
-    loads = page_load_tables.tables(material) if material.pages.height else ()
+    context = FigureContext(reading)
+    loads = page_load_tables.tables(context) if context.pages.height else ()
     return rendered(
-        "report/notebook.html", title=reading.title, lead=summary(material),
-        tables=[one for one in (*loads, _goodput(material)) if one is not None], figure=_figure(material),
+        "report/notebook.html", title=reading.title, lead=summary(context),
+        tables=[table for table in (*loads, _goodput(context)) if table is not None], figure=_figure(context),
     )  # fmt: skip
 
 
 def without_runs(title: str, why: str) -> str:
-    """The same of a store that has nothing to show."""
+    """Return an HTML fragment about a store without finished runs."""
     return rendered("report/notebook.html", title=title, lead=why, tables=(), figure=None)
 
 
-def _figure(material: FigureContext) -> str | None:
+def _figure(context: FigureContext) -> str | None:
     for key in KEY_FIGURES:
-        figure = FIGURES[key](material)
+        figure = FIGURES[key](context)
         if figure is not None:
             with TemporaryDirectory() as folder:
                 return figure.write(Path(folder) / "figure.svg").read_text(encoding="utf-8")
     return None
 
 
-def _goodput(material: FigureContext) -> HtmlTable:
-    """A table of the first cells."""
-    keys = list(material.store.columns)
+def _goodput(context: FigureContext) -> HtmlTable:
+    """Return the table of the first cells."""
+    keys = list(context.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
-    heads = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads = [Heading(context.title(dim), text=True) for dim in context.dims]
     heads += [Heading("flow", text=True), *(Heading(metric.title, metric.unit) for metric in wanted)]
     by = [*keys, "flow", "direction"]
-    shown, more = first_groups(material.cells, by, MOST_ROWS)
+    shown, more = first_groups(context.cells, by, MAX_ROWS)
     rows = []
     for group in shown.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
-        cells = [dim.word(first[dim.key]) for dim in material.dims]
-        cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
+        cells = [dim.value_label(first[dim.key]) for dim in context.dims]
+        cells.append(context.flow_names[f"{first['flow']} {first['direction']}"])
         cells += [format_significant(means[m.name] * m.scale) if m.name in means else "–" for m in wanted]
         rows.append(TabularRow(cells))
     return HtmlTable(heads, rows, more)

@@ -1,9 +1,9 @@
-"""Spreadsheets: the store's tables as ODS, with charts that LibreOffice draws from the sheets themselves.
+"""Export of a store's tables to ODS, with charts that LibreOffice draws from the sheets.
 
-Without a template, the file holds these sheets (:func:`sheets`): ``runs`` (one row per run and flow), ``cells``
-(aggregated over seeds) and, side by side for the runs that figures over time show, ``cwnd`` (kB), ``goodput``
-(Mbit/s, windows of 1 s, or of ``sample`` where that is longer) and ``goodput since start`` (Mbit/s), each with a
-chart. Sheets over time have at most ``MOST_CELLS`` cells: longer ones keep every n-th sample.
+Without a template, the file has these sheets (:func:`sheets`): ``runs`` (one row per run and flow), ``cells``
+(aggregated over seeds) and, with one column for each run of figures over time, ``cwnd`` (kB), ``goodput`` (Mbit/s,
+windows of 1 s, or of ``sample`` if that is longer) and ``goodput since start`` (Mbit/s), each with a chart. Sheets
+over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th sample.
 
 With a template see :mod:`bentpipe.report.ods_template`.
 """
@@ -26,51 +26,52 @@ from bentpipe.store.codec import TABLES
 from bentpipe.store.files import StoreError, write_atomic
 from bentpipe.store.reader import Store, open_store
 
-MOST_CELLS = 40_000
-"""Cells of a sheet over time; more makes a spreadsheet slow to open."""
+MAX_CELLS = 40_000
+"""Largest number of cells of a sheet over time; larger spreadsheets open slowly."""
 
-MOST_SERIES = 16
-"""Columns of a sheet over time."""
+MAX_SERIES = 16
+"""Largest number of series of a sheet over time."""
 
 CHARTS = {
     "cwnd": METRICS["cwnd_bytes"].axis,
     "goodput": METRICS["goodput_bit_s"].axis,
     "goodput since start": METRICS["goodput_bit_s"].axis,
 }
-"""Sheets that get a chart, and what its vertical axis says."""
+"""Sheets with a chart, and the title of its vertical axis."""
 
 
 def write_ods(store_path: Store | Path | str, out: Path, template: Path | None = None) -> Path:
-    """Write a store as ODS to ``out``; with ``template``, a copy of it whose sheets are filled.
+    """Write a store as ODS to ``out``; with ``template``, fill the sheets of a copy of it.
 
-    Raises StoreError for a directory that is no store, TemplateError for a template in which no sheet has the name
-    of a table.
+    Raises:
+        StoreError: ``store_path`` is not a store.
+        TemplateError: no sheet of the template has the name of a table.
     """
     store = open_store(store_path)
     if template is not None:
         return fill(template, out, Tables(store))
     document = _document(sheets(store))
     out.parent.mkdir(parents=True, exist_ok=True)
-    whole = BytesIO()
-    document.write(whole)
-    write_atomic(out, whole.getvalue())
+    buffer = BytesIO()
+    document.write(buffer)
+    write_atomic(out, buffer.getvalue())
     return out
 
 
 class Tables:
-    """The tables a template may ask for, by the name of a sheet."""
+    """Tables of a store by name of a sheet, read on demand."""
 
     def __init__(self, store: Store) -> None:
-        """Of ``store``; nothing is read before it is asked for."""
+        """Create the tables of ``store`` without reading it."""
         self.store = store
-        self._material = FigureContext(store)
+        self._context = FigureContext(store)
 
     def names(self) -> list[str]:
-        """Every name, without the runs' own."""
+        """Return all names; ``RUN.TABLE`` stands for the tables of single runs."""
         return ["runs", "cells", *CHARTS, *TABLES, "RUN.TABLE"]
 
     def get(self, name: str) -> pl.DataFrame | None:
-        """The table ``name``: one of :func:`sheets`, a raw table of all runs, or ``RUN.TABLE``; else ``None``."""
+        """Return a table: one of :func:`sheets`, a raw table of all runs, or ``RUN.TABLE``; None for other names."""
         run, dot, table = name.rpartition(".")
         if dot and table in TABLES and run in self.store.index["run"].to_list():
             return self.store.rows(table, runs=[run])
@@ -80,46 +81,46 @@ class Tables:
                     self.store.rows(name), on="run", how="inner", maintain_order="left_right"
                 )
             )
-        return _sheet(self._material, name)
+        return _sheet(self._context, name)
 
 
 def sheets(store: Store) -> dict[str, pl.DataFrame]:
-    """The sheets of an ODS file without a template, by name."""
-    material = FigureContext(store)
-    found = {name: _sheet(material, name) for name in ("runs", "cells", *CHARTS)}
-    return {name: frame for name, frame in found.items() if frame is not None and frame.height}
+    """Return the sheets of an ODS file without template, by name."""
+    context = FigureContext(store)
+    frames = {name: _sheet(context, name) for name in ("runs", "cells", *CHARTS)}
+    return {name: frame for name, frame in frames.items() if frame is not None and frame.height}
 
 
-def _sheet(material: FigureContext, name: str) -> pl.DataFrame | None:
+def _sheet(context: FigureContext, name: str) -> pl.DataFrame | None:
     if name == "runs":
-        return material.store.shown(material.metrics)
+        return context.store.shown(context.metrics)
     if name == "cells":
-        return material.store.shown(material.cells)
+        return context.store.shown(context.cells)
     if name not in CHARTS:
         return None
-    runs = material.time_runs
+    runs = context.time_runs
     columns = ["time_s", "flow", "side", "received_in_order_bytes", "cwnd_bytes"]
-    flows = material.store.rows("flows", columns, runs["run"])
+    flows = context.store.rows("flows", columns, runs["run"])
     if name == "goodput":
-        frame = goodput_windows(flows, material.ways, window_of(flows))
+        frame = goodput_windows(flows, context.directions, window_of(flows))
         frame = frame.with_columns(value=pl.col("goodput_bit_s") / 1e6)
     elif name == "goodput since start":
-        starts = material.metrics.select("run", "flow", "direction", "data_start_s")
-        frame = goodput_since_start(flows, material.ways, starts)
+        starts = context.metrics.select("run", "flow", "direction", "data_start_s")
+        frame = goodput_since_start(flows, context.directions, starts)
         frame = frame.with_columns(value=pl.col("goodput_bit_s") / 1e6)
     else:
-        sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
+        sending = context.directions.select("flow", "direction", pl.col("sender").alias("side"))
         frame = flows.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
         limited = pl.col("cwnd_bytes") < UNLIMITED_BYTES
         frame = frame.with_columns(value=pl.when(limited).then(pl.col("cwnd_bytes") / 1000))
-    frame = material.label(frame.join(runs, on="run", how="inner", maintain_order="left"))
+    frame = context.label(frame.join(runs, on="run", how="inner", maintain_order="left"))
     title = pl.concat_str(pl.col("row", "column", "series"), separator=", ").str.strip_chars(", ")
     wide = frame.with_columns(title.str.replace_all(", , ", ", ").alias("title"))
-    titles = wide["title"].unique(maintain_order=True).to_list()[:MOST_SERIES]
+    titles = wide["title"].unique(maintain_order=True).to_list()[:MAX_SERIES]
     wide = wide.filter(pl.col("title").is_in(titles)).pivot(
         on="title", on_columns=titles, index="time_s", values="value", aggregate_function="first"
     ).sort("time_s")  # fmt: skip
-    step = -(-wide.height * wide.width // MOST_CELLS)
+    step = -(-wide.height * wide.width // MAX_CELLS)
     return wide.gather_every(step) if step > 1 else wide
 
 
@@ -163,18 +164,18 @@ def _document(frames: dict[str, pl.DataFrame]) -> Any:
 
 
 def _bold(document: Any) -> Any:
-    """The style of the first row: bold, on several lines where a column is narrow."""
+    """Add the style of the first row, bold with line breaks, and return it."""
     from odf.style import Style, TableCellProperties, TextProperties
 
-    made = Style(name="heading", family="table-cell")
-    made.addElement(TableCellProperties(wrapoption="wrap"))
-    made.addElement(TextProperties(fontweight="bold"))
-    document.automaticstyles.addElement(made)
-    return made
+    new_style = Style(name="heading", family="table-cell")
+    new_style.addElement(TableCellProperties(wrapoption="wrap"))
+    new_style.addElement(TextProperties(fontweight="bold"))
+    document.automaticstyles.addElement(new_style)
+    return new_style
 
 
 def _widths(document: Any, name: str, frame: pl.DataFrame) -> list[Any]:
-    """Columns as wide as what they hold; sheets with a chart keep LibreOffice's own, beside which it stands."""
+    """Return columns as wide as their longest text, from 6 to 40 characters."""
     from odf.style import Style, TableColumnProperties
     from odf.table import TableColumn
 
@@ -182,15 +183,15 @@ def _widths(document: Any, name: str, frame: pl.DataFrame) -> list[Any]:
     for index, column in enumerate(frame.get_columns()):
         texts = [cell_text(value)[1] for value in column.head(100)]
         longest = min(max(len(column.name) + 1, *map(len, texts), 6), 40)
-        made = Style(name=f"{name} {index}", family="table-column")
-        made.addElement(TableColumnProperties(columnwidth=f"{0.2 * longest + 0.2:.1f}cm"))
-        document.automaticstyles.addElement(made)
-        columns.append(TableColumn(stylename=made))
+        new_style = Style(name=f"{name} {index}", family="table-column")
+        new_style.addElement(TableColumnProperties(columnwidth=f"{0.2 * longest + 0.2:.1f}cm"))
+        document.automaticstyles.addElement(new_style)
+        columns.append(TableColumn(stylename=new_style))
     return columns
 
 
 def column_name(index: int) -> str:
-    """The letters of a column, from 0: ``A`` ... ``Z``, ``AA``..."""
+    """Return the letters of a column, counted from 0: ``A`` ... ``Z``, ``AA``..."""
     letters = ""
     index += 1
     while index:
@@ -200,7 +201,7 @@ def column_name(index: int) -> str:
 
 
 def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
-    """A frame with a line chart of all columns over the first, right of the data."""
+    """Return a frame with a line chart of all columns over the first, right of the data."""
     from odf import chart, style
     from odf.draw import Frame, Object
     from odf.opendocument import OpenDocumentChart
@@ -212,18 +213,20 @@ def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
     part = OpenDocumentChart()
 
     def lines(key: str, stroke: str | None) -> Any:
-        made = style.Style(name=key, family="chart")
-        made.addElement(style.ChartProperties(symboltype="none", lines="true"))
+        new_style = style.Style(name=key, family="chart")
+        new_style.addElement(style.ChartProperties(symboltype="none", lines="true"))
         if stroke is not None:
-            made.addElement(style.GraphicProperties(stroke="solid", strokewidth="0.05cm", strokecolor=stroke))
-        part.automaticstyles.addElement(made)
-        return made
+            new_style.addElement(
+                style.GraphicProperties(stroke="solid", strokewidth="0.05cm", strokecolor=stroke)
+            )
+        part.automaticstyles.addElement(new_style)
+        return new_style
 
     axis_style = style.Style(name="axis", family="chart")
     axis_style.addElement(style.ChartProperties(displaylabel="true"))
     part.automaticstyles.addElement(axis_style)
     box = chart.Chart(attributes={"class": "chart:scatter"}, width="26cm", height="13cm")
-    box.addElement(_titled(chart.Title(), name, P))
+    box.addElement(_add_text(chart.Title(), name, P))
     box.addElement(chart.Legend(legendposition="bottom"))
     blank = style.Style(name="wall", family="chart")
     blank.addElement(style.GraphicProperties(fill="none", stroke="none"))
@@ -234,7 +237,7 @@ def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
     plot = chart.PlotArea(stylename=lines("plot", None), cellrangeaddress=whole, datasourcehaslabels="row")
     for dimension, title in (("x", "time, s"), ("y", CHARTS[name])):
         axis = chart.Axis(dimension=dimension, name=f"primary-{dimension}", stylename=axis_style)
-        axis.addElement(_titled(chart.Title(), title, P))
+        axis.addElement(_add_text(chart.Title(), title, P))
         if dimension == "y":
             axis.addElement(chart.Grid(attributes={"class": "major"}, stylename=faint))
         plot.addElement(axis)
@@ -257,6 +260,6 @@ def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
     return holder
 
 
-def _titled(element: Any, text: str, paragraph: Any) -> Any:
+def _add_text(element: Any, text: str, paragraph: Any) -> Any:
     element.addElement(paragraph(text=text))
     return element

@@ -1,13 +1,13 @@
-"""Filling the sheets of somebody's own spreadsheet.
+"""Spreadsheet template of the user, filled with the tables of a store.
 
-The rule: a sheet whose name is the name of a table is filled, every other sheet stays as it is. Names are ``runs``,
-``cells``, ``cwnd``, ``goodput``, ``goodput since start``, a raw table (``flows``, ``summary``...: of all runs, with
-the cell in front) or ``RUN.TABLE``, a raw table of one run. If the first row of a sheet holds names of the table's
-columns, just those are written, under their names, and a heading that is no column stays over an empty column; if
-it holds none, all columns are written with their names. Everything below the first row is replaced. Charts, drawings
-and formats stay where they are: of the file, only the rows of the sheets that are filled change.
+A sheet with the name of a table is filled; every other sheet stays unchanged. Names are ``runs``, ``cells``, ``cwnd``,
+``goodput``, ``goodput since start``, a raw table (``flows``, ``summary``...: all runs, with the cell in the first
+columns) or ``RUN.TABLE``, a raw table of one run. If the first row of a sheet has names of the table's columns, only
+those are written, and a heading without such a column stays over an empty column. Otherwise, all columns are written
+with their names. Everything below the first row is replaced. Charts, drawings and formats stay in place: only the rows
+of filled sheets change.
 
-So a chart in the template must refer to as many rows as a store can have; empty rows are not drawn.
+Hence a chart in the template must refer to the largest number of rows; empty rows are not drawn.
 """
 
 from __future__ import annotations
@@ -28,28 +28,32 @@ _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 _DRAW = "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"
 
-MOST_COLUMNS = 1024
-"""Columns of a sheet's first row that are looked at."""
+MAX_COLUMNS = 1024
+"""Largest number of columns read in the first row of a sheet."""
 
 
 class TemplateError(StoreError):
-    """The template is not a spreadsheet, or has no sheet with the name of a table."""
+    """Template that is not a spreadsheet or has no sheet with the name of a table."""
 
 
 class Source(Protocol):
-    """Where tables come from, by name."""
+    """Source of tables by name."""
 
     def get(self, name: str) -> pl.DataFrame | None:
-        """The table, or ``None`` if there is none of that name."""
+        """Return the table, or ``None`` for an unknown name."""
         ...
 
     def names(self) -> list[str]:
-        """Names there are, for a message."""
+        """Return all names, for a message."""
         ...
 
 
 def fill(template: Path, out: Path, source: Source) -> Path:
-    """Copy ``template`` to ``out`` with its sheets filled. Raises TemplateError, which says what was expected."""
+    """Fill the sheets of a copy of ``template`` and write it to ``out``.
+
+    Raises:
+        TemplateError: the template is invalid; the message has the expected names.
+    """
     try:
         with zipfile.ZipFile(template) as old:
             entries = [(info, old.read(info)) for info in old.infolist()]
@@ -66,11 +70,11 @@ def fill(template: Path, out: Path, source: Source) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for info, data in entries:
-            # A picture of a chart as it was would be shown in place of the chart as it is.
+            # Otherwise the stored image of the old chart would hide the new one.
             if info.filename.startswith("ObjectReplacements/") and not info.is_dir():
                 continue
             if info.filename == "META-INF/manifest.xml":
-                data = _without_replacements(data)  # noqa: PLW2901
+                data = _drop_replacements(data)  # noqa: PLW2901
             new.writestr(info, filled if info.filename == "content.xml" else data)
     return out
 
@@ -83,7 +87,7 @@ def _namespaces(xml: bytes) -> dict[str, str]:
 
 
 def _serialise(root: ElementTree.Element, namespaces: dict[str, str]) -> bytes:
-    """XML with every namespace of the original declared: formulas name theirs in text (``of:=SUM(...)``)."""
+    """Return XML with all namespaces of the original, because formulas refer to them in text (``of:=SUM(...)``)."""
     for prefix, uri in namespaces.items():
         ElementTree.register_namespace(prefix, uri)
     text = ElementTree.tostring(root, encoding="unicode")
@@ -92,7 +96,7 @@ def _serialise(root: ElementTree.Element, namespaces: dict[str, str]) -> bytes:
     return ('<?xml version="1.0" encoding="UTF-8"?>\n' + head + "".join(missing) + rest).encode()
 
 
-def _without_replacements(manifest: bytes) -> bytes:
+def _drop_replacements(manifest: bytes) -> bytes:
     root = ElementTree.fromstring(manifest)
     space = root.tag.partition("}")[0] + "}"
     for entry in list(root):
@@ -119,7 +123,7 @@ def _fill_content(content: bytes, source: Source) -> tuple[bytes, list[str]]:
 
 
 def _rows(sheet: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, ElementTree.Element]]:
-    """Rows with their parents: the sheet itself, or groups in it."""
+    """Yield rows with their parents: the sheet or a group in it."""
     row = f"{{{_TABLE}}}table-row"
     groups = {f"{{{_TABLE}}}{name}" for name in ("table-row-group", "table-header-rows", "table-rows")}
     for child in list(sheet):
@@ -129,37 +133,37 @@ def _rows(sheet: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, Ele
             yield from _rows(child)
 
 
-def _repeated(element: ElementTree.Element, what: str) -> int:
-    return int(element.get(f"{{{_TABLE}}}number-{what}-repeated", "1"))
+def _repetitions(element: ElementTree.Element, kind: str) -> int:
+    return int(element.get(f"{{{_TABLE}}}number-{kind}-repeated", "1"))
 
 
 def _headings(row: ElementTree.Element) -> list[str]:
-    """Text of the first row's cells, up to the last that has any."""
+    """Return the text of the first row's cells, up to the last with text."""
     texts: list[str] = []
     for cell in row:
         if cell.tag not in (f"{{{_TABLE}}}table-cell", f"{{{_TABLE}}}covered-table-cell"):
             continue
         paragraphs = cell.findall(f"{{{_TEXT}}}p")
         text = "\n".join("".join(paragraph.itertext()) for paragraph in paragraphs).strip()
-        texts += [text] * min(_repeated(cell, "columns"), MOST_COLUMNS - len(texts))
+        texts += [text] * min(_repetitions(cell, "columns"), MAX_COLUMNS - len(texts))
     while texts and not texts[-1]:
         texts.pop()
     return texts
 
 
 def _drawings(rows: Sequence[ElementTree.Element]) -> dict[tuple[int, int], list[ElementTree.Element]]:
-    """What is anchored to cells, by row (from 0) and column."""
-    found: dict[tuple[int, int], list[ElementTree.Element]] = {}
+    """Return the drawings anchored to cells, by row and column (from 0)."""
+    drawings: dict[tuple[int, int], list[ElementTree.Element]] = {}
     y = 0
     for row in rows:
         x = 0
         for cell in row:
             drawn = [child for child in cell if child.tag.startswith(f"{{{_DRAW}}}")]
             if drawn:
-                found[y, x] = drawn
-            x += _repeated(cell, "columns")
-        y += _repeated(row, "rows")
-    return found
+                drawings[y, x] = drawn
+            x += _repetitions(cell, "columns")
+        y += _repetitions(row, "rows")
+    return drawings
 
 
 def _fill_sheet(sheet: ElementTree.Element, frame: pl.DataFrame) -> None:
@@ -190,7 +194,7 @@ def _fill_sheet(sheet: ElementTree.Element, frame: pl.DataFrame) -> None:
             element.append(cell)
         if not len(element):
             ElementTree.SubElement(element, f"{{{_TABLE}}}table-cell")
-    # What follows rows in a sheet (named ranges, conditional formats) must still follow them.
+    # Elements after the rows of a sheet (named ranges, conditional formats) must stay after them.
     after = [child for child in sheet if child.tag not in _BEFORE and child.tag != f"{{{_TABLE}}}table-row"]
     for child in after:
         sheet.remove(child)
@@ -206,7 +210,7 @@ _BEFORE = {
 
 
 def cell_text(value: object) -> tuple[str, str]:
-    """How ODS holds a value: ``office:value-type`` and the value as text; an empty type for an empty cell."""
+    """Return ``office:value-type`` of a value and its text; an empty type for an empty cell."""
     if value is None or (isinstance(value, float) and value != value):
         return "", ""
     if isinstance(value, bool):

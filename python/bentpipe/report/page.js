@@ -1,19 +1,19 @@
-// Draws the figures, as wide as the window lets them be, in the colours of the page; redraws when those change.
+// Draw the figures in the width of the window and the colours of the page; redraw if either changes.
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const configs = read("configs");
   const runs = document.getElementById("runs") && read("runs");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
-  const AXIS = 84; // beside a panel: labels and title of an axis
-  const LEAST = { facet: 180, concat: 240 }; // narrower panels cannot be read: small multiples, and panels of their own
-  const NUMBER = { roomy: 32, least: 24, small: 9 }; // of a cell's number: widths of the cell, and a size of letters
+  const AXIS = 84; // width of an axis beside a panel, labels and title
+  const LEAST = { facet: 180, concat: 240 }; // narrowest readable panel of a facet grid and of a concatenation, pixels
+  const NUMBER = { roomy: 32, least: 24, small: 9 }; // number in a cell: widths of the cell and small font size
   let chosen = "0";
 
   const textOf = (box) =>
     document.getElementById(`spec-${box.dataset.key}-${chosen}`) || document.getElementById(`spec-${box.dataset.key}-0`);
 
-  // Panels side by side, widest row of a specification; and how wide they are together.
+  // Number of panels in the widest row of a specification, and the width of the row.
   function across(spec) {
     const inner = spec.hconcat || spec.concat || spec.vconcat;
     if (spec.facet) {
@@ -27,7 +27,7 @@
     return { columns: side * Math.max(...parts.map((part) => part.columns)), width: side * widest };
   }
 
-  // A specification in `room` pixels: fewer panels side by side, then narrower ones.
+  // Fit a specification into `room` pixels: fewer panels in a row, then narrower ones.
   function fit(spec, room) {
     if (spec.vconcat) spec.vconcat.forEach((part) => fit(part, room));
     else if (spec.hconcat && across(spec).width > room) {
@@ -49,7 +49,7 @@
     return spec;
   }
 
-  // Numbers in cells, `of-N` beside each other: smaller where they would touch; whether there is room for them.
+  // Shrink the numbers of N cells in a row (style `of-N`) if they would overlap; return whether they fit.
   function numbered(layer, width) {
     const beside = /^of-(\d+)$/.exec(layer.mark && layer.mark.style);
     if (!beside) return true;
@@ -64,7 +64,7 @@
     return config;
   }
 
-  // Draws the chosen figure of `box` into `place`, `room` pixels wide, in the colours called `name`, unless it is there.
+  // Draw the chosen figure of `box` into `place`, `room` pixels wide, in the colours `name`, unless already drawn.
   async function drawn(box, place, room, name) {
     const text = textOf(box);
     const state = `${text.id} ${name} ${room}`;
@@ -85,20 +85,20 @@
     }
   }
 
-  // --- of which run a line is, and the command that makes it again ---
+  // --- run of a line, and the command that repeats it ---
 
-  // Lines of a panel: marks may lie in groups, one a colour.
+  // Return the lines of a panel; marks may be in groups by colour.
   const linesOf = (group) =>
     group.items.flatMap((mark) => (mark.marktype === "line" ? [mark.items] : mark.marktype === "group" ? mark.items.flatMap(linesOf) : []));
 
-  // How far (x, y) is from the stretch between two points of a line.
+  // Return the distance of (x, y) from a segment of a line.
   function away(x, y, from, to) {
     const [dx, dy] = [to.x - from.x, to.y - from.y];
     const along = Math.max(0, Math.min(1, ((x - from.x) * dx + (y - from.y) * dy) / (dx * dx + dy * dy || 1)));
     return Math.hypot(x - from.x - along * dx, y - from.y - along * dy);
   }
 
-  // The point of a panel's lines that is nearest to (x, y): on the nearest line, its nearer end there.
+  // Return the point of a panel's lines nearest to (x, y): the nearer end of the nearest segment.
   function nearest(group, x, y) {
     let [least, found] = [Infinity, null];
     for (const items of linesOf(group)) {
@@ -141,7 +141,7 @@
         await navigator.clipboard.writeText(text.textContent);
         button.textContent = "Copied";
       } catch {
-        // Where a page may not write to the clipboard, the text is at least marked.
+        // Without access to the clipboard, select the text instead.
         window.getSelection().selectAllChildren(text);
         button.textContent = document.execCommand("copy") ? "Copied" : "Marked: copy it";
       }
@@ -150,8 +150,8 @@
 
   const draw = (box) => drawn(box, box, Math.floor(box.clientWidth), dark.matches ? "dark" : "light");
 
-  // On paper every figure is there, light and as wide as the paper, whether or not it was looked at. Drawing takes
-  // longer than a browser waits before it prints, so it is done beforehand, one at a time.
+  // Paper shows every figure, light and in the width of the paper, even if it was never visible. A browser does not
+  // wait long enough before it prints, so all are drawn beforehand, one at a time.
   async function drawPapers() {
     for (const box of boxes) {
       await new Promise((resume) => setTimeout(resume));

@@ -1,4 +1,4 @@
-"""Page loads in a report: medians with their intervals, and which of two arms is the faster."""
+"""Tables of page loads in a report: medians with intervals and pairwise comparison of variants."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ DEFINITIONS = {
     "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
     "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
     "(Le Boudec 2010, theorem 2.1); needs 6 values",
-    "faster": "the arm that a test names, and “none” where neither does or the two disagree, or where a smaller part "
-    "of its loads finished. Ratio: its interval does not hold 1. Intervals (P1): the interval of its median lies "
+    "faster": "the variant that a test names, and “none” where neither does or the two disagree, or where a smaller "
+    "part of its loads finished. Ratio: its interval does not hold 1. Intervals (P1): the interval of its median lies "
     "wholly below the other's (Thomas 2018, section 5.1.1). Dominance is named beside them and is no test, because of "
     "few loads it may be chance: at every instant at least as large a part of its loads is done (first-order "
     "stochastic dominance of the empirical distributions)",
@@ -36,32 +36,36 @@ DEFINITIONS = {
     "their own (Welch 1947)",
     "independent": "the autocorrelation of page load times over units, at up to n/4 lags: “yes” unless more of it lies "
     "outside ±1.96/√n than chance explains (binomial, 2.5 %), or one value is far outside",
-    "ratio": "geometric mean of the ratios of the first arm to the second, of the same seeds where both have them, "
+    "ratio": "geometric mean of the ratios of the first variant to the second, of the same seeds where both have them, "
     "with the 95 % interval of the logarithms' mean (Student's t); loads of one run count as one value, their mean",
 }
-"""What the words of this section mean."""
+"""Definitions of the terms of this section."""
 
 
-MOST_CELLS = 200
-"""Most rows of a table."""
+MAX_CELLS = 200
+"""Largest number of cells of a table."""
 
 
-def tables(material: FigureContext, most: int = MOST_CELLS) -> tuple[HtmlTable, HtmlTable | None]:
-    """The two tables, of ``most`` cells at all: one row a sample, and one row a pair and metric, where something is
-    compared."""
-    found = PageLoads(material)
-    cell = [key for dim in found.cell_dims for key in dim.keys]
-    shown, more = first_groups(found.rows, cell, most)
-    samples = {metric: found.samples(metric, shown) for metric in TIMES}
-    connects = found.samples("connect_s", shown)
-    medians = replace(_medians(found, samples["plt_s"], samples["ttr_s"], connects), more=more, what="cells")
-    rows = _comparisons(found, samples)
+def tables(context: FigureContext, most: int = MAX_CELLS) -> tuple[HtmlTable, HtmlTable | None]:
+    """Return the tables of medians (one row for each sample) and of comparisons (one row for each pair and metric).
+
+    Both have at most ``most`` cells; the second is None without pairs.
+    """
+    page_loads = PageLoads(context)
+    cell = [key for dim in page_loads.cell_dims for key in dim.keys]
+    shown, more = first_groups(page_loads.rows, cell, most)
+    samples = {metric: page_loads.samples(metric, shown) for metric in TIMES}
+    connects = page_loads.samples("connect_s", shown)
+    medians = replace(
+        _medians(page_loads, samples["plt_s"], samples["ttr_s"], connects), more=more, what="cells"
+    )
+    rows = _comparisons(page_loads, samples)
     if not rows:
         return medians, None
-    heads = [Heading(dim.title, text=True) for dim in found.cell_dims]
+    heads = [Heading(dim.title, text=True) for dim in page_loads.cell_dims]
     heads += [Heading("load"), Heading("of", text=True)]
-    if len(found.arms) == 2:
-        heads.append(Heading("ratio", f"{found.arms[0]} / {found.arms[1]}"))
+    if len(page_loads.variants) == 2:
+        heads.append(Heading("ratio", f"{page_loads.variants[0]} / {page_loads.variants[1]}"))
     else:
         heads += [
             Heading("first", text=True),
@@ -73,11 +77,11 @@ def tables(material: FigureContext, most: int = MOST_CELLS) -> tuple[HtmlTable, 
 
 
 def _medians(
-    found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample], connects: Sequence[Sample]
+    page_loads: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample], connects: Sequence[Sample]
 ) -> HtmlTable:
     heads = [
-        *(Heading(dim.title, text=True) for dim in found.cell_dims),
-        Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
+        *(Heading(dim.title, text=True) for dim in page_loads.cell_dims),
+        Heading("load"), Heading(page_loads.variant_title, text=True), Heading("came by", text=True),
         Heading("finished", "of loads"),
         *(
             Heading(f"{METRICS[name].short_title}, median", METRICS[name].unit)
@@ -88,11 +92,11 @@ def _medians(
     rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     for load, response, connect in zip(plt, ttr, connects, strict=True):
-        here = (*load.cell.values(), load.load)
+        place = (*load.cell.values(), load.load)
         line: list[str | TabularCell] = [
-            *_cell(found, load, before),
-            str(load.load) if here != before else "",
-            load.arm,
+            *_cell_labels(page_loads, load, before),
+            str(load.load) if place != before else "",
+            load.variant,
             ", ".join(load.protocols),
             _count(load),
             _median(connect),
@@ -100,20 +104,20 @@ def _medians(
             _median(load),
             _independent(load),
         ]
-        rows.append(TabularRow(line, here != before))
-        before = here
+        rows.append(TabularRow(line, place != before))
+        before = place
     return HtmlTable(heads, rows)
 
 
-def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
+def _cell_labels(page_loads: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
     values = tuple(sample.cell.values())
     new = before is None or before[: len(values)] != values
-    return [(dim.word(sample.cell[dim.key]) or "–") if new else "" for dim in found.cell_dims]
+    return [(dim.value_label(sample.cell[dim.key]) or "–") if new else "" for dim in page_loads.cell_dims]
 
 
 def _count(sample: Sample) -> str:
-    done = len(sample.values)
-    return str(done) if done == sample.loads else f"{done} of {sample.loads}"
+    finished = len(sample.values)
+    return str(finished) if finished == sample.loads else f"{finished} of {sample.loads}"
 
 
 def _median(sample: Sample) -> str | TabularCell:
@@ -121,8 +125,8 @@ def _median(sample: Sample) -> str | TabularCell:
 
 
 def _interval(value: ConfidenceInterval) -> TabularCell:
-    said = format_interval(value)
-    estimate, mark, bounds = said.partition(" [")
+    text = format_interval(value)
+    estimate, mark, bounds = text.partition(" [")
     return TabularCell(estimate, small=f"[{bounds}" if mark else "")
 
 
@@ -133,37 +137,37 @@ def _independent(sample: Sample) -> str | TabularCell:
     return TabularCell("yes" if result.independent else "no", hint=result.reason)
 
 
-def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[TabularRow]:
+def _comparisons(page_loads: PageLoads, samples: dict[str, list[Sample]]) -> list[TabularRow]:
     rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
-    both = zip(*(_by_place(samples[metric]) for metric in TIMES), strict=True)
+    both = zip(*(_group_samples(samples[metric]) for metric in TIMES), strict=True)
     for groups in both:
         for metric, group in zip(TIMES, groups, strict=True):
             for one, two in pairs(group):
-                here = (*one.cell.values(), one.load)
-                line = _cell(found, one, before)
-                line += [str(one.load) if here != before else "", TIMES[metric].title]
-                line += [one.arm, two.arm] if len(found.arms) > 2 else []
-                rows.append(TabularRow([*line, *_compared(one, two)], here != before))
-                before = here
+                place = (*one.cell.values(), one.load)
+                line = _cell_labels(page_loads, one, before)
+                line += [str(one.load) if place != before else "", TIMES[metric].title]
+                line += [one.variant, two.variant] if len(page_loads.variants) > 2 else []
+                rows.append(TabularRow([*line, *_comparison_cells(one, two)], place != before))
+                before = place
     return rows
 
 
-def _by_place(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Samples of one cell and load together."""
+def _group_samples(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Group samples by cell and load."""
     groups: dict[tuple[object, ...], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((*sample.cell.values(), sample.load), []).append(sample)
     return list(groups.values())
 
 
-def _compared(one: Sample, two: Sample) -> list[str | TabularCell]:
-    found = compare_samples(one, two)
-    names = {"first": one.arm, "second": two.arm, "none": "none"}
+def _comparison_cells(one: Sample, two: Sample) -> list[str | TabularCell]:
+    page_loads = compare_samples(one, two)
+    names = {"first": one.variant, "second": two.variant, "none": "none"}
     test = welch(list(one.by_seed.values()), list(two.by_seed.values()))
     return [
-        "–" if found.ratio is None else _interval(found.ratio),
-        TabularCell(names[found.smaller], hint=found.reason),
-        join_names(found.by) or "–",
+        "–" if page_loads.ratio is None else _interval(page_loads.ratio),
+        TabularCell(names[page_loads.smaller], hint=page_loads.reason),
+        join_names(page_loads.by) or "–",
         "–" if test is None else "< 0.001" if test.p < 0.001 else format_significant(test.p, 2),
     ]

@@ -1,4 +1,4 @@
-"""A measurement of ``bentpipe perf`` as a page: goodput, round-trip time, window over time, of one side or both."""
+"""Page of a measurement of ``bentpipe perf``: goodput, RTT and congestion window of one or both endpoints."""
 
 from __future__ import annotations
 
@@ -31,145 +31,151 @@ SENT, RECEIVED = attrgetter("sent_bytes"), attrgetter("received_bytes")
 
 WINDOW = METRICS["largest_cwnd_bytes"]
 
-LEAST_SHARE = 0.01
-"""Of the bytes of the larger direction: what is less are requests."""
+MIN_SHARE = 0.01
+"""Smallest share of the larger direction's bytes of a reported direction; less are requests."""
 
-MOST_LINES = 8
-"""Connections of a side that have lines of their own: as many as there are colours."""
+MAX_LINES = 8
+"""Largest number of connections of an endpoint in a figure: the number of colours."""
 
 
 @dataclass(frozen=True)
-class _Way:
-    """One direction as one side counted it: the receiver, where it was there."""
+class _Direction:
+    """Direction as one endpoint counted it: the receiver, if its measurement is present."""
 
-    side: PerfEndpoint
+    endpoint: PerfEndpoint
     received: bool
 
     @property
     def bytes(self) -> int:
-        return self.side.total(RECEIVED if self.received else SENT)
+        return self.endpoint.total(RECEIVED if self.received else SENT)
 
     @property
     def called(self) -> str:
-        """From whom to whom."""
-        name, other = self.side.name, OTHER.get(self.side.name)
+        """Sender and receiver."""
+        name, other = self.endpoint.name, OTHER.get(self.endpoint.name)
         if other is None:
             return f"{name} received" if self.received else f"{name} sent"
         return f"{other} to {name}" if self.received else f"{name} to {other}"
 
     @property
     def rate_bit_s(self) -> float | None:
-        return self.bytes * 8 / self.side.seconds if self.side.seconds > 0 else None
+        return self.bytes * 8 / self.endpoint.seconds if self.endpoint.seconds > 0 else None
 
 
-def _ways(sides: Sequence[PerfEndpoint]) -> list[_Way]:
-    """What went each way, the larger part first; a direction is its receiver's, where both sides are there."""
-    both = {side.name for side in sides} >= set(OTHER)
-    found = [_Way(side, received) for side in sides for received in ((True,) if both else (False, True))]
-    most = max((way.bytes for way in found), default=0)
-    kept = [way for way in found if way.bytes and way.bytes >= LEAST_SHARE * most]
-    return sorted(kept, key=lambda way: -way.bytes)
-
-
-def headline_text(sides: Sequence[PerfEndpoint]) -> str:
-    """What went through, and how fast, in one sentence."""
-    said = [
-        f"{way.called} {format_significant(way.bytes / 1e6, 3)} MB at "
-        f"{format_significant((way.rate_bit_s or 0) / 1e6, 4)} Mbit/s"
-        f"{_with(_senders(sides, way))}"
-        for way in _ways(sides)
+def _directions(endpoints: Sequence[PerfEndpoint]) -> list[_Direction]:
+    """Return the reported directions, the larger one first, from the receiver if both endpoints are present."""
+    both = {endpoint.name for endpoint in endpoints} >= set(OTHER)
+    found = [
+        _Direction(endpoint, received)
+        for endpoint in endpoints
+        for received in ((True,) if both else (False, True))
     ]
-    if not said:
+    most = max((direction.bytes for direction in found), default=0)
+    kept = [direction for direction in found if direction.bytes and direction.bytes >= MIN_SHARE * most]
+    return sorted(kept, key=lambda direction: -direction.bytes)
+
+
+def headline_text(endpoints: Sequence[PerfEndpoint]) -> str:
+    """Return one sentence with the bytes and rate of each direction."""
+    parts = [
+        f"{direction.called} {format_significant(direction.bytes / 1e6, 3)} MB at "
+        f"{format_significant((direction.rate_bit_s or 0) / 1e6, 4)} Mbit/s"
+        f"{_controller_text(_senders(endpoints, direction))}"
+        for direction in _directions(endpoints)
+    ]
+    if not parts:
         return "No byte of a stream went through."
-    least = [one.least_rtt_ms for one in _connections(sides) if one.least_rtt_ms is not None]
+    least = [one.least_rtt_ms for one in _connections(endpoints) if one.least_rtt_ms is not None]
     behind = f", behind a round trip of at least {format_significant(min(least), 3)} ms" if least else ""
-    text = join_names(said)
+    text = join_names(parts)
     return f"{text[:1].upper()}{text[1:]}{behind}."
 
 
-def _senders(sides: Sequence[PerfEndpoint], way: _Way) -> list[str]:
-    """Controllers that a direction was sent with, as far as the side that sent says so."""
-    by = {side.name: side for side in sides}
-    sender = by.get(OTHER.get(way.side.name, "")) if way.received else way.side
+def _senders(endpoints: Sequence[PerfEndpoint], direction: _Direction) -> list[str]:
+    """Return the controllers of the sender of a direction, if known."""
+    by = {endpoint.name: endpoint for endpoint in endpoints}
+    sender = by.get(OTHER.get(direction.endpoint.name, "")) if direction.received else direction.endpoint
     of = sender.connections if sender is not None else []
     return list(dict.fromkeys(one.congestion for one in of if one.congestion))
 
 
-def _with(controllers: Sequence[str]) -> str:
+def _controller_text(controllers: Sequence[str]) -> str:
     return f" with {join_names(controllers)}" if controllers else ""
 
 
-def supporting_text(sides: Sequence[PerfEndpoint]) -> str:
-    """What it rests on."""
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in map(_counted, sides))
+def supporting_text(endpoints: Sequence[PerfEndpoint]) -> str:
+    """Return the numbers of connections, streams and packets of each endpoint."""
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in map(_endpoint_text, endpoints))
 
 
-def _counted(side: PerfEndpoint) -> str:
-    number = len(side.connections)
+def _endpoint_text(endpoint: PerfEndpoint) -> str:
+    number = len(endpoint.connections)
     over = list(
-        dict.fromkeys(_WORDS.get(one.transport, one.transport) for one in side.connections if one.transport)
+        dict.fromkeys(
+            _TRANSPORTS.get(one.transport, one.transport) for one in endpoint.connections if one.transport
+        )
     )
-    text = f"{side.name}: {number:,} connection{'s' * (number != 1)}{f' over {join_names(over)}' if over else ''}"
-    streams = [stream for one in side.connections for stream in one.streams]
+    text = f"{endpoint.name}: {number:,} connection{'s' * (number != 1)}{f' over {join_names(over)}' if over else ''}"
+    streams = [stream for one in endpoint.connections for stream in one.streams]
     if streams:
         done = sum(stream.done for stream in streams)
         text += f", {done:,} of {len(streams):,} stream{'s' * (len(streams) != 1)} done"
-    sent = [one.sent_packets for one in side.connections if one.sent_packets is not None]
-    lost = [one.points[-1].lost_packets for one in side.connections if one.points]
+    sent = [one.sent_packets for one in endpoint.connections if one.sent_packets is not None]
+    lost = [one.points[-1].lost_packets for one in endpoint.connections if one.points]
     known = [count for count in lost if count is not None]
     if sum(sent):
         share = f" ({format_significant(100 * sum(known) / sum(sent), 2)} %)" if sum(known) else ""
         text += f", {sum(known):,} of {sum(sent):,} packets lost{share}"
-    if side.cpu_s is not None:
-        text += f", {format_significant(side.cpu_s, 2)} CPU s"
+    if endpoint.cpu_s is not None:
+        text += f", {format_significant(endpoint.cpu_s, 2)} CPU s"
     return text
 
 
-_WORDS = {"quic": "QUIC", "tcp": "TCP", "tls": "TLS over TCP"}
+_TRANSPORTS = {"quic": "QUIC", "tcp": "TCP", "tls": "TLS over TCP"}
 
 
-def notes(sides: Sequence[PerfEndpoint]) -> list[str]:
-    """What did not end as it should."""
+def notes(endpoints: Sequence[PerfEndpoint]) -> list[str]:
+    """Return sentences about endpoints and connections with an abnormal end."""
     found = []
-    for side in sides:
-        if side.end is None:
+    for endpoint in endpoints:
+        if endpoint.end is None:
             found.append(
-                f"The file of the {side.name} ends before its process did: it was killed, or goes on."
+                f"The file of the {endpoint.name} ends before its process did: it was killed, or goes on."
             )
-        elif side.end != "done":
-            found.append(f"The {side.name} ended early: {side.end}.")
+        elif endpoint.end != "done":
+            found.append(f"The {endpoint.name} ended early: {endpoint.end}.")
         found += [
-            f"Connection {one.number} of the {side.name}: {one.end}."
-            for one in side.connections
-            if side.end is not None and one.end not in (None, "closed", "interrupted")
+            f"Connection {one.number} of the {endpoint.name}: {one.end}."
+            for one in endpoint.connections
+            if endpoint.end is not None and one.end not in (None, "closed", "interrupted")
         ]
     return found
 
 
-def figures(sides: Sequence[PerfEndpoint]) -> list[Figure]:
-    """Goodput, round-trip time, window and losses over time, as far as they were measured."""
-    window = window_s(sides)
+def figures(endpoints: Sequence[PerfEndpoint]) -> list[Figure]:
+    """Return the figures of goodput, RTT, congestion window and losses over time, as far as measured."""
+    window = window_s(endpoints)
     made = [
         _figure(
             "goodput", f"Goodput, windows of {format_significant(window)} s",
             "Bytes of streams that the receiving application could read in order; where only the sender was kept, "
             "those that its transport took.",
             METRICS["goodput_bit_s"].axis,
-            {way.called: _steps(way, window) for way in _ways(sides)},
+            {direction.called: _rate_steps(direction, window) for direction in _directions(endpoints)},
         ),
-        _gauge(sides, "rtt", "Round-trip time", "Smoothed, as each side knows it.",
+        _gauge(endpoints, "rtt", "Round-trip time", "Smoothed, as each endpoint knows it.",
                METRICS["smoothed_rtt_ms"].axis, "rtt_ms", 1.0),
-        _gauge(sides, "cwnd", "Congestion window", "What a sender's controller allows in flight.",
+        _gauge(endpoints, "cwnd", "Congestion window", "What a sender's controller allows in flight.",
                METRICS["cwnd_bytes"].axis, "window_bytes", METRICS["cwnd_bytes"].scale),
-        _gauge(sides, "lost", "Lost packets", "Declared lost so far; of TCP, sent again.",
+        _gauge(endpoints, "lost", "Lost packets", "Declared lost so far; of TCP, sent again.",
                "packets", "lost_packets", 1.0),
     ]  # fmt: skip
     return [one for one in made if one is not None]
 
 
-def _steps(way: _Way, window: float) -> list[tuple[float, float]]:
-    """Its rate over time in the unit of the axis, the first window with its beginning."""
-    found = rates(way.side.connections, RECEIVED if way.received else SENT, window)
+def _rate_steps(direction: _Direction, window: float) -> list[tuple[float, float]]:
+    """Return the rate over time in the unit of the axis; the first window also has its start."""
+    found = rates(direction.endpoint.connections, RECEIVED if direction.received else SENT, window)
     return [
         (at, rate * METRICS["goodput_bit_s"].scale)
         for at, rate in [(0.0, rate) for _, rate in found[:1]] + found
@@ -177,21 +183,21 @@ def _steps(way: _Way, window: float) -> list[tuple[float, float]]:
 
 
 def _gauge(
-    sides: Sequence[PerfEndpoint], key: str, title: str, caption: str, axis: str, name: str, factor: float
+    endpoints: Sequence[PerfEndpoint], key: str, title: str, caption: str, axis: str, name: str, factor: float
 ) -> Figure | None:
-    """A value of each connection; counters that stay 0 are left out, and windows that are unlimited."""
+    """Draw a value of each connection, without counters that stay 0 and unlimited windows."""
     series: dict[str, list[tuple[float, float]]] = {}
-    for side in sides:
-        shown = side.connections[:MOST_LINES]
+    for endpoint in endpoints:
+        shown = endpoint.connections[:MAX_LINES]
         for one in shown:
-            called = side.name if len(side.connections) == 1 else f"{side.name} {one.number}"
+            called = endpoint.name if len(endpoint.connections) == 1 else f"{endpoint.name} {one.number}"
             values = [(point.time_s, getattr(point, name)) for point in one.points]
             known = [(at, value) for at, value in values if value is not None and value < UNLIMITED_BYTES]
             found = [(at, value * factor) for at, value in known]
             if any(value for _, value in found):
                 series[called] = found
-        if len(shown) < len(side.connections):
-            caption += f" The first {len(shown)} of {len(side.connections):,} connections of the {side.name}."
+        if len(shown) < len(endpoint.connections):
+            caption += f" The first {len(shown)} of {len(endpoint.connections):,} connections of the {endpoint.name}."
     return _figure(key, title, caption, axis, series)
 
 
@@ -209,15 +215,16 @@ def _figure(
     )
 
 
-def _connections(sides: Sequence[PerfEndpoint]) -> Iterator[PerfConnection]:
-    return (one for side in sides for one in side.connections)
+def _connections(endpoints: Sequence[PerfEndpoint]) -> Iterator[PerfConnection]:
+    return (one for endpoint in endpoints for one in endpoint.connections)
 
 
-def connection_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
-    """A row a connection and side."""
+def connection_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
+    """Return one row for each connection and endpoint."""
     return [
         {
-            "side": side.name, "connection": one.number, "over": _WORDS.get(one.transport or "", one.transport),
+            "side": endpoint.name, "connection": one.number,
+            "over": _TRANSPORTS.get(one.transport or "", one.transport),
             "controller": one.congestion,
             "sent, MB": one.points[-1].sent_bytes / 1e6 if one.points else None,
             "received, MB": one.points[-1].received_bytes / 1e6 if one.points else None,
@@ -228,36 +235,37 @@ def connection_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
             "sent again, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,
             "end": one.end,
         }
-        for side in sides for one in side.connections
+        for endpoint in endpoints for one in endpoint.connections
     ]  # fmt: skip
 
 
 def _window(size_bytes: int | None) -> float | str | None:
-    """In the unit of its column."""
+    """Return the window in the unit of its column."""
     if size_bytes is None or size_bytes < UNLIMITED_BYTES:
         return None if size_bytes is None else size_bytes * WINDOW.scale
     return "unlimited"
 
 
-def stream_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
-    """A row a stream and side."""
+def stream_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
+    """Return one row for each stream and endpoint."""
     return [
         {
-            "side": side.name, "connection": one.number, "stream": stream.number,
+            "side": endpoint.name, "connection": one.number, "stream": stream.number,
             "sent, kB": stream.sent_bytes / 1e3, "received, kB": stream.received_bytes / 1e3,
             "opened, s": stream.opened_s,
             "took, s": None if stream.ended_s is None else stream.ended_s - stream.opened_s,
             "done": stream.done,
         }
-        for side in sides for one in side.connections for stream in one.streams
+        for endpoint in endpoints for one in endpoint.connections for stream in one.streams
     ]  # fmt: skip
 
 
-def write(sides: Sequence[PerfEndpoint], out: Path, engine: str) -> Path:
-    """Writes the page to ``out``: one file that needs no network."""
+def write(endpoints: Sequence[PerfEndpoint], out: Path, engine: str) -> Path:
+    """Write the page to ``out``; return ``out``."""
     page = Page("A measurement between two programs")
     return page.write(
-        out, "report/perf_page.html", Headline(headline_text(sides), supporting_text(sides)), notes=notes(sides),
-        figures=[page.drawing(one) for one in figures(sides)], connections=tabular(connection_rows(sides)),
-        streams=tabular(stream_rows(sides)), engine=engine,
+        out, "report/perf_page.html", Headline(headline_text(endpoints), supporting_text(endpoints)),
+        notes=notes(endpoints),
+        figures=[page.drawing(one) for one in figures(endpoints)], connections=tabular(connection_rows(endpoints)),
+        streams=tabular(stream_rows(endpoints)), engine=engine,
     )  # fmt: skip

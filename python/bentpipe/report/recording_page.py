@@ -1,4 +1,4 @@
-"""A session that was recorded: its path over time, as a page."""
+"""Page of a recording: its path over time."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "figures", "headline_text", "supporting_text", "totals", "write"]
 
-WHAT = (
+SERIES = (
     ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
     ("queue", "Queue", "What waited for each direction's transmitter.", "queue, kB", "queued_bytes", 1e-3),
     ("drops", "Drops", "Packets that each direction dropped, whatever the cause.", "packets", "dropped_packets", 1.0),
 )  # fmt: skip
-"""Key, title, caption, axis, column of the rows, its factor."""
+"""Key, title, caption, axis, column and its scale factor of each figure."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """As plain data: ``rows`` over time and ``totals`` of each ``line``."""
+    """Recording as plain data: ``rows`` over time and ``totals`` of each direction (``line``)."""
 
     command: str
     wall_s: float
     rtt_ms: float | None
-    """As measured before; None where it was not."""
+    """RTT measured before the command; None without a measurement."""
     notes: Sequence[str]
     rows: Sequence[Mapping[str, Any]]
     totals: Sequence[Mapping[str, Any]]
 
 
 def headline_text(session: Session) -> str:
-    """What went through, in one sentence."""
+    """Return one sentence with the delivered bytes of each direction."""
     parts = []
     for one in totals(session):
         lost = f", {one['dropped']:,} packets dropped" if one["dropped"] else ""
@@ -51,7 +51,7 @@ def headline_text(session: Session) -> str:
 
 
 def supporting_text(session: Session) -> str:
-    """What it rests on: packets, and what became of them; for how much of the time the series speak."""
+    """Return the numbers of packets and drops by cause, and the duration of the series."""
     rows = totals(session)
     left, lost = (sum(int(one[name]) for one in rows) for name in ("packets", "dropped"))
     known = ("line", "packets", "delivered, kB", "dropped")
@@ -63,7 +63,7 @@ def supporting_text(session: Session) -> str:
 
 
 def totals(session: Session) -> list[dict[str, Any]]:
-    """A row for each direction; causes of drops that never came are left out."""
+    """Return one row for each direction, without causes of drops that did not occur."""
     causes = [
         key
         for key in (session.totals[0] if session.totals else ())
@@ -82,12 +82,12 @@ def totals(session: Session) -> list[dict[str, Any]]:
 
 
 def figures(session: Session) -> list[Figure]:
-    """Rate, queue and drops over time; drops only where there are some."""
+    """Return the figures of rate, queue and drops over time; drops only if there are any."""
     frame, found = pl.DataFrame(list(session.rows)), []
     if not frame.height:
         return []
     names = list(dict.fromkeys(frame["line"].to_list()))
-    for key, title, caption, axis, column, factor in WHAT:
+    for key, title, caption, axis, column, factor in SERIES:
         shown = frame.select("line", "time_s", y=pl.col(column) * factor)
         if key == "drops" and not shown["y"].sum():
             continue
@@ -96,7 +96,7 @@ def figures(session: Session) -> list[Figure]:
 
 
 def write(session: Session, out: Path, engine: str) -> Path:
-    """Writes the page to ``out``: one file that needs no network."""
+    """Write the page to ``out``; return ``out``."""
     page = Page("A recorded session")
     return page.write(
         out, "report/recording_page.html", Headline(headline_text(session), supporting_text(session)),

@@ -1,4 +1,4 @@
-"""A site that a browser has loaded: its beginning, its film, its waterfall; as a page and as lines."""
+"""Page of a site's load in a browser: headline, filmstrip and waterfall, also as rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_PICTURES", "Seen", "headline_text", "rows", "supporting_text", "write"]
+__all__ = ["MAX_PICTURES", "SiteReport", "headline_text", "rows", "supporting_text", "write"]
 
-MOST_PICTURES = 12
-"""Of a film in a page."""
+MAX_PICTURES = 12
+"""Largest number of pictures of the filmstrip."""
 
 PHASES = (
     ("queued", "queued_s", "begin_s"),
@@ -28,7 +28,7 @@ PHASES = (
     ("receive", "response_start_s", "end_s"),
     ("open", "last_s", "left_s"),
 )
-"""What a request goes through: from, to; instants of its row and of :func:`_instants`, of which some do not come."""
+"""Phases of a request: name, start and end, from its row and :func:`_instants`; instants may be missing."""
 
 KEY = (
     ("queued", "queued", "known, and waiting for the host's address, a connection, or more urgent requests"),
@@ -37,7 +37,7 @@ KEY = (
     ("receive", "receiving", "from the first to the last byte of the answer"),
     ("open", "unfinished", "no whole answer: from the last that is known until it failed or the browser was left"),
 )  # fmt: skip
-"""The phases' words, and what they mean."""
+"""Phases with title and definition."""
 
 MARKS = {
     "first byte": "the answer to the page itself begins, after all redirects (responseStart)",
@@ -45,7 +45,7 @@ MARKS = {
     "content loaded": "the page's HTML is read and its deferred scripts have run (domContentLoadedEventEnd)",
     "loaded": "pictures, styles and scripts that the page names are there (loadEventEnd)",
 }
-"""The same of the instants of a load."""
+"""Instants of a load with definition."""
 
 COLUMNS = {
     "status": "of HTTP",
@@ -56,63 +56,63 @@ COLUMNS = {
     "answered": "when the answer began",
     "whole": "when the answer's last byte was there",
 }
-"""And of the table's columns."""
+"""Columns of the table with definition."""
 
-MOST_TICKS = 8
-"""Of the waterfall's axis, beside 0."""
+MAX_TICKS = 8
+"""Largest number of ticks of the waterfall's axis, besides 0."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A load, as plain data. Times are ms since the page was asked for."""
+class SiteReport:
+    """Load of a site as plain data; times are ms since navigation start."""
 
     url: str
     access: str
     error: str
     marks: Mapping[str, float]
-    """Of the instants of :data:`MARKS` those that came."""
+    """Known instants of :data:`MARKS`."""
     requests: Sequence[Mapping[str, Any]]
-    """Their instants are s since 1970."""
+    """Requests; their instants are s since 1970."""
     start_s: float
     left_s: float
-    """When the browser was left, since 1970: nothing is known of later."""
+    """End of the observation, s since 1970."""
     film: Sequence[tuple[int, Path]]
     notes: Sequence[str]
-    """What is to be known of it."""
+    """Notes about the load."""
 
 
-def headline_text(seen: Seen) -> str:
-    """What became of it, in one sentence."""
-    place = f"{seen.url} behind {seen.access}"
-    if seen.error:
-        return f"{place} did not load: {seen.error}."
-    content = seen.marks.get("first content")
+def headline_text(load: SiteReport) -> str:
+    """Return one sentence with the load time or the error."""
+    place = f"{load.url} behind {load.access}"
+    if load.error:
+        return f"{place} did not load: {load.error}."
+    content = load.marks.get("first content")
     first = "" if content is None else f"; its first content is seen after {_seconds(content)}"
-    return f"{place} loads in {_seconds(seen.marks['loaded'])}{first}."
+    return f"{place} loads in {_seconds(load.marks['loaded'])}{first}."
 
 
-def supporting_text(seen: Seen) -> str:
-    """What that rests on: the other instants, and what was fetched."""
-    said = () if seen.error else ("first content", "loaded")
-    others = [f"{name} after {_seconds(ms)}" for name, ms in seen.marks.items() if name not in said]
+def supporting_text(load: SiteReport) -> str:
+    """Return the other instants and the number and size of requests."""
+    said = () if load.error else ("first content", "loaded")
+    others = [f"{name} after {_seconds(ms)}" for name, ms in load.marks.items() if name not in said]
     first = f"{', '.join(others)[:1].upper()}{', '.join(others)[1:]}. " if others else ""
-    if not seen.requests:
+    if not load.requests:
         return f"{first}No request was made."
-    size = sum(int(one["bytes"]) for one in seen.requests)
+    size = sum(int(one["bytes"]) for one in load.requests)
     by: dict[str, int] = {}
-    for one in seen.requests:
+    for one in load.requests:
         way = f"by {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
         by[way] = by.get(way, 0) + 1
-    count = len(seen.requests)
+    count = len(load.requests)
     ways = join_names([f"{number:,} {way}" for way, number in by.items()])
     return f"{first}{count:,} request{'s' * (count != 1)}, {size / 1e3:,.0f} kB of bodies: {ways}."
 
 
-def rows(seen: Seen) -> list[dict[str, Any]]:
-    """The waterfall as a table: each request, when it was queued, sent, answered, whole, ms."""
+def rows(load: SiteReport) -> list[dict[str, Any]]:
+    """Return the waterfall as rows: each request with its instants, ms."""
 
     def ms(one: Mapping[str, Any], key: str) -> float | None:
-        return None if one[key] is None else round((one[key] - seen.start_s) * 1e3, 1)
+        return None if one[key] is None else round((one[key] - load.start_s) * 1e3, 1)
 
     return [
         {
@@ -120,33 +120,33 @@ def rows(seen: Seen) -> list[dict[str, Any]]:
             "kB": round(one["bytes"] / 1e3, 1), "queued, ms": ms(one, "queued_s"), "sent, ms": ms(one, "sent_s"),
             "answered, ms": ms(one, "response_start_s"), "whole, ms": ms(one, "end_s"), "error": one["error"] or None,
         }
-        for one in seen.requests
+        for one in load.requests
     ]  # fmt: skip
 
 
-def write(seen: Seen, out: Path, engine: str) -> Path:
-    """Writes the page to ``out``: one file that needs no network."""
-    falls = [list(_parts(one, seen.left_s)) for one in seen.requests]
-    ends = [to - seen.start_s for fall in falls for _, _, to in fall]
-    span = max([*ends, *(ms / 1e3 for ms in seen.marks.values()), 1e-3])
+def write(load: SiteReport, out: Path, engine: str) -> Path:
+    """Write the page to ``out``; return ``out``."""
+    falls = [list(_parts(one, load.left_s)) for one in load.requests]
+    ends = [to - load.start_s for fall in falls for _, _, to in fall]
+    span = max([*ends, *(ms / 1e3 for ms in load.marks.values()), 1e-3])
 
     def place(at_s: float) -> float:
-        return (at_s - seen.start_s) / span * 100
+        return (at_s - load.start_s) / span * 100
 
     bars = [
         {"called": _short(one["url"]), "url": one["url"], "wrong": bool(one["error"]) or one["status"] >= 400,
          "parts": [(name, place(first), place(to) - place(first)) for name, first, to in fall]}
-        for one, fall in zip(seen.requests, falls, strict=True)
+        for one, fall in zip(load.requests, falls, strict=True)
     ]  # fmt: skip
-    marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in seen.marks.items()]
+    marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in load.marks.items()]
     there = {name for fall in falls for name, _, _ in fall}
     key = [one for one in KEY if one[0] in there]
     words = [*((word, said) for _, word, said in key), *((name, said) for name, _, _, said in marks)]
-    page = Page(urlsplit(seen.url).netloc)
+    page = Page(urlsplit(load.url).netloc)
     return page.write(
-        out, "report/site_page.html", Headline(headline_text(seen), supporting_text(seen)), notes=seen.notes,
-        pictures=_pictures(seen),
-        bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(seen), words=words, engine=engine,
+        out, "report/site_page.html", Headline(headline_text(load), supporting_text(load)), notes=load.notes,
+        pictures=_pictures(load),
+        bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(load), words=words, engine=engine,
     )  # fmt: skip
 
 
@@ -154,31 +154,31 @@ def _seconds(ms: float) -> str:
     return f"{ms / 1e3:.2f} s"
 
 
-def _table(seen: Seen) -> HtmlTable | None:
-    """The rows with the whole address of each; a column of errors only where there are some."""
-    wanted = rows(seen)
-    if not any(row["error"] for row in wanted):
-        wanted = [{name: value for name, value in row.items() if name != "error"} for row in wanted]
-    if (grid := tabular(wanted)) is None:
+def _table(load: SiteReport) -> HtmlTable | None:
+    """Return the table with the full URL as tooltip; a column of errors only if there are any."""
+    table_rows = rows(load)
+    if not any(row["error"] for row in table_rows):
+        table_rows = [{name: value for name, value in row.items() if name != "error"} for row in table_rows]
+    if (grid := tabular(table_rows)) is None:
         return None
     addressed = [
         replace(line, first=False, cells=[TabularCell(str(line.cells[0]), hint=one["url"]), *line.cells[1:]])
-        for line, one in zip(grid.rows, seen.requests, strict=True)
+        for line, one in zip(grid.rows, load.requests, strict=True)
     ]
     return add_tooltips(replace(grid, rows=addressed), COLUMNS)
 
 
-def _pictures(seen: Seen) -> list[tuple[str, str]]:
-    """Of the film the first and the last, and those between at even distances."""
-    film = list(seen.film)
-    if len(film) > MOST_PICTURES:
-        step = (len(film) - 1) / (MOST_PICTURES - 1)
-        film = [film[round(place * step)] for place in range(MOST_PICTURES)]
+def _pictures(load: SiteReport) -> list[tuple[str, str]]:
+    """Return the first, the last and evenly spaced pictures of the film."""
+    film = list(load.film)
+    if len(film) > MAX_PICTURES:
+        step = (len(film) - 1) / (MAX_PICTURES - 1)
+        film = [film[round(place * step)] for place in range(MAX_PICTURES)]
     return [(f"{ms / 1e3:.2f} s", base64.b64encode(file.read_bytes()).decode()) for ms, file in film]
 
 
 def _parts(one: Mapping[str, Any], left_s: float) -> Iterator[tuple[str, float, float]]:
-    """The phases of a request that lasted, each with its two instants."""
+    """Yield the phases of a request with a positive duration, with start and end."""
     known = {**one, **_instants(one, left_s)}
     for name, first, last in PHASES:
         a, b = known[first], known[last]
@@ -187,7 +187,7 @@ def _parts(one: Mapping[str, Any], left_s: float) -> Iterator[tuple[str, float, 
 
 
 def _instants(one: Mapping[str, Any], left_s: float) -> dict[str, float | None]:
-    """When a connection began or took it; of one without an end, the last that is known and when it was left."""
+    """Return the start of connection or transmission; without an end, also the last known instant and the failure."""
     keys = ("queued_s", "connect_start_s", "connect_end_s", "sent_s", "response_start_s", "end_s")
     begun = [one[key] for key in keys[1:4:2] if one[key] is not None]
     found: dict[str, float | None] = {"begin_s": min(begun, default=None), "last_s": None, "left_s": None}
@@ -199,9 +199,9 @@ def _instants(one: Mapping[str, Any], left_s: float) -> dict[str, float | None]:
 
 
 def _ticks(span: float) -> list[tuple[float, str]]:
-    """Places in per cent, and texts, of the axis: every 1, 2 or 5 of a power of ten seconds."""
-    power = 10 ** floor(log10(span / MOST_TICKS))
-    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if span / step <= MOST_TICKS)
+    """Return positions in per cent and labels of the axis: steps of 1, 2 or 5 times a power of ten seconds."""
+    power = 10 ** floor(log10(span / MAX_TICKS))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if span / step <= MAX_TICKS)
     return [(at * step / span * 100, f"{at * step:.6g} s") for at in range(floor(span / step) + 1)]
 
 

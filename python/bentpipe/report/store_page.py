@@ -1,6 +1,6 @@
-"""The report: one page that opens anywhere, without a network, and says what it rests on.
+"""HTML report of a store: one page without network access, with its provenance.
 
-:func:`build` reads a store and writes HTML; it never runs anything.
+:func:`write_report` reads a store and writes HTML; it runs nothing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ OVER_TIME = (
 )
 AFTER = ("queueing",)
 
-CARRYING = 3
-"""Figures that stand before the tables."""
+MAX_KEY_FIGURES = 3
+"""Largest number of figures before the tables."""
 
-Told = Callable[[HtmlTable], HtmlTable]
-"""A table with what its words mean."""
+Annotate = Callable[[HtmlTable], HtmlTable]
+"""Function that adds tooltips with definitions to a table."""
 
-MOST_VARIANTS = 6
-"""Values of the dimension that a reader can choose from; more would only make the page heavy."""
+MAX_VARIANTS = 6
+"""Largest number of values of a dimension to choose from, because each adds figures to the page."""
 
 DEFINITIONS = {
     "goodput": "stream bytes that the receiving application could read in order, over the time from the start of the "
@@ -67,9 +67,10 @@ DEFINITIONS = {
     "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",
     "± and bars": "half of the 95 % interval of the mean over seeds (Student's t); seeds are paired between cells",
 }
+"""Definitions of terms."""
 
 
-OF_GROUPS = {
+GROUP_DEFINITIONS = {
     "group": "flows that one table of the scenario stands for, by its count. A group has one value a run: the mean "
     "over its flows, of its bytes for what was sent again, of all its streams for completion times. Over time its "
     "flows are added up: goodput, windows; a round-trip time is the mean over the flows that have a connection then",
@@ -81,130 +82,139 @@ OF_GROUPS = {
 def write_report(
     store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)
 ) -> Path:
-    """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
+    """Write the report of a store; return its path.
 
-    ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
+    Args:
+        store_path: store, or its directory.
+        out: file; by default ``STORE/report.html``.
+        time_range: time range of figures over time, s; tables are of complete runs.
+
+    Raises:
+        StoreError: ``store_path`` is not a store, or has no finished run.
     """
     store = open_store(store_path)
     page = Page(store.title)
-    material = FigureContext(store, time_range)
+    context = FigureContext(store, time_range)
     place = store_path.path if isinstance(store_path, Store) else Path(store_path)
-    page.runs = shown_runs(material, place)
-    content = _content(page, material)
+    page.runs = shown_runs(context, place)
+    content = _content(page, context)
     target = out if out is not None else place / "report.html"
     return page.write(target, "report/store_page.html", content.pop("opening"), **content)
 
 
-def _content(page: Page, material: FigureContext) -> dict[str, Any]:
-    """What ``store.html`` shows, in its order."""
-    store = material.store
-    of = len(store.planned)
-    missing = of - store.index.height
-    words = _definitions(material)
-    meanings = dict(words)
+def _content(page: Page, context: FigureContext) -> dict[str, Any]:
+    """Return the data of ``store_page.html``, in its order."""
+    store = context.store
+    planned = len(store.planned)
+    missing = planned - store.index.height
+    definitions = _definitions(context)
+    tooltips = dict(definitions)
 
-    def told(grid: HtmlTable) -> HtmlTable:
-        return add_tooltips(grid, meanings)
+    def annotate(grid: HtmlTable) -> HtmlTable:
+        return add_tooltips(grid, tooltips)
 
-    loads = _page_loads(page, material, told) if material.pages.height else None
-    heard = _calls(page, material, told) if material.calls.height else None
-    key = _drawings(page, material, KEY)
-    time = _over_time(page, material)
-    first = _carrying(loads, heard, key, time)
+    loads = _page_loads(page, context, annotate) if context.pages.height else None
+    call_section = _calls(page, context, annotate) if context.calls.height else None
+    key = _drawings(page, context, KEY)
+    time = _over_time(page, context)
+    first = _key_figures(loads, call_section, key, time)
     return {
-        "opening": Headline(findings(material), summary(material)),
+        "opening": Headline(findings(context), summary(context)),
         "carrying": first,
-        "missing": f"{missing} of {of} planned runs have not finished." if missing > 0 else "",
+        "missing": f"{missing} of {planned} planned runs have not finished." if missing > 0 else "",
         "machine": host_summary(store.path),
         "loads": loads,
-        "calls": heard,
+        "calls": call_section,
         "key": key,
-        "results": told(tables.results(material)),
-        "groups": told(tables.groups(material)) if material.grouped else None,
-        "users": _users(page, material, told) if material.users.height else None,
+        "results": annotate(tables.results(context)),
+        "groups": annotate(tables.groups(context)) if context.grouped else None,
+        "users": _users(page, context, annotate) if context.users.height else None,
         "over_time": time,
-        "after": _drawings(page, material, AFTER),
-        "links": told(tables.links(material)),
+        "after": _drawings(page, context, AFTER),
+        "links": annotate(tables.links(context)),
         "facts": _facts(store),
         "scenario": store.scenario,
-        "definitions": words,
+        "definitions": definitions,
     }
 
 
-def _carrying(
+def _key_figures(
     loads: Mapping[str, Any] | None,
-    heard: Mapping[str, Any] | None,
+    call_section: Mapping[str, Any] | None,
     key: Sequence[Drawing],
     time: Mapping[str, Any] | None,
 ) -> list[Drawing]:
-    """The figures that carry the verdict: those of what is loaded or heard, else of cells; where there are none, those
-    over time, unless a reader first chooses of what."""
-    found: Sequence[Drawing] = loads["figures"] if loads else heard["figures"] if heard else key
-    if not found and time is not None and len(time["choices"]) <= 1:
-        found = time["figures"][:2]
-    return list(found[:CARRYING])
+    """Return the figures before the tables: those of page loads or calls, else those of cells.
+
+    Without any, they are figures over time, unless these have variants to choose from.
+    """
+    figures: Sequence[Drawing] = (
+        loads["figures"] if loads else call_section["figures"] if call_section else key
+    )
+    if not figures and time is not None and len(time["choices"]) <= 1:
+        figures = time["figures"][:2]
+    return list(figures[:MAX_KEY_FIGURES])
 
 
-def _drawings(page: Page, material: FigureContext, keys: Sequence[str]) -> list[Drawing]:
-    """Those of the figures that the store has something for."""
-    return [page.drawing(figure) for key in keys if (figure := FIGURES[key](material)) is not None]
+def _drawings(page: Page, context: FigureContext, keys: Sequence[str]) -> list[Drawing]:
+    """Add the figures with data in the store to the page; return their placeholders."""
+    return [page.drawing(figure) for key in keys if (figure := FIGURES[key](context)) is not None]
 
 
-def _calls(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
+def _calls(page: Page, context: FigureContext, annotate: Annotate) -> dict[str, Any]:
     return {
-        "rows": told(call_table.table(material)),
-        "figures": _drawings(page, material, call_table.FIGURES),
+        "rows": annotate(call_table.table(context)),
+        "figures": _drawings(page, context, call_table.FIGURES),
     }
 
 
-def _users(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
+def _users(page: Page, context: FigureContext, annotate: Annotate) -> dict[str, Any]:
     return {
-        "tables": [told(one) for one in tables.users(material)],
-        "figures": _drawings(page, material, ["user-goodput"]),
+        "tables": [annotate(one) for one in tables.users(context)],
+        "figures": _drawings(page, context, ["user-goodput"]),
     }
 
 
-def _page_loads(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
-    medians, comparisons = page_load_tables.tables(material)
-    figures = _drawings(page, material, page_load_tables.FIGURES)
-    compared = told(comparisons) if comparisons else None
-    return {"medians": told(medians), "comparisons": compared, "figures": figures}
+def _page_loads(page: Page, context: FigureContext, annotate: Annotate) -> dict[str, Any]:
+    medians, comparisons = page_load_tables.tables(context)
+    figures = _drawings(page, context, page_load_tables.FIGURES)
+    compared = annotate(comparisons) if comparisons else None
+    return {"medians": annotate(medians), "comparisons": compared, "figures": figures}
 
 
-def summary(material: FigureContext) -> str:
-    """What was run, in a sentence or two."""
-    store = material.store
+def summary(context: FigureContext) -> str:
+    """Return one or two sentences about the flows, the sweep and the runs."""
+    store = context.store
     seeds = store.index["seed"].n_unique()
     count = store.index.height
     ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
-    what = _flows(material)
-    text = f"{what}, {format_significant(longest, 3)} s a run"
-    if material.dims:
-        swept = "; ".join(f"{material.title(dim)} {dim.listed}" for dim in material.dims)
+    text = f"{_flows(context)}, {format_significant(longest, 3)} s a run"
+    if context.dims:
+        swept = "; ".join(f"{context.title(dim)} {dim.values_text}" for dim in context.dims)
         text += f". Swept: {swept}"
     cells = store.index.select(store.columns).n_unique() if store.columns else 1
     text += f". {count:,} runs" if count > 1 else ". One run"
     if count > 1:
         word = "seed" if seeds == 1 else "seeds"
-        often = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
-        text += f": {cells:,} cells, {often}" if cells > 1 else f" with {often}"
+        repetitions = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
+        text += f": {cells:,} cells, {repetitions}" if cells > 1 else f" with {repetitions}"
     total = float(ends.sum() or 0.0)
-    spent = (
+    link_time = (
         f"{format_significant(total / 3600, 2)} hours"
         if total >= 7200
         else f"{format_significant(total, 3)} s"
     )
-    return f"{text}; {spent} of link time."
+    return f"{text}; {link_time} of link time."
 
 
-def _flows(material: FigureContext) -> str:
-    """How many flows there are, and which groups of them."""
-    flows = material.ways["flow"].unique(maintain_order=True).to_list()
+def _flows(context: FigureContext) -> str:
+    """Return the part of the summary about flows and groups."""
+    flows = context.directions["flow"].unique(maintain_order=True).to_list()
     groups: dict[str, list[int]] = {}
-    if material.grouped:
-        of_groups = set(material.metrics.drop_nulls("goodput_sum_bit_s")["flow"].to_list())
-        for flow, size in material.metrics.select("flow", "flows").unique(maintain_order=True).iter_rows():
+    if context.grouped:
+        of_groups = set(context.metrics.drop_nulls("goodput_sum_bit_s")["flow"].to_list())
+        for flow, size in context.metrics.select("flow", "flows").unique(maintain_order=True).iter_rows():
             if flow in of_groups:
                 groups.setdefault(flow, []).append(size)
     if not groups:
@@ -218,45 +228,49 @@ def _range(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
-def _over_time(page: Page, material: FigureContext) -> dict[str, Any] | None:
-    """Figures over time; what panels hold fixed, a reader chooses."""
-    figures = _drawings(page, material, OVER_TIME)
+def _over_time(page: Page, context: FigureContext) -> dict[str, Any] | None:
+    """Return the figures over time, with variants for the values of fixed dimensions."""
+    figures = _drawings(page, context, OVER_TIME)
     if not figures:
         return None
-    first, last = material.time_range
-    choices = variants(material)
-    for index, other in enumerate(_held(material)[1:], start=1):
-        known = ("each", "metrics", "links")
-        other.__dict__.update({name: getattr(material, name) for name in known})
+    first, last = context.time_range
+    choices = variants(context)
+    for index, other in enumerate(_variant_contexts(context)[1:], start=1):
+        known = ("flow_metrics", "metrics", "links")
+        other.__dict__.update({name: getattr(context, name) for name in known})
         for key in OVER_TIME:
             if (figure := FIGURES[key](other)) is not None:
                 page.variant(figure, index)
     return {
         "span": f", {format_significant(first)} to {format_significant(last)} s" if last is not None else "",
         "choices": [label for _, label in choices],
-        "note": material.time_note if len(choices) <= 1 else material.seed_note,
+        "note": context.time_note if len(choices) <= 1 else context.seed_note,
         "figures": figures,
     }
 
 
-def _held(material: FigureContext) -> list[FigureContext]:
-    """``material`` as first drawn, then for each other choice of what panels hold fixed."""
-    others = [
-        FigureContext(material.store, material.time_range, fixed) for fixed, _ in variants(material)[1:]
-    ]
+def _variant_contexts(context: FigureContext) -> list[FigureContext]:
+    """Return ``context``, then one context for each other variant."""
+    others = [FigureContext(context.store, context.time_range, fixed) for fixed, _ in variants(context)[1:]]
     for other in others:
-        other.__dict__.update({name: getattr(material, name) for name in ("summary", "ways", "dims")})
-    return [material, *others]
+        other.__dict__.update({name: getattr(context, name) for name in ("summary", "directions", "dims")})
+    return [context, *others]
 
 
-def shown_runs(material: FigureContext, store: Path) -> dict[str, dict[str, str]]:
-    """Of the runs that figures over time show, by their numbers there, what each is called and the command that writes
-    its packets; ``store`` is how that names the store. Runs in real time do not come again, and are left out."""
-    once = {entry["run"] for entry in real_time(material.store.path)}
+def shown_runs(context: FigureContext, store: Path) -> dict[str, dict[str, str]]:
+    """Return label and export command of each run in figures over time, by its number there.
+
+    The command writes the packets of the run. Runs in real time are not repeatable and have no entry.
+
+    Args:
+        context: context of the figures.
+        store: path of the store in the command.
+    """
+    unrepeatable = {entry["run"] for entry in real_time(context.store.path)}
     found = {}
-    for one in _held(material):
-        for row in one.time_runs.filter(~pl.col("run").is_in(list(once))).iter_rows(named=True):
-            cell = [dim.label(row[dim.key]) for dim in material.dims if row[dim.key] is not None]
+    for one in _variant_contexts(context):
+        for row in one.time_runs.filter(~pl.col("run").is_in(list(unrepeatable))).iter_rows(named=True):
+            cell = [dim.label(row[dim.key]) for dim in context.dims if row[dim.key] is not None]
             words = ["bentpipe", "export", str(store), "--format", "pcapng", "--run", row["run"]]
             found[one.run_numbers[row["run"]]] = {
                 "called": ", ".join([*cell, f"seed {row['seed']}"]),
@@ -265,12 +279,12 @@ def shown_runs(material: FigureContext, store: Path) -> dict[str, dict[str, str]
     return found
 
 
-def variants(material: FigureContext) -> list[tuple[dict[str, str], str]]:
-    """What the figures over time can hold fixed: the values of the fixed dimensions and how to call them."""
-    dims: list[Dimension] = [dim for dim, _ in material.time_grid.fixed]
+def variants(context: FigureContext) -> list[tuple[dict[str, str], str]]:
+    """Return the variants of figures over time: values of the fixed dimensions and their label."""
+    dims: list[Dimension] = [dim for dim, _ in context.time_grid.fixed]
     while dims:
         combinations = list(itertools.product(*(dim.values for dim in dims)))
-        if len(combinations) <= MOST_VARIANTS:
+        if len(combinations) <= MAX_VARIANTS:
             return [
                 (
                     {dim.key: value for dim, value in zip(dims, values, strict=True)},
@@ -283,7 +297,7 @@ def variants(material: FigureContext) -> list[tuple[dict[str, str], str]]:
 
 
 def _facts(store: Store) -> list[tuple[str, str]]:
-    """What the page rests on."""
+    """Return the provenance of the page."""
     seeds = sorted(store.index["seed"].unique().to_list())
     listed = (
         ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
@@ -297,7 +311,9 @@ def _facts(store: Store) -> list[tuple[str, str]]:
     return facts + ([("changed by --set", ", ".join(store.overrides))] if store.overrides else [])
 
 
-def _definitions(material: FigureContext) -> list[tuple[str, str]]:
-    of_pages = page_load_tables.DEFINITIONS if material.pages.height else {}
-    of_calls = call_table.DEFINITIONS if material.calls.height else {}
-    return list({**DEFINITIONS, **of_pages, **of_calls, **(OF_GROUPS if material.grouped else {})}.items())
+def _definitions(context: FigureContext) -> list[tuple[str, str]]:
+    page_terms = page_load_tables.DEFINITIONS if context.pages.height else {}
+    call_terms = call_table.DEFINITIONS if context.calls.height else {}
+    return list(
+        {**DEFINITIONS, **page_terms, **call_terms, **(GROUP_DEFINITIONS if context.grouped else {})}.items()
+    )

@@ -1,4 +1,4 @@
-// Tables sort by a heading and can be taken along as CSV. Without this they stand as they were written.
+// Sort tables by a heading and export them as CSV. Without this script they are static.
 (() => {
   const SCALE = { "": 1, n: 1e-9, µ: 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9 };
   const NUMBER = /^[<>≤≥~]?\s*([-−+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?)(?:\s*([nµmkMG]?)(?:s|B|bit\/s|b\/s)(?![a-z]))?/;
@@ -9,7 +9,7 @@
   const small = (cell) => inside(cell).querySelector(":scope > small");
   const text = (cell) => cell.dataset.again || said([...inside(cell).childNodes].filter((node) => node !== small(cell)));
 
-  // An empty beginning of a row continues the row above: each row then says the whole of itself.
+  // Fill empty leading cells of a row from the row above, so that each row is complete.
   function complete(rows) {
     rows.slice(1).forEach((row, at) => {
       if (row.classList.contains("first")) return;
@@ -28,7 +28,7 @@
     return { rank: 0, number: Number(found[1].replace(/,/g, "").replace("−", "-")) * SCALE[found[2] || ""], word };
   }
 
-  // Numbers by size, whatever their unit's prefix; then words; what is not there stays last.
+  // Sort numbers by size including the prefix of their unit, then texts, then missing values.
   function order(one, two, sign) {
     if (one.rank !== two.rank) return one.rank - two.rank;
     return sign * (one.number - two.number || one.word.localeCompare(two.word, "en", { numeric: true }));
@@ -45,7 +45,7 @@
     table.tBodies[0].append(...keyed.sort((one, two) => order(one[0], two[0], sign)).map((one) => one[1]));
   }
 
-  // RFC 4180. A mean and its interval are columns of their own; a spreadsheet takes no cell for a formula.
+  // CSV by RFC 4180. A mean and its interval are separate columns; no cell can become a formula in a spreadsheet.
   function csv(table) {
     const field = (word) => {
       const safe = /^[=+@\t-]/.test(word) && !NUMBER.test(word) ? `'${word}` : word;

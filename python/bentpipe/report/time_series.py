@@ -1,4 +1,4 @@
-"""A figure of lines over time of what was measured in real time, outside a store."""
+"""Figures of recordings over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["lines"]
 
 _WIDTH = style.WIDTH - 60
-"""What an axis leaves of a figure, CSS pixels."""
+"""Width of a figure without its axis, CSS pixels."""
 
 
 def lines(
@@ -30,7 +30,17 @@ def lines(
     names: Sequence[str],
     form: Literal["linear", "step-before"] = "step-before",
 ) -> Figure:
-    """``frame`` has ``line``, one of ``names``, ``time_s`` and ``y`` in the unit of ``axis``."""
+    """Draw lines over time.
+
+    Args:
+        key: key of the figure.
+        title: title of the figure.
+        caption: caption of the figure.
+        axis: title of the vertical axis, with its unit.
+        frame: columns ``line`` (one of ``names``), ``time_s``, and ``y`` in the unit of ``axis``.
+        names: names of the lines.
+        form: interpolation between points.
+    """
     shown = downsample(frame.select("line", "time_s", "y"), ["line"], "time_s", "y")
     chart = (
         alt.Chart(style.inline_csv(shown))

@@ -1,7 +1,7 @@
-"""The script that draws figures: Vega, Vega-Lite and Vega-Embed in one, for the Vega-Lite that Altair writes.
+"""JavaScript bundle of Vega, Vega-Lite and Vega-Embed for the Vega-Lite version of Altair.
 
-vl-convert takes a second to put it together, as long as all the rest of a report, and it is the same every time. So
-it is kept among the user's caches. Whatever is wrong there, a page has its script: it is put together again.
+vl-convert needs a second to build the bundle, as long as the rest of a report. The result is always the same, so the
+user's cache directory has a copy. If the cache is missing or damaged, the bundle is built again.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["library"]
 
 
 def library() -> str:
-    """The script, ready to stand in a page."""
+    """Return the script, escaped for inline use in a page."""
     import altair
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     folder = caches()
-    made_by = metadata.version("vl-convert-python")
-    place = folder / f"vega-{version}-vl-convert-{made_by}.js" if folder is not None else None
-    if place is not None and (kept := _kept(place)) is not None:
-        return kept
+    version_of_builder = metadata.version("vl-convert-python")
+    place = folder / f"vega-{version}-vl-convert-{version_of_builder}.js" if folder is not None else None
+    if place is not None and (cached := _read_cache(place)) is not None:
+        return cached
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
     script = str(script).replace("</script", "<\\/script")
     if place is not None:
@@ -40,8 +40,8 @@ def library() -> str:
     return script
 
 
-def _kept(place: Path) -> str | None:
-    """What ``place`` keeps; None where it is not there, or not what was written."""
+def _read_cache(place: Path) -> str | None:
+    """Return the cached script; None if the file is missing or its checksum differs."""
     try:
         head, _, script = place.read_bytes().partition(b"\n")
     except OSError:

@@ -1,18 +1,31 @@
-"""A scenario: what its TOML file says, as typed tables with quantities in units; what is wrong is said by its
-key.
+"""Scenario files as validated, typed tables with units. Nothing here runs a scenario.
 
-Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
-``problems`` and ``quantities``, of which every table is made; ``generated`` (with ``rules`` and ``hooks``),
-``slots``, ``channel``, ``acm``, ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit``
-(with ``places`` and ``constellations``), ``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``,
-``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the
-whole; ``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``,
-``examples``, ``traces`` and ``har`` (with ``har_entries`` and ``har_urls``), which read other files;
-``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes TOML; ``input_file``, which opens
-files of strangers, ``plain_text``, without control characters, and ``address_space``, which may be short.
+- ``model``: the whole scenario, its flows and loads
+- ``base``: base class and annotated types of all tables
+- ``quantities``: durations, rates, sizes and other quantities with units
+- ``quantity_text``: numbers with units as text, and suggestions for misspelt units
+- ``radio_quantities``: quantities of radio links
+- ``errors``: error messages with the key and the nearest valid name
+- ``link``: tables of one direction of a link
+- ``network``: paths, graphs, constellations, places and contact plans
+- ``flow``: tables of transports, loads and proxies
+- ``dtn``: bundle nodes and their security
+- ``web_page``: objects and hosts of a web page
+- ``sweep``: dotted keys of a scenario, and the cells of a sweep
+- ``sweep_columns``: column names of swept keys
+- ``presets``: access networks and web pages of the package
+- ``examples``: example scenarios of the package
+- ``traces``: delay, rate, loss and attenuation over time from files
+- ``har``: web pages from HAR files
+- ``har_entries``: entries of a HAR file
+- ``har_urls``: hosts and names of the URLs in a HAR file
+- ``input_file``: bounded reading of untrusted files
+- ``plain_text``: text without control characters
+- ``toml_writer``: plain data as TOML
+- ``package_data``: files of the package beside its modules
+- ``address_space``: limit of the address space of the process
 
-The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
-(docs/manual/python.md).
+The package exports the table classes of a scenario and imports each on first use (docs/manual/python.md).
 """
 
 from __future__ import annotations
@@ -43,34 +56,38 @@ if TYPE_CHECKING:
     from bentpipe.scenario.network.places import *
     from bentpipe.scenario.network.topology import *
     from bentpipe.scenario.quantities import *
+    from bentpipe.scenario.quantity_text import *
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "errors", "quantities", "network.places", "base", "link.generated", "link.channel", "link.arq", "link.nr",
-    "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy", "network.topology",
-    "flow.datagrams", "network.constellations", "network.orbit", "web_page", "flow.page_load",
-    "network.contact_plan", "dtn.nodes", "model",
+    "errors", "quantity_text", "quantities", "network.places", "base", "link.generated", "link.channel",
+    "link.arq", "link.nr", "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy",
+    "network.topology", "flow.datagrams", "network.constellations", "network.orbit", "web_page",
+    "flow.page_load", "network.contact_plan", "dtn.nodes", "model",
 )  # fmt: skip
-"""Whose classes are here: each after those that it is made of."""
+"""Modules whose classes the package exports, in order of dependency."""
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a class when it is asked for."""
+    """Import a class on first use."""
     if name == "__all__":
         return __dir__()
-    for module in _MODULES if name[:1].isupper() else ():  # modules of this package are asked for here too
-        if (found := _classes(module).get(name)) is not None:
-            return found
+    for module in _MODULES if name[:1].isupper() else ():  # a lower-case name is a submodule
+        if (table := _classes(module).get(name)) is not None:
+            return table
     raise AttributeError(f"module 'bentpipe.scenario' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """What scenarios are composed of."""
+    """Return the names of the exported classes."""
     return sorted(name for module in _MODULES for name in _classes(module))
 
 
 def _classes(module: str) -> dict[str, type]:
-    """Tables, quantities and errors that a module has itself."""
-    whole = importlib.import_module(f"bentpipe.scenario.{module}")
-    own = {name: one for name, one in vars(whole).items() if isinstance(one, type) and name[:1].isupper()}
-    return {name: one for name, one in own.items() if one.__module__ == whole.__name__}
+    """Return the public tables, quantities and errors that a module defines."""
+    namespace = importlib.import_module(f"bentpipe.scenario.{module}")
+    return {
+        name: member
+        for name, member in vars(namespace).items()
+        if isinstance(member, type) and name[:1].isupper() and member.__module__ == namespace.__name__
+    }

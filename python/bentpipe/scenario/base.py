@@ -1,4 +1,4 @@
-"""What every table of a scenario is made of: refused unknown keys, quantities as text, bare values for tables."""
+"""Base class of all scenario tables: unknown keys, quantities as text, bare values as tables."""
 
 from __future__ import annotations
 
@@ -35,23 +35,27 @@ from bentpipe.scenario.quantities import (
 from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed, SymbolRate
 
 
-def described(example: str, meaning: str) -> WithJsonSchema:
-    """JSON schema of a quantity that is written as text."""
+def text_schema(example: str, meaning: str) -> WithJsonSchema:
+    """Return the JSON schema of a quantity that is written as text."""
     return WithJsonSchema({"type": "string", "examples": [example], "description": meaning})
 
 
-DurationText = Annotated[Duration, PlainValidator(Duration.parse), described("250 ms", "a duration")]
-RateText = Annotated[Rate, PlainValidator(Rate.parse), described("10 Mbit/s", "a rate above 0")]
-SizeText = Annotated[Size, PlainValidator(Size.parse), described("5.3 MB", "a number of bytes")]
-ChanceText = Annotated[Probability, PlainValidator(Probability.parse), described("0.01 %", "a probability")]
-DistanceText = Annotated[Distance, PlainValidator(Distance.parse), described("550 km", "a distance")]
-AngleText = Annotated[Angle, PlainValidator(Angle.parse), described("25 deg", "an angle")]
-QueueText = Annotated[QueueSize, PlainValidator(QueueSize.parse), described("1 BDP", "the bound of a queue")]
-WindowText = Annotated[WindowSize, PlainValidator(WindowSize.parse), described("10 packets", "a window")]
+DurationText = Annotated[Duration, PlainValidator(Duration.parse), text_schema("250 ms", "a duration")]
+RateText = Annotated[Rate, PlainValidator(Rate.parse), text_schema("10 Mbit/s", "a rate above 0")]
+SizeText = Annotated[Size, PlainValidator(Size.parse), text_schema("5.3 MB", "a number of bytes")]
+ProbabilityText = Annotated[
+    Probability, PlainValidator(Probability.parse), text_schema("0.01 %", "a probability")
+]
+DistanceText = Annotated[Distance, PlainValidator(Distance.parse), text_schema("550 km", "a distance")]
+AngleText = Annotated[Angle, PlainValidator(Angle.parse), text_schema("25 deg", "an angle")]
+QueueText = Annotated[
+    QueueSize, PlainValidator(QueueSize.parse), text_schema("1 BDP", "the bound of a queue")
+]
+WindowText = Annotated[WindowSize, PlainValidator(WindowSize.parse), text_schema("10 packets", "a window")]
 
 
-def positive(found: object) -> Duration:
-    """A duration above 0. Raises ValueError."""
+def parse_positive_duration(found: object) -> Duration:
+    """Return a duration above 0. Raises ValueError."""
     value = Duration.parse(found)
     if value.ns == 0:
         raise ValueError(f'found {found!r}, expected a duration above 0 such as "10 s"'.replace("'", '"'))
@@ -60,83 +64,95 @@ def positive(found: object) -> Duration:
 
 Ordered = TypeVar("Ordered", Duration, Rate, Size)
 
-PositiveText = Annotated[Duration, PlainValidator(positive), described("10 s", "a duration above 0")]
+PositiveText = Annotated[
+    Duration, PlainValidator(parse_positive_duration), text_schema("10 s", "a duration above 0")
+]
 
 
 @dataclass(frozen=True)
 class as_table:  # noqa: N801 - used like a function, in annotations
-    """A bare text or number stands for a table with that one key."""
+    """Validator that reads a bare text or number as a table with the key ``key``."""
 
     key: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Widens before the table is read."""
-        return core_schema.no_info_before_validator_function(self._widen, handler(source))
+        """Return a schema that converts a bare value before the table is validated."""
+        return core_schema.no_info_before_validator_function(self._to_table, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Either form."""
+        """Return a JSON schema that accepts both forms."""
         return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
 
-    def _widen(self, found: object) -> object:
+    def _to_table(self, found: object) -> object:
         return found if isinstance(found, (Mapping, BaseModel)) else {self.key: found}
 
 
-def goes_with(name: str, given: Collection[str], options: Mapping[str, Collection[str]]) -> None:
-    """Raises ValueError for an option that is ``given`` and of which ``name`` is none of those that have it."""
+def check_options(name: str, given: Collection[str], options: Mapping[str, Collection[str]]) -> None:
+    """Check that each given option belongs to the member ``name``.
+
+    Args:
+        name: the member that the table selects.
+        given: the keys that the table sets.
+        options: for each option, the members that have it.
+
+    Raises:
+        ValueError: an option of another member.
+    """
     for option, names in options.items():
         if option in given and name not in names:
             raise ValueError(f'found {option} beside "{name}", expected it with {" or ".join(names)}')
 
 
-def in_range(key: str, value: Ordered, least: Ordered | None, most: Ordered | None) -> None:
-    """Raises ValueError for a quantity outside ``least`` to ``most``."""
-    if least is not None and value < least:
-        raise ValueError(f"{key}: found {value}, expected at least {least}")
-    if most is not None and value > most:
-        raise ValueError(f"{key}: found {value}, expected at most {most}")
+def check_range(key: str, value: Ordered, minimum: Ordered | None, maximum: Ordered | None) -> None:
+    """Check that ``minimum <= value <= maximum``; None is no bound. Raises ValueError."""
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{key}: found {value}, expected at least {minimum}")
+    if maximum is not None and value > maximum:
+        raise ValueError(f"{key}: found {value}, expected at most {maximum}")
 
 
-def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:
-    """Exactly one of ``keys`` is given. Raises ValueError."""
+def require_one(table: BaseModel, keys: tuple[str, ...], meaning: str) -> None:
+    """Check that a table has exactly one of ``keys``. Raises ValueError with the ``meaning`` of the keys."""
     given = [key for key in keys if getattr(table, key) is not None]
     if len(given) != 1:
         found = " and ".join(given) if given else "none"
-        raise ValueError(f"found {found}, expected exactly one of {', '.join(keys)} for {what}")
+        raise ValueError(f"found {found}, expected exactly one of {', '.join(keys)} for {meaning}")
 
 
 class Table(BaseModel):
-    """A table of the scenario; unknown keys are refused with the nearest right one."""
+    """Table of a scenario. It rejects unknown keys and suggests the nearest known key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     hints: ClassVar[Mapping[str, str]] = {}
+    """Messages for wrong keys that need more than the nearest known key."""
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, found: object) -> object:
+    def _check_known_keys(cls, found: object) -> object:
         if isinstance(found, Mapping):
-            words = _words(cls)
+            keys = _keys(cls)
             for key in found:
-                if key not in words:
-                    error = cls.hints.get(str(key)) or unknown_name(str(key), words)
+                if key not in keys:
+                    error = cls.hints.get(str(key)) or unknown_name(str(key), keys)
                     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The table of TOML that says the same: the keys that were given, with quantities as text."""
+        """Return the given keys as a TOML table, with quantities as text."""
         given = [name for name in type(self).model_fields if name in self.model_fields_set]
-        found = {type(self).model_fields[name].alias or name: getattr(self, name) for name in given}
+        fields = {type(self).model_fields[name].alias or name: getattr(self, name) for name in given}
         return {
             key: to_toml_value(value)
-            for key, value in (found | (self.model_extra or {})).items()
+            for key, value in (fields | (self.model_extra or {})).items()
             if value is not None
         }
 
 
 @cache
-def _words(table: type[Table]) -> tuple[str, ...]:
-    """The keys of a table, as they are written."""
+def _keys(table: type[Table]) -> tuple[str, ...]:
+    """Return the keys of a table as a scenario spells them."""
     return tuple(field.alias or name for name, field in table.model_fields.items())
 
 
@@ -147,7 +163,7 @@ QUANTITIES = (
 
 
 def to_toml_value(value: object) -> Any:
-    """``value`` as a scenario writes it, and tables and quantities anywhere in it; what is plain stays as it is."""
+    """Return ``value`` as plain TOML data: tables as dictionaries, quantities as text, at any depth."""
     if isinstance(value, Table):
         return value.to_dict()
     if isinstance(value, QUANTITIES):
@@ -159,30 +175,32 @@ def to_toml_value(value: object) -> Any:
     return value
 
 
-Some = TypeVar("Some", bound=Table)
-Of = TypeVar("Of", bound=BaseModel)
+TableT = TypeVar("TableT", bound=Table)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def where_silent(table: type[Of], **keys: Any) -> Of:
-    """A table of which nothing but ``keys`` is said. It is not checked: for that a validator of this table alone would
-    be built whenever bentpipe is imported, in 3 to 40 ms."""
+def construct_table(table: type[ModelT], **keys: Any) -> ModelT:
+    """Return a table with ``keys``, without validation.
+
+    Validation would build a validator of this table at import time, which takes 3 to 40 ms.
+    """
     return table.model_construct(**keys)
 
 
-def merged(own: Some, other: Some) -> Some:
-    """The keys of ``own``, with those of ``other``, of the same sort, where it is silent."""
-    if not own.model_fields_set:
-        return other
-    if not other.model_fields_set and type(own) is type(other):
-        return own
-    return other.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+def merge_tables(table: TableT, defaults: TableT) -> TableT:
+    """Return the given keys of ``table`` over those of ``defaults``, a table of the same kind."""
+    if not table.model_fields_set:
+        return defaults
+    if not defaults.model_fields_set and type(table) is type(defaults):
+        return table
+    return defaults.model_copy(update={name: getattr(table, name) for name in table.model_fields_set})
 
 
-def _name(found: object) -> str:
+def _parse_name(found: object) -> str:
     if not isinstance(found, str) or not is_name(found):
         raise ValueError(f'found "{found}", expected a name: a letter, then letters, digits, _ or -')
     composed = unicodedata.normalize("NFC", found)
-    if composed != found:  # two names that look the same would be two
+    if composed != found:  # otherwise two names that look the same would differ
         raise ValueError(
             f'found "{found}" with accents apart from their letters, expected "{composed}" (NFC)'
         )
@@ -191,7 +209,7 @@ def _name(found: object) -> str:
 
 Name = Annotated[
     str,
-    PlainValidator(_name),
+    PlainValidator(_parse_name),
     WithJsonSchema(
         {
             "type": "string",
@@ -203,17 +221,17 @@ Name = Annotated[
 
 
 class Congestion(Table):
-    """A congestion controller: its name and its own options. A bare word is ``name``."""
+    """Congestion controller: its name and options. A bare text is ``name``."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: StrictStr
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, found: object) -> object:
+    def _check_known_keys(cls, found: object) -> object:
         return found
 
     @property
     def options(self) -> dict[str, Any]:
-        """The controller's own keys."""
+        """Options of the controller."""
         return dict(self.model_extra or {})

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, in one message: the key, what was expected, the nearest right word."""
+"""Errors of scenarios: each message has the key, the expected value and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -24,113 +24,139 @@ __all__ = [
 
 
 NO_FILE = "scenario"
-"""Source of what is said of no file."""
+"""Source of a message that concerns no file."""
 
 SOURCE_ARGUMENT = ""
-"""Source of what is said of a function's argument, by its name; the command line says its option (``cli/common``)."""
+"""Source of a message about a function argument; ``cli/common`` replaces its name with the option."""
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run: one or more problems, each with its key.
+    """Invalid scenario: one or more problems, each with its key.
 
-    ``str()`` is the message for people, one line a problem, each starting with the file's name; what is
-    said of a word of the command line, or of no key at all, and of no file, starts with that word.
+    ``str()`` is the message for people: one line for each problem, which starts with the name of the file.
+    Without a file, the name is omitted if the key is empty, an option or a variable of the command line.
     """
 
     def __init__(self, problems: Sequence[tuple[str, str]], source: str = NO_FILE) -> None:
-        """``problems`` are (key, message); the key may be empty."""
-        self.problems = tuple((_printable(key), _printable(text)) for key, text in problems)
+        """Create the error.
+
+        Args:
+            problems: pairs of key and message. The key may be empty.
+            source: the file, or one of the constants of this module.
+        """
+        self.problems = tuple((_to_line(key), _to_line(text)) for key, text in problems)
         self.source = source
-        super().__init__("\n".join(self._line(key, text) for key, text in self.problems))
+        super().__init__("\n".join(self._format(key, text) for key, text in self.problems))
 
-    def _line(self, key: str, text: str) -> str:
-        bare = self.source == NO_FILE and (not key or key.startswith("--") or key.isupper())
-        return ": ".join(word for word in ("" if bare else self.source, key, text) if word)
+    def _format(self, key: str, text: str) -> str:
+        omit_source = self.source == NO_FILE and (not key or key.startswith("--") or key.isupper())
+        return ": ".join(part for part in ("" if omit_source else self.source, key, text) if part)
 
-    def within(self, source: str, context: str = "") -> ScenarioError:
-        """The same problems, said of ``source``; ``context`` (a cell of the sweep) is appended."""
-        tail = f" ({context})" if context else ""
-        return ScenarioError([(key, text + tail) for key, text in self.problems], source)
+    def with_source(self, source: str, context: str = "") -> ScenarioError:
+        """Return the same problems of ``source``, with ``context`` (a cell of the sweep) appended."""
+        suffix = f" ({context})" if context else ""
+        return ScenarioError([(key, text + suffix) for key, text in self.problems], source)
 
 
 class UserCodeError(RuntimeError):
-    """A controller or scheduler of one's own that does not work; the message says where."""
+    """Failure of a user-supplied controller or scheduler. The message has the location."""
 
 
-_LONGEST = 120
-"""Characters of a word beyond which it is cut in a message."""
+_MAX_WORD_LENGTH = 120
+"""Number of characters after which a message truncates a word."""
 
 
-def _printable(text: str) -> str:
-    """The text in one line that a terminal can show, with endless words cut."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return re.sub(rf"\S{{{_LONGEST},}}", lambda word: f"{word[0][: _LONGEST // 2]}...", shown)
+def _to_line(text: str) -> str:
+    """Return the text as one printable line, with overlong words truncated."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return re.sub(rf"\S{{{_MAX_WORD_LENGTH},}}", lambda word: f"{word[0][: _MAX_WORD_LENGTH // 2]}...", line)
 
 
 def encoding_error(error: UnicodeDecodeError) -> str:
-    """Message for a text in another encoding: which one, where that can be seen, or the line."""
-    found = error.object
-    if found.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """Return the message for a text that is not UTF-8: its encoding if recognised, otherwise the line."""
+    data = error.object
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is UTF-16 text, expected UTF-8; save it as UTF-8"
-    if b"\0" in found:
+    if b"\0" in data:
         return "is not text, expected UTF-8"
-    line = found.count(b"\n", 0, error.start) + 1
-    return f"is not UTF-8: byte 0x{found[error.start]:02x} in line {line}; save it as UTF-8"
+    line = data.count(b"\n", 0, error.start) + 1
+    return f"is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; save it as UTF-8"
 
 
-def unknown_name(found: str, words: Iterable[str], what: str = "key") -> str:
-    """Message for a word that is none of ``words``."""
-    words = list(words)
-    from bentpipe.scenario.quantities import nearest
+def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
+    """Return the message for a name that is none of ``names``.
 
-    near = nearest(found, words)
+    Args:
+        found: the unknown name.
+        names: the valid names.
+        kind: the kind of name, such as "preset".
+    """
+    names = list(names)
+    from bentpipe.scenario.quantity_text import nearest
+
+    near = nearest(found, names)
     hint = f'; did you mean "{near}"?' if near else ""
-    if not words:
-        return f'no {what} "{found}", there are none here'
-    return f'no {what} "{found}", expected one of: {", ".join(words)}{hint}'
+    if not names:
+        return f'no {kind} "{found}", there are none here'
+    return f'no {kind} "{found}", expected one of: {", ".join(names)}{hint}'
 
 
 def is_name(text: str) -> bool:
-    """A letter of any alphabet, then letters, marks on them, digits, _ or -."""
+    """Return whether a text is a letter of any alphabet, then letters, combining marks, digits, _ or -."""
     return text[:1].isalpha() and all(c in "_-" or unicodedata.category(c)[0] in "LMN" for c in text)
 
 
 def key_path(location: Sequence[int | str], data: object) -> str:
-    """The dotted key of a place in ``data``; members of lists are called by their name.
+    """Return the dotted key of a location in ``data``, with the names of the members of lists.
 
-    ``("path", "segment", 0, "down")`` is ``path.satellite.down`` where that segment is so named.
+    ``("path", "segment", 0, "down")`` is ``path.satellite.down`` if that segment has the name "satellite".
     """
-    words: list[str] = []
-    at = data
+    parts: list[str] = []
+    table = data
     for step in location:
-        child: Any = None  # below a bare value (loss = "1 %" for { probability = "1 %" }) nothing is said
-        if isinstance(step, int) and isinstance(at, Sequence) and not isinstance(at, str) and step < len(at):
-            child = at[step]
+        child: Any = None  # a bare value (loss = "1 %" for { probability = "1 %" }) has no keys
+        if (
+            isinstance(step, int)
+            and isinstance(table, Sequence)
+            and not isinstance(table, str)
+            and step < len(table)
+        ):
+            child = table[step]
             name = child.get("name") if isinstance(child, Mapping) else None
             if isinstance(name, str) and is_name(name):
-                if words and words[-1] in ("segment", "link", "proxy", "handover"):
-                    words.pop()
-                words.append(name)
-            elif words:
-                words[-1] += f"[{step + 1}]"
-        elif isinstance(at, Mapping):
-            words.append(str(step))
-            child = at.get(step)
-        at = child
-    return ".".join(words)
+                if parts and parts[-1] in ("segment", "link", "proxy", "handover"):
+                    parts.pop()
+                parts.append(name)
+            elif parts:
+                parts[-1] += f"[{step + 1}]"
+        elif isinstance(table, Mapping):
+            parts.append(str(step))
+            child = table.get(step)
+        table = child
+    return ".".join(parts)
 
 
 def from_pydantic(error: ValidationError, data: object, source: str) -> ScenarioError:
-    """pydantic's errors in the words of the scenario."""
+    """Return the errors of pydantic as a ScenarioError.
+
+    Args:
+        error: the errors of pydantic.
+        data: the validated data, which has the names of the members of lists.
+        source: the file, or one of the constants of this module.
+    """
     problems: list[tuple[str, str]] = []
     for item in error.errors(include_url=False):
         location = list(item["loc"])
         context: Mapping[str, Any] = item.get("ctx", {})
-        extra = context.get("at")
-        if isinstance(extra, str):
-            location.append(extra)
+        relative_key = context.get("at")
+        if isinstance(relative_key, str):
+            location.append(relative_key)
         message = _message(item["type"], item["msg"], context, item["input"])
-        if item["type"] == "list_type" and isinstance(item["input"], Mapping) and location[-1] in _LISTED:
+        if (
+            item["type"] == "list_type"
+            and isinstance(item["input"], Mapping)
+            and location[-1] in _TABLE_LISTS
+        ):
             message = one_table(".".join(map(str, location)))
         problem = (key_path(location, data), message)
         if problem not in problems:
@@ -138,7 +164,7 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
     return ScenarioError(problems, source)
 
 
-def _show(found: object) -> str:
+def _format_value(found: object) -> str:
     if isinstance(found, str):
         return f'"{found}"'
     if isinstance(found, bool):
@@ -151,12 +177,12 @@ def _show(found: object) -> str:
 
 
 def one_table(key: str) -> str:
-    """Message for a table in single brackets where several stand one after the other."""
+    """Return the message for a single table ``[key]`` instead of a list of tables ``[[key]]``."""
     return f'[{key}] is one table, expected a list of them; did you mean "[[{key}]]"?'
 
 
-_LISTED = ("flow", "segment", "proxy", "node", "link", "handover", "object")
-"""Keys whose tables stand in double brackets, one after the other."""
+_TABLE_LISTS = ("flow", "segment", "proxy", "node", "link", "handover", "object")
+"""Keys of lists of tables, which TOML writes in double brackets."""
 
 _EXPECTED = {
     "missing": "missing, expected a value",
@@ -180,13 +206,13 @@ def _message(kind: str, text: str, context: Mapping[str, Any], found: object) ->
         return _EXPECTED[kind]
     if kind == "literal_error":
         expected = re.findall(r"'([^']*)'|(\d+)", str(context.get("expected", "")))
-        words = [text or number for text, number in expected]
+        names = [text or number for text, number in expected]
         if isinstance(found, str):
-            return f"found {_show(found)}: {unknown_name(found, words, 'word')}"
-        return f"found {_show(found)}, expected one of: {', '.join(words)}"
+            return f"found {_format_value(found)}: {unknown_name(found, names, 'word')}"
+        return f"found {_format_value(found)}, expected one of: {', '.join(names)}"
     if kind in _EXPECTED:
-        return f"found {_show(found)}, expected {_EXPECTED[kind]}"
-    for name, words_ in (
+        return f"found {_format_value(found)}, expected {_EXPECTED[kind]}"
+    for name, relation in (
         ("greater_than_equal", "at least"),
         ("greater_than", "more than"),
         ("less_than_equal", "at most"),
@@ -194,7 +220,7 @@ def _message(kind: str, text: str, context: Mapping[str, Any], found: object) ->
     ):
         if kind == name:
             limit = next(iter(context.values()))
-            return f"found {_show(found)}, expected {words_} {limit}"
+            return f"found {_format_value(found)}, expected {relation} {limit}"
     if kind == "too_short":
         return f"found a list of {context.get('actual_length', 0)}, expected at least {context.get('min_length', 1)}"
-    return f"found {_show(found)}: {text}"
+    return f"found {_format_value(found)}: {text}"

@@ -1,4 +1,4 @@
-"""Scenarios that come with bentpipe, to copy and to change: ``bentpipe examples``."""
+"""Example scenarios of the package, to copy and to change: ``bentpipe examples``."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ __all__ = ["Example", "example", "examples"]
 
 @dataclass(frozen=True)
 class Example:
-    """A scenario: its name, what it is, its file, and the files beside it that it names."""
+    """Example scenario: its name, title and file, and the input files that it names."""
 
     name: str
     title: str
     file: Path
-    beside: tuple[Path, ...]
+    input_files: tuple[Path, ...]
 
 
 def examples() -> list[Example]:
-    """All of them: first those of their own, then the folders, each by name."""
+    """Return all examples by name: first single files, then directories."""
     folder = _folder()
-    read = {file: tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.rglob("*.toml")}
-    found = [
+    documents = {file: tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.rglob("*.toml")}
+    scenarios = [
         Example(
             file.relative_to(folder).with_suffix("").as_posix(), str(data.get("title", "")), file,
-            tuple(sorted({file.parent / word for word in _words(data) if (file.parent / word).is_file()})),
+            tuple(sorted({file.parent / name for name in _file_names(data) if (file.parent / name).is_file()})),
         )
-        for file, data in read.items() if "duration" in data
+        for file, data in documents.items() if "duration" in data
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.name.count("/"), one.name))
+    return sorted(scenarios, key=lambda one: (one.name.count("/"), one.name))
 
 
 def example(name: str) -> Example:
-    """The scenario ``name``, with ``.toml`` or without. Raises ScenarioError when there is none."""
+    """Return the example ``name``, with or without ``.toml``. Raises ScenarioError if there is none."""
     known = {one.name: one for one in examples()}
-    wanted = name.removesuffix(".toml").removeprefix("scenarios/")
-    if wanted not in known:
+    key = name.removesuffix(".toml").removeprefix("scenarios/")
+    if key not in known:
         raise ScenarioError([("name", unknown_name(name, list(known), "scenario"))], SOURCE_ARGUMENT)
-    return known[wanted]
+    return known[key]
 
 
 def _folder() -> Path:
-    found = path_of("scenarios")
-    if found is None:
+    folder = path_of("scenarios")
+    if folder is None:
         raise ScenarioError([("", "the folder scenarios is not there: this package is not whole")])
-    return found
+    return folder
 
 
-def _words(value: Any) -> Iterator[str]:
-    """Words of a document that may be files: its texts of one line and no blanks."""
+def _file_names(value: Any) -> Iterator[str]:
+    """Yield the texts of a document that may name files: non-empty and without white space."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _words(one)
+        for item in value:
+            yield from _file_names(item)
     elif isinstance(value, str) and value and value == "".join(value.split()):
         yield value

@@ -1,7 +1,7 @@
-"""Pages from HAR files (HTTP Archive 1.2), as browsers and WebPageTest write them.
+"""Web pages from HAR files (HTTP Archive 1.2), as browsers and WebPageTest write them.
 
-A file may hold several pages: those that a browser went to one after the other, or the runs of a measurement. One of
-them is read, by default the first that fetched anything. ``har_entries`` has the rules for its entries.
+A file may hold several pages: successive pages of a browser, or the runs of a measurement. One page is read, by default
+the first with a fetched entry. ``har_entries`` has the rules for its entries.
 """
 
 from __future__ import annotations
@@ -18,25 +18,28 @@ from pydantic import ValidationError
 from bentpipe.scenario.errors import ScenarioError, encoding_error
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.input_file import parse_json, read_input_text
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.scenario.web_page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Recording", "instant", "read_har", "to_toml"]
+__all__ = ["Recording", "parse_time", "read_har", "to_toml"]
 
 MOST_ENTRIES = 10_000
+"""Largest number of entries of a file."""
+
 MOST_BYTES = 64 * 1024 * 1024
+"""Largest size of a file in bytes."""
 
 MOST_NAMED = 3
-"""Pages or URLs that a note or an error lists."""
+"""Number of pages or URLs that a note or an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A page of a HAR file, and the notes on what the file left open, each a sentence without its full stop."""
+    """Page of a HAR file, and notes on incomplete data, each a sentence without full stop."""
 
     page: Page
     notes: tuple[str, ...] = ()
@@ -44,7 +47,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A page as the file has it: its ``id`` (None in a file without pages), its title, and its entries in order."""
+    """Page as in the file: ``id`` (None in a file without pages), title, and entries in order."""
 
     id: str | None
     title: str
@@ -56,43 +59,44 @@ def read_har(file: Path, key: str = "", select: int | str | None = None) -> Reco
 
     Args:
         file: the HAR file.
-        key: of the scenario, for errors.
-        select: the page: its ``id``, or its number from 1 on; None: the first that fetched anything.
+        key: the key of the scenario, for errors.
+        select: the page: its ``id``, or its number from 1; None for the first with a fetched entry.
 
     Raises:
-        ScenarioError: at ``key``: no such file or page, too large, cut off, not a HAR file, nothing in it.
+        ScenarioError: at ``key``: no such file or page, too large, truncated, not a HAR file, no fetched entry.
     """
-    sections, strays = _sections(_log(file, key), file, key)
-    section, notes = _chosen(sections, strays, select, file, key)
-    objects = Objects()
+    sections, unassigned = _sections(_read_log(file, key), file, key)
+    section, notes = _select_section(sections, unassigned, select, file, key)
+    collected = Objects()
     for entry in section.entries:
-        objects.add(entry)
-    made = objects.finish()
-    if not made:
+        collected.add(entry)
+    objects = collected.finish()
+    if not objects:
         raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
-    if not objects.sized:
+    if not collected.sized:
         raise ScenarioError(
             [(key, f"{file.name}: no entry says how large its response is, expected {FIELDS}, in bytes")]
         )
-    if objects.unsized:
-        count = len(objects.unsized)
-        what = "1 entry has no size and counts" if count == 1 else f"{count} entries have no size and count"
-        notes.append(f"{what} as 0 B: {_listed(objects.unsized)}")
+    if collected.unsized:
+        count = len(collected.unsized)
+        subject = (
+            "1 entry has no size and counts" if count == 1 else f"{count} entries have no size and count"
+        )
+        notes.append(f"{subject} as 0 B: {_join_names(collected.unsized)}")
     try:
-        page = Page.model_validate({"object": made, "host": objects.hosts})
+        page = Page.model_validate({"object": objects, "host": collected.hosts})
     except ValidationError as error:
         raise ScenarioError([(key, f"{file.name}: {error.errors()[0]['msg']}")]) from None
     return Recording(page, tuple(f"{file.name}: {note}" for note in notes))
 
 
-def _log(file: Path, key: str) -> dict[str, Any]:
-    """Return the file's ``log``, whose ``entries`` are objects. Raises ScenarioError."""
+def _read_log(file: Path, key: str) -> dict[str, Any]:
+    """Return the ``log`` of a file, checked to have ``entries`` that are objects. Raises ScenarioError."""
     try:
         text = read_input_text(file, MOST_BYTES)
     except FileNotFoundError:
         beside = " beside the scenario" if key else ""
-        there = [one.name for one in file.parent.glob("*.har")]
-        near = nearest(file.name, there)
+        near = nearest(file.name, [other.name for other in file.parent.glob("*.har")])
         hint = f'; did you mean "{near}"?' if near else ""
         raise ScenarioError([(key, f'no file "{file.name}"{beside}{hint}')]) from None
     except UnicodeDecodeError as error:
@@ -104,7 +108,7 @@ def _log(file: Path, key: str) -> dict[str, Any]:
     try:
         data = parse_json(text)
     except ValueError as error:
-        if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _open_ended(
+        if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _ends_in_text(
             error
         ):
             raise ScenarioError([(key, f"{file.name} is cut off: it ends inside the JSON")]) from None
@@ -117,52 +121,52 @@ def _log(file: Path, key: str) -> dict[str, Any]:
         raise ScenarioError(
             [(key, f"{file.name} has {len(entries):,} entries, expected at most {MOST_ENTRIES:,}")]
         )
-    found: dict[str, Any] = log
-    return found
+    result: dict[str, Any] = log
+    return result
 
 
-def _open_ended(error: Exception) -> bool:
-    """Whether JSON ended inside a text."""
+def _ends_in_text(error: Exception) -> bool:
+    """Return whether JSON ended inside a text."""
     return isinstance(error, json.JSONDecodeError) and error.msg.startswith("Unterminated string")
 
 
 def _sections(log: dict[str, Any], file: Path, key: str) -> tuple[list[_Section], int]:
-    """Return the pages of the file in its order, and the number of entries that belong to none of several pages.
+    """Return the pages of the file in order, and the number of entries without a page if there are several pages.
 
-    HAR 1.2 leaves ``pages`` and ``pageref`` out where a program does not group entries: these make one page.
+    ``pages`` and ``pageref`` are optional in HAR 1.2. A file without them has one page.
     """
-    entries = _ordered(log["entries"], file, key)
+    entries = _sort_entries(log["entries"], file, key)
     pages = log.get("pages")
-    listed = [one for one in pages if isinstance(one, dict)] if isinstance(pages, list) else []
-    titles = {one["id"]: one.get("title") for one in listed if isinstance(one.get("id"), str)}
+    tables = [page for page in pages if isinstance(page, dict)] if isinstance(pages, list) else []
+    titles = {table["id"]: table.get("title") for table in tables if isinstance(table.get("id"), str)}
     groups: dict[str, list[dict[str, Any]]] = {page: [] for page in titles}
-    strays = 0
+    unassigned = 0
     for entry in entries:
         page = entry.get("pageref")
         if isinstance(page, str):
             groups.setdefault(page, []).append(entry)
         else:
-            strays += 1
-    used = {page: found for page, found in groups.items() if found}
+            unassigned += 1
+    used = {page: members for page, members in groups.items() if members}
     if len(used) <= 1:
         page = next(iter(used), next(iter(titles), None))
         return [_Section(page, _title(titles.get(page or "")), entries)], 0
-    return [_Section(page, _title(titles.get(page)), found) for page, found in used.items()], strays
+    return [_Section(page, _title(titles.get(page)), members) for page, members in used.items()], unassigned
 
 
 def _title(title: object) -> str:
     return one_line(title)[:60] if isinstance(title, str) else ""
 
 
-def _ordered(entries: Sequence[dict[str, Any]], file: Path, key: str) -> list[dict[str, Any]]:
-    """Return ``entries`` by their ``startedDateTime``; one without it stays behind the one before it in the file."""
+def _sort_entries(entries: Sequence[dict[str, Any]], file: Path, key: str) -> list[dict[str, Any]]:
+    """Return ``entries`` by ``startedDateTime``; an entry without it follows its predecessor in the file."""
     last = Fraction(0)
     keys: list[Fraction] = []
     for entry in entries:
         started = entry.get("startedDateTime")
         if isinstance(started, str):
             try:
-                last = instant(started)
+                last = parse_time(started)
             except ValueError:
                 expected = 'expected ISO 8601 such as "2026-01-31T12:00:00.123Z"'
                 problem = f'{file.name}: startedDateTime: found "{one_line(started)}", {expected}'
@@ -174,86 +178,86 @@ def _ordered(entries: Sequence[dict[str, Any]], file: Path, key: str) -> list[di
 _TIME = re.compile(r"([^.,]+)(?:[.,](\d{1,30}))?(Z|[+-]\d\d(?::?\d\d)?)?")
 
 
-def instant(text: str) -> Fraction:
-    """Return the seconds since 1970 of an ISO 8601 time; without an offset it is UTC. Raises ValueError.
+def parse_time(text: str) -> Fraction:
+    """Return the seconds since 1970 of an ISO 8601 time, UTC if it has no offset. Raises ValueError.
 
-    ``datetime`` keeps six digits of a fraction; recorders write up to nine.
+    ``datetime`` keeps six digits of a fraction; other programs write up to nine.
     """
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError(text)
-    whole, digits, zone = found.groups()
-    time = datetime.fromisoformat(whole + (zone or ""))
+    seconds, digits, zone = match.groups()
+    time = datetime.fromisoformat(seconds + (zone or ""))
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    past = time - datetime(1970, 1, 1, tzinfo=UTC)
+    elapsed = time - datetime(1970, 1, 1, tzinfo=UTC)
     fraction = Fraction(int(digits), 10 ** len(digits)) if digits else Fraction(0)
-    return past.days * 86_400 + past.seconds + fraction
+    return elapsed.days * 86_400 + elapsed.seconds + fraction
 
 
-def _chosen(
-    sections: Sequence[_Section], strays: int, select: int | str | None, file: Path, key: str
+def _select_section(
+    sections: Sequence[_Section], unassigned: int, select: int | str | None, file: Path, key: str
 ) -> tuple[_Section, list[str]]:
-    """Return the page that is read, with notes on those that are not. Raises ScenarioError."""
-    names = [_name(section, number) for number, section in enumerate(sections, 1)]
-    at = _place(sections, select)
-    if at is None:
+    """Return the selected page, with notes on the other pages. Raises ScenarioError."""
+    names = [_section_name(section, number) for number, section in enumerate(sections, 1)]
+    index = _section_index(sections, select)
+    if index is None:
         expected = f"1 to {len(sections)}" if len(sections) > 1 else "1"
-        ids = _listed([section.id for section in sections if section.id])
+        ids = _join_names([section.id for section in sections if section.id])
         problem = f'found page "{select}", expected {expected}' + (f", or an id: {ids}" if ids else "")
         raise ScenarioError([(key, f"{file.name}: {problem}")])
     if len(sections) == 1:
         return sections[0], []
     notes = []
     if select is None:
-        others = _listed([name for place, name in enumerate(names) if place != at])
+        others = _join_names([name for other, name in enumerate(names) if other != index])
         notes.append(
-            f"has {len(sections)} pages, of which {names[at]} is read; har_page names another: {others}"
+            f"has {len(sections)} pages, of which {names[index]} is read; har_page names another: {others}"
         )
-    if strays:
-        what = "1 entry belongs" if strays == 1 else f"{strays} entries belong"
-        notes.append(f"{what} to no page and {'is' if strays == 1 else 'are'} not read")
-    return sections[at], notes
+    if unassigned:
+        subject = "1 entry belongs" if unassigned == 1 else f"{unassigned} entries belong"
+        notes.append(f"{subject} to no page and {'is' if unassigned == 1 else 'are'} not read")
+    return sections[index], notes
 
 
-def _place(sections: Sequence[_Section], select: int | str | None) -> int | None:
-    """Return the index of the page that ``select`` names; None for none."""
+def _section_index(sections: Sequence[_Section], select: int | str | None) -> int | None:
+    """Return the index of the page ``select``; None if there is none."""
     if select is None:
-        fetched = (at for at, one in enumerate(sections) if any(map(is_fetched, one.entries)))
+        fetched = (index for index, section in enumerate(sections) if any(map(is_fetched, section.entries)))
         return next(fetched, 0)
-    by_id = next((at for at, one in enumerate(sections) if one.id == select), None)
+    by_id = next((index for index, section in enumerate(sections) if section.id == select), None)
     if by_id is not None:
         return by_id
     number = select if isinstance(select, int) else int(select) if select.isdecimal() else 0
     return number - 1 if 1 <= number <= len(sections) else None
 
 
-def _name(section: _Section, number: int) -> str:
+def _section_name(section: _Section, number: int) -> str:
     title = f' "{section.title}"' if section.title else ""
     return f"{number} ({one_line(section.id or '')}{title})"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Join the first few names."""
+def _join_names(names: Sequence[str]) -> str:
+    """Return the first names, joined, with the number of the others."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(one_line(name) for name in names[:MOST_NAMED]) + more
 
 
 def to_toml(page: Page) -> str:
-    """The page as a file of ``presets/pages`` has it."""
+    """Return a page as TOML, in the form of the files of ``presets/pages``."""
     from bentpipe.scenario.toml_writer import dumps
 
     objects: list[dict[str, object]] = []
-    for one in page.object:
-        fields: dict[str, object] = {"name": one.name, "size": f"{one.size.bytes} B", "host": one.host}
-        if one.after:
-            fields["after"] = one.after
-        if one.redirect is not None:
-            fields["redirect"] = one.redirect
-        if one.request is not None:
-            fields["request"] = f"{one.request.bytes} B"
-        if one.response_header is not None:
-            fields["response_header"] = f"{one.response_header.bytes} B"
+    for item in page.object:
+        fields: dict[str, object] = {"name": item.name, "size": f"{item.size.bytes} B", "host": item.host}
+        if item.after:
+            fields["after"] = item.after
+        if item.redirect is not None:
+            fields["redirect"] = item.redirect
+        if item.request is not None:
+            fields["request"] = f"{item.request.bytes} B"
+        if item.response_header is not None:
+            fields["response_header"] = f"{item.response_header.bytes} B"
         objects.append(fields)
     hosts = {name: {"tls": False} for name, host in page.host.items() if not host.tls}
     return dumps({"object": objects} | ({"host": hosts} if hosts else {}))

@@ -1,4 +1,7 @@
-"""URLs of a HAR file in one form: a request has its own as the browser sent it, a redirect as the server wrote it."""
+"""Normal form of the URLs of a HAR file.
+
+A request has its URL as the browser sent it, a redirect as the server wrote it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import contextlib
 import re
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-__all__ = ["normal", "target", "web_parts"]
+__all__ = ["normalise", "resolve_redirect", "split_web_url"]
 
 PORTS = {"http": "80", "https": "443"}
-KEPT = "%!$&()*+,/:;=?@[]"
-"""Characters that stay in a path and a query, beside letters, digits and ``-._~``; "%" begins an escape."""
+"""Default ports of the schemes."""
+
+SAFE_CHARACTERS = "%!$&()*+,/:;=?@[]"
+"""Unescaped characters of a path and a query, beside letters, digits and ``-._~``; "%" begins an escape."""
+
 _ADDRESS = re.compile(r"(.*?)(?::0*([0-9]*))?", re.DOTALL)
 
 
-def web_parts(url: object) -> SplitResult | None:
-    """Return the parts of a URL of http or https; None for others."""
+def split_web_url(url: object) -> SplitResult | None:
+    """Return the parts of an http or https URL; None for others."""
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
     except ValueError:
@@ -23,51 +29,52 @@ def web_parts(url: object) -> SplitResult | None:
     return parts if parts is not None and parts.scheme in PORTS and parts.netloc else None
 
 
-def normal(url: str) -> str:
-    """Return a URL of http or https as browsers send it (WHATWG's URL standard), any other one as it is.
+def normalise(url: str) -> str:
+    """Return an http or https URL as browsers send it (URL standard of the WHATWG), any other URL unchanged.
 
-    Scheme and host are in lower case. The scheme's own port, the user and the fragment are left out. An empty path is
-    ``/``, and steps of ``.`` and ``..`` are taken. Blanks and letters beyond ASCII are escaped.
+    Scheme and host are in lower case. The default port, the user and the fragment are removed. An empty path becomes
+    ``/``, and the segments ``.`` and ``..`` are resolved. Blanks and characters beyond ASCII are escaped.
     """
-    parts = web_parts(url.strip())
+    parts = split_web_url(url.strip())
     if parts is None:
         return url
     address = _ADDRESS.fullmatch(parts.netloc.rpartition("@")[2])
     host, port = address.groups() if address is not None else (parts.netloc, None)
-    named = f":{port}" if port and port != PORTS[parts.scheme] else ""
+    port_suffix = f":{port}" if port and port != PORTS[parts.scheme] else ""
     path, query = (
-        quote(part, KEPT, errors="surrogatepass") for part in (_stepped(parts.path or "/"), parts.query)
+        quote(part, SAFE_CHARACTERS, errors="surrogatepass")
+        for part in (_remove_dot_segments(parts.path or "/"), parts.query)
     )
-    return f"{parts.scheme}://{_ascii(host.lower())}{named}{path}{f'?{query}' if query else ''}"
+    return f"{parts.scheme}://{_to_ascii(host.lower())}{port_suffix}{path}{f'?{query}' if query else ''}"
 
 
-def target(url: str, location: str) -> str:
-    """Return the URL to which ``location`` leads a browser from ``url``.
+def resolve_redirect(url: str, location: str) -> str:
+    """Return the URL to which a browser follows ``location`` from ``url``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the result is no URL.
     """
     with contextlib.suppress(UnicodeError):
         # The bytes of a field are UTF-8; many recorders write them as Latin-1.
         location = location.encode("latin-1").decode()
-    return normal(urljoin(url, location.strip()))
+    return normalise(urljoin(url, location.strip()))
 
 
-def _ascii(host: str) -> str:
-    """Return a host as names are resolved: of letters beyond ASCII the punycode."""
+def _to_ascii(host: str) -> str:
+    """Return a host name in ASCII; other characters become Punycode."""
     try:
         return host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
         return host
 
 
-def _stepped(path: str) -> str:
-    """Return a path whose steps are taken (RFC 3986 section 5.2.4)."""
-    kept: list[str] = []
-    steps = path.split("/")[1:]
-    for step in steps:
-        if step == "..":
-            kept = kept[:-1]
-        elif step != ".":
-            kept.append(step)
-    return "/".join(["", *kept, *([""] if steps[-1] in (".", "..") else [])])
+def _remove_dot_segments(path: str) -> str:
+    """Return a path without dot segments (RFC 3986 section 5.2.4)."""
+    segments: list[str] = []
+    parts = path.split("/")[1:]
+    for part in parts:
+        if part == "..":
+            segments = segments[:-1]
+        elif part != ".":
+            segments.append(part)
+    return "/".join(["", *segments, *([""] if parts[-1] in (".", "..") else [])])

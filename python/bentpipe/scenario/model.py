@@ -32,8 +32,8 @@ from bentpipe.scenario.base import (
     SizeText,
     Table,
     as_table,
-    only_one,
-    where_silent,
+    construct_table,
+    require_one,
 )
 from bentpipe.scenario.dtn.nodes import Bundles, Dtn
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
@@ -70,7 +70,7 @@ class DrawnSize(Table):
 
     @model_validator(mode="after")
     def _one(self) -> DrawnSize:
-        only_one(self, ("fixed", "exponential", "pareto"), "a size")
+        require_one(self, ("fixed", "exponential", "pareto"), "a size")
         return self
 
 
@@ -100,7 +100,7 @@ class Load(PageLoad):
 
     @model_validator(mode="after")
     def _one(self) -> Load:
-        only_one(
+        require_one(
             self,
             ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "live", "bundles", "page"),
             "a load",
@@ -116,7 +116,7 @@ class Load(PageLoad):
 
 MOST_FLOWS = 10_000
 
-UNCONTROLLED = where_silent(Congestion, name="none")
+UNCONTROLLED = construct_table(Congestion, name="none")
 """What stands in the place of a controller over UDP, which has none."""
 
 
@@ -144,9 +144,9 @@ class Flow(Table):
     access: Access | None = None
     client: Name | None = None
     server: Name | None = None
-    quic: Quic = where_silent(Quic)
-    tcp: Tcp = where_silent(Tcp)
-    udp: Udp = where_silent(Udp)
+    quic: Quic = construct_table(Quic)
+    tcp: Tcp = construct_table(Tcp)
+    udp: Udp = construct_table(Udp)
 
     @property
     def names(self) -> list[str]:
@@ -326,11 +326,11 @@ class Scenario(Table):
     orbit: Orbit | None = None
     dtn: Dtn | None = None
     flow: list[Flow] = Field(min_length=1)
-    quic: Quic = where_silent(Quic)
-    tcp: Tcp = where_silent(Tcp)
-    udp: Udp = where_silent(Udp)
+    quic: Quic = construct_table(Quic)
+    tcp: Tcp = construct_table(Tcp)
+    udp: Udp = construct_table(Udp)
     page: dict[Name, Page] = Field(default_factory=dict)
-    trace: Trace = where_silent(Trace)
+    trace: Trace = construct_table(Trace)
     limits: Limits = Field(default_factory=Limits)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 

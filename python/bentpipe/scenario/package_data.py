@@ -1,6 +1,6 @@
-"""What comes with bentpipe beside its modules, and where it lies: in a checkout, and in an installed package.
+"""Locations of the data of the package beside its modules, in a checkout and in an installed package.
 
-The build backend (scripts/backend.py) fills a wheel by the same table; it loads this file alone.
+The build backend (scripts/backend.py) fills a wheel from the same table. It loads only this file.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ SHIPPED = {
     "scenarios": "scenarios",
     "studies": "studies",
 }
-"""By its name in the package's folder ``path_of``: where a checkout has it."""
+"""Name in the directory ``shipped`` of the package -> path in a checkout."""
 
 _PACKAGE = Path(__file__).parents[1]
 
 
 def path_of(name: str) -> Path | None:
-    """Where one of ``SHIPPED`` is; None: it did not come along, or is not built."""
-    places = (_PACKAGE / "shipped" / name, _PACKAGE.parents[1] / SHIPPED[name])
-    return next((place for place in places if place.exists()), None)
+    """Return the path of an entry of ``SHIPPED``; None if it is missing or not built."""
+    candidates = (_PACKAGE / "shipped" / name, _PACKAGE.parents[1] / SHIPPED[name])
+    return next((path for path in candidates if path.exists()), None)

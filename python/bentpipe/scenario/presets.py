@@ -1,7 +1,7 @@
-"""Presets: accesses and web pages whose every number has a source or is named a guess.
+"""Presets of access networks and web pages, each number with a source or marked as an estimate.
 
-An access is what ``[path] preset = "NAME"`` stands for (``"NAME.toml"``: one of one's own), a page what
-``load = { page = "NAME" }`` does.
+``[path] preset = "NAME"`` selects an access network, or a file of the user with ``"NAME.toml"``.
+``load = { page = "NAME" }`` selects a page.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any
 
 from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 
 __all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
+
 _PAGES = _FOLDER / "pages"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """An access: its name, what it is, where its numbers come from, and its segments as a scenario writes them.
+    """Access network: its name, title, sources of its numbers, and its segments as in a scenario.
 
-    ``proxies`` are those that a source says the operator runs, as the tables of ``[[path.proxy]]``.
+    ``proxies`` are the PEPs of the operator according to a source, as tables of ``[[path.proxy]]``.
     """
 
     name: str
@@ -38,9 +39,9 @@ class Preset:
 
 @dataclass(frozen=True)
 class Page:
-    """A web page: its name, what it is, where its numbers come from, its objects and hosts as a scenario writes them.
+    """Web page: its name, title, sources of its numbers, and its objects and hosts as in a scenario.
 
-    The first object is the main document. A host that no table names has no connection open beforehand.
+    The first object is the main document. A host without a table has no open connection at the start of a load.
     """
 
     name: str
@@ -54,32 +55,32 @@ def _names(folder: Path) -> list[str]:
     return [file.stem for file in sorted(folder.glob("*.toml"))]
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
+def _read_document(folder: Path, name: str) -> dict[str, Any]:
     return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def presets() -> list[Preset]:
-    """All accesses, by name."""
-    return [_access(name) for name in _names(_FOLDER)]
+    """Return all access networks by name."""
+    return [_read_access(name) for name in _names(_FOLDER)]
 
 
 def pages() -> list[Page]:
-    """All pages, by name."""
-    return [_page(name) for name in page_names()]
+    """Return all pages by name."""
+    return [_read_page(name) for name in page_names()]
 
 
 def page_names() -> list[str]:
-    """Names of all pages."""
+    """Return the names of all pages."""
     return _names(_PAGES)
 
 
-def _access(name: str) -> Preset:
-    data = _read(_FOLDER, name)
+def _read_access(name: str) -> Preset:
+    data = _read_document(_FOLDER, name)
     return Preset(name, data["title"], data["source"], data["path"]["segment"], data.get("proxy", []))
 
 
-def _page(name: str) -> Page:
-    data = _read(_PAGES, name)
+def _read_page(name: str) -> Page:
+    data = _read_document(_PAGES, name)
     return Page(name, data["title"], data["source"], data["object"], data.get("host", {}))
 
 
@@ -87,20 +88,24 @@ _KEY = "path.preset"
 
 
 def preset(name: object, folder: Path | None = None) -> Preset:
-    """The access ``name``; with a ``folder``, also one of one's own: a file in it, ``NAME.toml``.
+    """Return the access network ``name``.
+
+    Args:
+        name: a preset, or a file ``NAME.toml`` if ``folder`` is given.
+        folder: the directory of the files of the user.
 
     Raises:
-        ScenarioError: there is none; what is wrong with the file.
+        ScenarioError: no such preset, or an invalid file.
     """
     known = _names(_FOLDER)
     if isinstance(name, str) and name in known:
-        return _access(name)
+        return _read_access(name)
     if isinstance(name, str) and folder is not None and name.endswith(".toml"):
-        return _own(folder, name)
+        return _read_user_preset(folder, name)
     raise ScenarioError([(_KEY, unknown_name(str(name), known, "preset"))])
 
 
-def _own(folder: Path, name: str) -> Preset:
+def _read_user_preset(folder: Path, name: str) -> Preset:
     try:
         data = parse_toml(read_input_text(folder / name, MOST_DOCUMENT_BYTES))
     except FileNotFoundError:
@@ -111,31 +116,32 @@ def _own(folder: Path, name: str) -> Preset:
         raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
-    except ValueError as error:  # no TOML
+    except ValueError as error:  # not TOML
         raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
     path = data.get("path")
-    found = path.get("segment") if isinstance(path, dict) else None
-    if not isinstance(found, list) or not found:
+    segment_tables = path.get("segment") if isinstance(path, dict) else None
+    if not isinstance(segment_tables, list) or not segment_tables:
         raise ScenarioError([(_KEY, f'"{name}" is no preset: found no [[path.segment]] in it')])
-    own = data.get("proxy", [])
-    if not isinstance(own, list):
+    proxy_tables = data.get("proxy", [])
+    if not isinstance(proxy_tables, list):
         raise ScenarioError([(_KEY, f'"{name}" is no preset: proxy: expected [[proxy]]')])
-    return Preset(name, str(data.get("title", name)), str(data.get("source", name)), found, own)
+    title, source = str(data.get("title", name)), str(data.get("source", name))
+    return Preset(name, title, source, segment_tables, proxy_tables)
 
 
 def segments(name: object) -> list[dict[str, Any]]:
-    """The segments of preset ``name``. Raises ScenarioError when there is none."""
+    """Return the segments of preset ``name``. Raises ScenarioError if there is none."""
     return preset(name).segments
 
 
 def proxies(name: object) -> list[dict[str, Any]]:
-    """The proxies of preset ``name``. Raises ScenarioError when there is none."""
+    """Return the proxies of preset ``name``. Raises ScenarioError if there is none."""
     return preset(name).proxies
 
 
 def page(name: object, key: str = "load.page") -> Page:
-    """The page ``name``. Raises ScenarioError at ``key`` when there is none."""
+    """Return the page ``name``. Raises ScenarioError at ``key`` if there is none."""
     known = page_names()
     if not isinstance(name, str) or name not in known:
         raise ScenarioError([(key, unknown_name(str(name), known, "page"))])
-    return _page(name)
+    return _read_page(name)

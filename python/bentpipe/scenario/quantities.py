@@ -1,20 +1,27 @@
-"""Quantities with units: text such as ``"250 ms"`` or ``"10 Mbit/s"`` becomes whole numbers.
+"""Quantities with units: text such as ``"250 ms"`` or ``"10 Mbit/s"`` as whole numbers.
 
-Parsing is exact (decimal arithmetic, no floats): a duration is nanoseconds, a rate bits per second,
-a size bytes. A quantity finer than that is refused. Every error says what was found, what was
-expected and, where there is one, the nearest right spelling. What is a quantity already is taken as
-it is, and ``str`` of it is text that parses to the same.
+Parsing is exact (decimal arithmetic, no floats): a duration is in nanoseconds, a rate in bits per second, a size in
+bytes. A finer quantity is an error. Every error has the found and the expected value and, if there is one, the nearest
+valid spelling. ``parse`` returns a quantity unchanged, and ``str`` of a quantity parses to the same quantity.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, localcontext
-from functools import lru_cache
+from decimal import Decimal, localcontext
 from typing import ClassVar, Literal, Self
+
+from bentpipe.scenario.quantity_text import (
+    UnitError,
+    format_decimal,
+    format_largest_unit,
+    format_value,
+    nearest_unit,
+    parse_whole,
+    split_quantity,
+    suggest_unit,
+)
 
 __all__ = [
     "Angle",
@@ -26,136 +33,11 @@ __all__ = [
     "Size",
     "UnitError",
     "WindowSize",
-    "nearest",
 ]
-
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*")
-_MOST_DIGITS = 40  # before or behind the point: more than any quantity has in its smallest unit
-_MOST = 2**63 - 1  # what the engine's whole numbers and SQL's BIGINT both hold
-
-
-class UnitError(ValueError):
-    """A text that is not the quantity it should be; its message needs only the key in front."""
-
-
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of ``words`` that looks most like ``word``, ignoring case; None if none is near."""
-    by_fold: dict[str, str] = {}
-    for candidate in words:
-        by_fold.setdefault(candidate.casefold(), candidate)
-    found = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=0.5)
-    return by_fold[found[0]] if found else None
-
-
-def _plain(number: Decimal) -> str:
-    """Decimal without an exponent and without trailing zeros."""
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _show(found: object) -> str:
-    if isinstance(found, str):
-        return f'"{found}"'
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    return str(found)
-
-
-def _split(found: object, expected: str) -> tuple[Decimal, str]:
-    """Number and unit of a quantity; the unit is "" where none was given."""
-    return _split_text(found, expected) if isinstance(found, str) else _split_any(found, expected)
-
-
-@lru_cache(maxsize=1024)
-def _split_text(found: str, expected: str) -> tuple[Decimal, str]:
-    """The cells of a sweep say the same quantities again and again."""
-    return _split_any(found, expected)
-
-
-def _split_any(found: object, expected: str) -> tuple[Decimal, str]:
-    if isinstance(found, (int, float)) and not isinstance(found, bool):
-        digits, unit = str(found), ""
-    else:
-        match = _QUANTITY.fullmatch(found) if isinstance(found, str) else None
-        if match is None:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
-        digits, unit = match[1].replace("_", ""), match[2] or ""
-    try:
-        number = Decimal(digits)
-    except InvalidOperation:  # an exponent of twenty digits
-        number = Decimal("1e-1000" if "e-" in digits.casefold() else "1e1000")
-    if number and abs(number.adjusted()) > _MOST_DIGITS:
-        size = "large" if number.adjusted() > 0 else "small"
-        raise UnitError(f"found {_show(found)}, which is too {size}, expected {expected}")
-    return number, unit
-
-
-def _whole(
-    found: object,
-    units: Mapping[str, Decimal],
-    expected: str,
-    default_unit: str,
-    smallest: str,
-    foreign: Mapping[str, Decimal] | None = None,
-) -> int:
-    """Parses ``found`` into a whole number of the smallest unit; ``foreign`` are units that are not taken, but that a
-    suggestion translates.
-
-    Raises:
-        UnitError: no number, no unit, an unknown unit, below 0, or finer than the smallest unit.
-    """
-    number, unit = _split(found, expected)
-    if unit == "":
-        if number == 0:
-            return 0
-        raise UnitError(
-            f"found {_show(found)} without a unit, expected {expected}; "
-            f'did you mean "{_plain(number)} {default_unit}"?'
-        )
-    factor = units.get(unit)
-    if factor is None:
-        hint = _hint(number, unit, units, foreign or {})
-        raise UnitError(
-            f'found {_show(found)}: no unit "{unit}", expected {expected} (units: {", ".join(units)}){hint}'
-        )
-    if number < 0:
-        raise UnitError(f"found {_show(found)}, which is negative, expected {expected}")
-    with localcontext() as context:
-        context.prec = 60
-        value = number * factor
-        if value != value.to_integral_value():
-            raise UnitError(f"found {_show(found)}, which is finer than {smallest}, expected {expected}")
-        if value > _MOST:
-            raise UnitError(f"found {_show(found)}, which is too large, expected {expected}")
-        return int(value)
-
-
-def _hint(number: Decimal, unit: str, units: Mapping[str, Decimal], foreign: Mapping[str, Decimal]) -> str:
-    """What may be meant by a unit that is none: the same quantity, where the unit is known elsewhere; else the nearest
-    spelling."""
-    spellings = (unit, unit.replace("ps", "/s"), re.sub(r"(?i)(?<=[kMGTi])bytes?", "B", unit))
-    factor = next((foreign[word] for word in spellings if word in foreign), None)
-    if factor is None:
-        near = nearest(unit, units) or _ALIASES.get(unit.casefold())
-        return f'; did you mean "{_plain(number)} {near}"?' if near in units else ""
-    with localcontext() as context:
-        context.prec = 60
-        value = number * factor
-        if value != value.to_integral_value() or not 0 < value <= _MOST:
-            return ""
-    return f'; did you mean "{_largest_unit(int(value), units, _SUGGESTED[next(iter(units))])}"?'
-
-
-_SUGGESTED = {
-    "ns": ("ns", "us", "ms", "s", "min", "h"),
-    "bit/s": ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"),
-    "B": ("B", "kB", "MB", "GB"),
-}
-"""Units of a suggestion, by the smallest one."""
 
 
 def _scaled(units: str, bits: int, tail: str = "") -> dict[str, Decimal]:
-    """Units with the prefixes k to T and Ki to Ti, as multiples of ``bits``."""
+    """Return units with the prefixes k to T and Ki to Ti, as multiples of ``bits``."""
     powers = {"": Decimal(1)}
     for power, letter in enumerate("kMGT", start=1):
         powers[letter] = Decimal(1000) ** power
@@ -163,51 +45,23 @@ def _scaled(units: str, bits: int, tail: str = "") -> dict[str, Decimal]:
     return {f"{prefix}{unit}{tail}": bits * size for unit in units.split() for prefix, size in powers.items()}
 
 
-_ALIASES = {
-    "mbps": "Mbit/s",
-    "kbps": "kbit/s",
-    "gbps": "Gbit/s",
-    "bps": "bit/s",
-    "sec": "s",
-    "secs": "s",
-    "seconds": "s",
-    "second": "s",
-    "msec": "ms",
-    "minutes": "min",
-    "m": "min",
-    "hours": "h",
-    "µs": "us",
-    "bytes": "B",
-    "octets": "B",
-    "percent": "%",
-    "pkts": "packets",
-    "pkt": "packets",
+_FOREIGN_DURATIONS = {
+    "d": Decimal(86400) * 10**9,
+    "day": Decimal(86400) * 10**9,
+    "days": Decimal(86400) * 10**9,
 }
-
-
-def _largest_unit(value: int, units: Mapping[str, Decimal], names: Iterable[str]) -> str:
-    """``value`` in the largest of ``names`` in which it has at most three decimals and is >= 1."""
-    chosen, text = "", ""
-    for name in names:
-        amount = Decimal(value) / units[name]
-        if not text or (abs(amount) >= 1 and amount == round(amount, 3)):
-            chosen, text = name, _plain(amount)
-    return f"{text} {chosen}"
-
-
-_DAYS = {"d": Decimal(86400) * 10**9, "day": Decimal(86400) * 10**9, "days": Decimal(86400) * 10**9}
-_RATES = {
+_FOREIGN_RATES = {
     unit: size
     for tail in ("/s", "")
     for unit, size in (_scaled("B", 8, tail) | _scaled("bit b", 1, tail)).items()
 }
-_SIZES = {unit: size / 8 for unit, size in _scaled("bit b", 1).items()} | _scaled("B", 1)
-"""What other tools write, in ns, bit/s and bytes: never taken for the nearest spelling, which may be another size."""
+_FOREIGN_SIZES = {unit: size / 8 for unit, size in _scaled("bit b", 1).items()} | _scaled("B", 1)
+"""Units of other tools, in ns, bit/s and bytes. The nearest valid spelling might be another size."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A length of time in whole nanoseconds."""
+    """Length of time in whole nanoseconds."""
 
     ns: int
 
@@ -222,23 +76,25 @@ class Duration:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A duration from text such as ``"250 ms"``; 0 needs no unit. Raises UnitError."""
+        """Return a duration from text such as ``"250 ms"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
-        return cls(_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns", _DAYS))
+        return cls(
+            parse_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns", _FOREIGN_DURATIONS)
+        )
 
     @property
     def seconds(self) -> float:
-        """In seconds, rounded to a float."""
+        """Duration in seconds, rounded to a float."""
         return self.ns / 1e9
 
     def __str__(self) -> str:
-        return _largest_unit(self.ns, self.units, ("ns", "us", "ms", "s"))
+        return format_largest_unit(self.ns, self.units, ("ns", "us", "ms", "s"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rate:
-    """A rate in whole bits per second; 1 Mbit/s is 10^6 bit/s."""
+    """Rate in whole bits per second; 1 Mbit/s is 10^6 bit/s."""
 
     bit_s: int
 
@@ -255,22 +111,22 @@ class Rate:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A rate above 0 from text such as ``"10 Mbit/s"``. Raises UnitError."""
+        """Return a rate above 0 from text such as ``"10 Mbit/s"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a rate above 0 such as "10 Mbit/s"'
-        value = _whole(found, cls.units, expected, "Mbit/s", "1 bit/s", _RATES)
+        value = parse_whole(found, cls.units, expected, "Mbit/s", "1 bit/s", _FOREIGN_RATES)
         if value == 0:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         return cls(value)
 
     def __str__(self) -> str:
-        return _largest_unit(self.bit_s, self.units, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
+        return format_largest_unit(self.bit_s, self.units, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Size:
-    """A number of bytes; 1 kB is 1000 B, 1 KiB is 1024 B."""
+    """Number of bytes; 1 kB is 1000 B, 1 KiB is 1024 B."""
 
     bytes: int
 
@@ -286,18 +142,18 @@ class Size:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A size from text such as ``"5.3 MB"``; 0 needs no unit. Raises UnitError."""
+        """Return a size from text such as ``"5.3 MB"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
-        return cls(_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B", _SIZES))
+        return cls(parse_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B", _FOREIGN_SIZES))
 
     def __str__(self) -> str:
-        return _largest_unit(self.bytes, self.units, ("B", "kB", "MB", "GB"))
+        return format_largest_unit(self.bytes, self.units, ("B", "kB", "MB", "GB"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Distance:
-    """A length in whole metres."""
+    """Length in whole metres."""
 
     m: int
 
@@ -305,23 +161,23 @@ class Distance:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A distance from text such as ``"550 km"``; 0 needs no unit. Raises UnitError."""
+        """Return a distance from text such as ``"550 km"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
-        return cls(_whole(found, cls.units, 'a distance such as "550 km"', "km", "1 m"))
+        return cls(parse_whole(found, cls.units, 'a distance such as "550 km"', "km", "1 m"))
 
     @property
     def km(self) -> float:
-        """In kilometres."""
+        """Distance in kilometres."""
         return self.m / 1000
 
     def __str__(self) -> str:
-        return _largest_unit(self.m, self.units, ("m", "km"))
+        return format_largest_unit(self.m, self.units, ("m", "km"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Angle:
-    """An angle of 0 or more in whole millionths of a degree."""
+    """Angle of 0 or more in whole millionths of a degree."""
 
     micro: int
 
@@ -329,27 +185,27 @@ class Angle:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """An angle from text such as ``"25 deg"``; 0 needs no unit. Raises UnitError."""
+        """Return an angle from text such as ``"25 deg"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'an angle such as "25 deg"'
-        value = _whole(found, cls.units, expected, "deg", "a millionth of a degree")
+        value = parse_whole(found, cls.units, expected, "deg", "a millionth of a degree")
         if value > 360 * 10**6:
-            raise UnitError(f"found {_show(found)}, expected {expected}, at most 360 deg")
+            raise UnitError(f"found {format_value(found)}, expected {expected}, at most 360 deg")
         return cls(value)
 
     @property
     def degrees(self) -> float:
-        """In degrees."""
+        """Angle in degrees."""
         return self.micro / 1e6
 
     def __str__(self) -> str:
-        return f"{_plain(Decimal(self.micro) / 10**6)} deg"
+        return f"{format_decimal(Decimal(self.micro) / 10**6)} deg"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Probability:
-    """A chance between 0 and 1."""
+    """Probability between 0 and 1."""
 
     value: float
 
@@ -357,52 +213,52 @@ class Probability:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A probability from text such as ``"0.01 %"``; 0 needs no unit. Raises UnitError."""
+        """Return a probability from text such as ``"0.01 %"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a percentage from 0 % to 100 % such as "0.01 %"'
-        number, unit = _split(found, expected)
+        number, unit = split_quantity(found, expected)
         if unit == "":
             if number == 0:
                 return cls(0.0)
-            shares = [share for share in (number, number * 100) if 0 <= share <= 100]
-            hint = " or ".join(f'"{_plain(share)} %"' for share in shares)
-            said = f"found {_show(found)} without a unit, expected {expected}"
-            raise UnitError(f"{said}; did you mean {hint}?" if hint else said)
+            percentages = [percent for percent in (number, number * 100) if 0 <= percent <= 100]
+            hint = " or ".join(f'"{format_decimal(percent)} %"' for percent in percentages)
+            message = f"found {format_value(found)} without a unit, expected {expected}"
+            raise UnitError(f"{message}; did you mean {hint}?" if hint else message)
         if unit not in cls.units:
-            near = nearest(unit, cls.units) or _ALIASES.get(unit.casefold()) or "%"
+            near = nearest_unit(unit, cls.units) or "%"
             raise UnitError(
-                f'found {_show(found)}: no unit "{unit}", expected {expected} '
-                f'(units: {", ".join(cls.units)}); did you mean "{_plain(number)} {near}"?'
+                f'found {format_value(found)}: no unit "{unit}", expected {expected} '
+                f'(units: {", ".join(cls.units)}); did you mean "{format_decimal(number)} {near}"?'
             )
         value = number * cls.units[unit]
         if not 0 <= value <= 1:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         return cls(float(value))
 
     def __str__(self) -> str:
-        return f"{_plain(Decimal(repr(self.value)) * 100)} %"
+        return f"{format_decimal(Decimal(repr(self.value)) * 100)} %"
 
 
 MOST_PACKETS = 1_000_000_000
-"""More than any queue: a bound beyond it is taken for a slip."""
+"""Largest bound of a queue in packets; a larger one is rejected as a mistake."""
 
 MOST_QUEUE_BYTES = MOST_PACKETS * 65_535
-"""The same in bytes, of the largest packets of IP."""
+"""Largest bound of a queue in bytes, with the largest packets of IP."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSize:
-    """The bound of a queue, in the words of the scenario; the plan turns it into bytes or packets.
+    """Bound of a queue as in the scenario; the plan converts it to bytes or packets.
 
-    ``kind`` is ``bdp`` (amount times rate x round-trip time), ``packets``, ``bytes``, ``time``
-    (nanoseconds at the link's rate) or ``none`` (no bound).
+    ``kind`` is ``bdp`` (amount times rate times round-trip time), ``packets``, ``bytes``, ``time`` (nanoseconds at the
+    rate of the link) or ``none`` (no bound).
     """
 
     kind: Literal["bdp", "packets", "bytes", "time", "none"]
     amount: Decimal
     shared: Literal["", "sqrt(n)", "n", "sqrt(n)/n"] = ""
-    """What it is divided by, n users: :meth:`among`."""
+    """Divisor of the bound, with n the number of users: :meth:`for_users`."""
 
     expected: ClassVar[str] = (
         'the size of a queue above 0 such as "1 BDP", "417 packets", "64 kB" or "100 ms", '
@@ -411,7 +267,7 @@ class QueueSize:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A queue's bound from text such as ``"1 BDP"``. Raises UnitError."""
+        """Return the bound of a queue from text such as ``"1 BDP"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         if found == "none":
@@ -422,47 +278,49 @@ class QueueSize:
 
     @classmethod
     def _parse_size(cls, found: object) -> Self:
-        number, unit = _split(found, cls.expected)
+        number, unit = split_quantity(found, cls.expected)
         if number < 0:
-            raise UnitError(f"found {_show(found)}, which is negative, expected {cls.expected}")
+            raise UnitError(f"found {format_value(found)}, which is negative, expected {cls.expected}")
         if number == 0:
-            raise UnitError(f"found {_show(found)}, a queue of 0, expected {cls.expected}")
+            raise UnitError(f"found {format_value(found)}, a queue of 0, expected {cls.expected}")
         if unit == "":
             raise UnitError(
-                f"found {_show(found)} without a unit, expected {cls.expected}; "
-                f'did you mean "{_plain(number)} packets"?'
+                f"found {format_value(found)} without a unit, expected {cls.expected}; "
+                f'did you mean "{format_decimal(number)} packets"?'
             )
         if unit == "BDP":
             return cls("bdp", number)
         if unit in ("packets", "packet"):
             if number != number.to_integral_value():
-                raise UnitError(f"found {_show(found)}, expected a whole number of packets")
+                raise UnitError(f"found {format_value(found)}, expected a whole number of packets")
             if number > MOST_PACKETS:
-                raise UnitError(f'found {_show(found)}, expected at most {MOST_PACKETS} packets, or "none"')
+                raise UnitError(
+                    f'found {format_value(found)}, expected at most {MOST_PACKETS} packets, or "none"'
+                )
             return cls("packets", number)
         if unit in Size.units:
             return cls("bytes", Decimal(Size.parse(found).bytes))
         if unit in Duration.units:
             return cls("time", Decimal(Duration.parse(found).ns))
-        hint = cls._near(number, unit)
-        raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {cls.expected}{hint}')
+        hint = cls._suggest_unit(number, unit)
+        raise UnitError(f'found {format_value(found)}: no unit "{unit}", expected {cls.expected}{hint}')
 
     @classmethod
     def _parse_shared(cls, found: str) -> Self:
-        """Such as ``"1 BDP/sqrt(n)/n"``."""
-        whole, *parts = (part.strip() for part in found.split("/"))
-        by: dict[tuple[str, ...], Literal["sqrt(n)", "n", "sqrt(n)/n"]]
-        by = {("sqrt(n)",): "sqrt(n)", ("n",): "n", ("sqrt(n)", "n"): "sqrt(n)/n"}
-        size = cls.parse(whole)
-        if tuple(parts) not in by or size.kind == "none":
+        """Return a bound with a divisor such as ``"1 BDP/sqrt(n)/n"``."""
+        amount, *parts = (part.strip() for part in found.split("/"))
+        divisors: dict[tuple[str, ...], Literal["sqrt(n)", "n", "sqrt(n)/n"]]
+        divisors = {("sqrt(n)",): "sqrt(n)", ("n",): "n", ("sqrt(n)", "n"): "sqrt(n)/n"}
+        size = cls.parse(amount)
+        if tuple(parts) not in divisors or size.kind == "none":
             raise UnitError(
-                f'found {_show(found)}, expected a size such as "1 BDP", over sqrt(n), n (users) or both of them: '
-                '"1 BDP/sqrt(n)/n"'
+                f'found {format_value(found)}, expected a size such as "1 BDP", divided by sqrt(n), n (users) or '
+                'both: "1 BDP/sqrt(n)/n"'
             )
-        return cls(size.kind, size.amount, by[tuple(parts)])
+        return cls(size.kind, size.amount, divisors[tuple(parts)])
 
-    def among(self, users: int) -> Self:
-        """What is left of it when it is divided as it says, n being ``users``; at least one packet or byte."""
+    def for_users(self, users: int) -> Self:
+        """Return the bound divided by its divisor for ``users`` users; at least one packet or byte."""
         if not self.shared:
             return self
         with localcontext() as context:
@@ -477,18 +335,17 @@ class QueueSize:
             return type(self)(self.kind, amount)
 
     @staticmethod
-    def _near(number: Decimal, unit: str) -> str:
-        if unit in _SIZES:
-            return _hint(number, unit, Size.units, _SIZES)
-        words = ["BDP", "packets", *Size.units, *Duration.units]
-        near = nearest(unit, words) or _ALIASES.get(unit.casefold())
-        return f'; did you mean "{_plain(number)} {near}"?' if near else ""
+    def _suggest_unit(number: Decimal, unit: str) -> str:
+        if unit in _FOREIGN_SIZES:
+            return suggest_unit(number, unit, Size.units, _FOREIGN_SIZES)
+        near = nearest_unit(unit, ["BDP", "packets", *Size.units, *Duration.units])
+        return f'; did you mean "{format_decimal(number)} {near}"?' if near else ""
 
     def bytes_at(self, rate: Rate, rtt: Duration) -> int | None:
-        """The bound in bytes at ``rate`` and round trip ``rtt``; None for packets or no bound.
+        """Return the bound in bytes at ``rate`` and round-trip time ``rtt``; None for packets or no bound.
 
         Raises:
-            UnitError: more than any queue holds.
+            UnitError: above :data:`MOST_QUEUE_BYTES`.
         """
         if self.kind in ("packets", "none"):
             return None
@@ -512,7 +369,7 @@ class QueueSize:
         if self.shared:
             return f"{type(self)(self.kind, self.amount)}/{self.shared}"
         if self.kind == "bdp":
-            return f"{_plain(self.amount)} BDP"
+            return f"{format_decimal(self.amount)} BDP"
         if self.kind == "packets":
             return f"{self.amount} packets"
         if self.kind == "bytes":
@@ -522,39 +379,39 @@ class QueueSize:
 
 @dataclass(frozen=True, slots=True)
 class WindowSize:
-    """A congestion window: full packets or bytes."""
+    """Congestion window: full packets or bytes."""
 
     packets: int | None
     bytes: int | None
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A window from text such as ``"10 packets"`` or ``"14 kB"``. Raises UnitError."""
+        """Return a window from text such as ``"10 packets"`` or ``"14 kB"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a window above 0 such as "10 packets" or "14720 B"'
-        number, unit = _split(found, expected)
+        number, unit = split_quantity(found, expected)
         if number <= 0:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         if unit in ("packets", "packet") and number == number.to_integral_value():
             return cls(int(number), None)
         if unit in Size.units:
             return cls(None, Size.parse(found).bytes)
         if unit == "":
             raise UnitError(
-                f"found {_show(found)} without a unit, expected {expected}; "
-                f'did you mean "{_plain(number)} packets"?'
+                f"found {format_value(found)} without a unit, expected {expected}; "
+                f'did you mean "{format_decimal(number)} packets"?'
             )
-        if unit in _SIZES:
-            hint = _hint(number, unit, Size.units, _SIZES)
+        if unit in _FOREIGN_SIZES:
+            hint = suggest_unit(number, unit, Size.units, _FOREIGN_SIZES)
         else:
-            near = nearest(unit, ["packets", *Size.units]) or _ALIASES.get(unit.casefold())
-            hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
-        raise UnitError(f"found {_show(found)}, expected {expected}{hint}")
+            near = nearest_unit(unit, ["packets", *Size.units])
+            hint = f'; did you mean "{format_decimal(number)} {near}"?' if near else ""
+        raise UnitError(f"found {format_value(found)}, expected {expected}{hint}")
 
     def __str__(self) -> str:
         return f"{self.packets} packets" if self.packets is not None else str(Size(self.bytes or 0))
 
     def in_bytes(self, packet_bytes: int) -> int:
-        """The window in bytes for full packets of ``packet_bytes``."""
+        """Return the window in bytes for full packets of ``packet_bytes`` bytes."""
         return self.packets * packet_bytes if self.packets is not None else self.bytes or 0

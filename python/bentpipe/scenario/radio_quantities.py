@@ -1,4 +1,4 @@
-"""Quantities of a radio link: levels in dB, frequencies and speeds, from text such as ``"7 dB"`` or ``"60 km/h"``."""
+"""Quantities of a radio link: levels in dB, frequencies, symbol rates and speeds."""
 
 from __future__ import annotations
 
@@ -7,46 +7,57 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
-from bentpipe.scenario.quantities import UnitError, _largest_unit, _plain, _show, _split, _whole
+from bentpipe.scenario.quantity_text import (
+    UnitError,
+    format_decimal,
+    format_largest_unit,
+    format_value,
+    parse_whole,
+    split_quantity,
+)
 
 __all__ = ["Decibel", "Frequency", "Speed", "SymbolRate"]
 
-_MOST_DB = 200
+_MAX_DB = 200
+"""Largest magnitude of a level in dB."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Decibel:
-    """A ratio in dB, of either sign."""
+    """Ratio in dB, of either sign."""
 
     db: float
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A level from text such as ``"7 dB"``; 0 needs no unit. Raises UnitError."""
+        """Return a level from text such as ``"7 dB"``; 0 needs no unit. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a level such as "7 dB"'
-        number, unit = _split(found, expected)
+        number, unit = split_quantity(found, expected)
         if unit == "" and number != 0:
             raise UnitError(
-                f'found {_show(found)} without a unit, expected {expected}; did you mean "{_plain(number)} dB"?'
+                f"found {format_value(found)} without a unit, expected {expected}; "
+                f'did you mean "{format_decimal(number)} dB"?'
             )
         if unit not in ("", "dB"):
-            hint = f'; did you mean "{_plain(number)} dB"?' if unit.casefold() == "db" else ""
-            raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {expected} (units: dB){hint}')
-        if abs(number) > _MOST_DB:
+            hint = f'; did you mean "{format_decimal(number)} dB"?' if unit.casefold() == "db" else ""
             raise UnitError(
-                f"found {_show(found)}, expected {expected}, between -{_MOST_DB} and {_MOST_DB} dB"
+                f'found {format_value(found)}: no unit "{unit}", expected {expected} (units: dB){hint}'
+            )
+        if abs(number) > _MAX_DB:
+            raise UnitError(
+                f"found {format_value(found)}, expected {expected}, between -{_MAX_DB} and {_MAX_DB} dB"
             )
         return cls(float(number))
 
     def __str__(self) -> str:
-        return f"{_plain(Decimal(repr(self.db)))} dB"
+        return f"{format_decimal(Decimal(repr(self.db)))} dB"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Frequency:
-    """A frequency in whole hertz."""
+    """Frequency in whole hertz."""
 
     hz: int
 
@@ -59,22 +70,22 @@ class Frequency:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A frequency above 0 from text such as ``"2.2 GHz"``. Raises UnitError."""
+        """Return a frequency above 0 from text such as ``"2.2 GHz"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a frequency above 0 such as "2.2 GHz"'
-        value = _whole(found, cls.units, expected, "GHz", "1 Hz")
+        value = parse_whole(found, cls.units, expected, "GHz", "1 Hz")
         if value == 0:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         return cls(value)
 
     def __str__(self) -> str:
-        return _largest_unit(self.hz, self.units, ("Hz", "kHz", "MHz", "GHz"))
+        return format_largest_unit(self.hz, self.units, ("Hz", "kHz", "MHz", "GHz"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SymbolRate:
-    """Whole symbols a second."""
+    """Symbol rate in whole symbols per second."""
 
     symbols_s: int
 
@@ -87,22 +98,22 @@ class SymbolRate:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A symbol rate above 0 from text such as ``"27.5 Mbaud"``. Raises UnitError."""
+        """Return a symbol rate above 0 from text such as ``"27.5 Mbaud"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a symbol rate above 0 such as "27.5 Mbaud"'
-        value = _whole(found, cls.units, expected, "Mbaud", "1 baud")
+        value = parse_whole(found, cls.units, expected, "Mbaud", "1 baud")
         if value == 0:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         return cls(value)
 
     def __str__(self) -> str:
-        return _largest_unit(self.symbols_s, self.units, ("baud", "kbaud", "Mbaud", "Gbaud"))
+        return format_largest_unit(self.symbols_s, self.units, ("baud", "kbaud", "Mbaud", "Gbaud"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Speed:
-    """A speed in whole metres an hour."""
+    """Speed in whole metres per hour."""
 
     m_h: int
 
@@ -110,19 +121,19 @@ class Speed:
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """A speed above 0 from text such as ``"60 km/h"``. Raises UnitError."""
+        """Return a speed above 0 from text such as ``"60 km/h"``. Raises UnitError."""
         if isinstance(found, cls):
             return found
         expected = 'a speed above 0 such as "60 km/h"'
-        value = _whole(found, cls.units, expected, "km/h", "1 m/h")
+        value = parse_whole(found, cls.units, expected, "km/h", "1 m/h")
         if value == 0:
-            raise UnitError(f"found {_show(found)}, expected {expected}")
+            raise UnitError(f"found {format_value(found)}, expected {expected}")
         return cls(value)
 
     @property
     def m_s(self) -> float:
-        """In metres a second."""
+        """Speed in metres per second."""
         return self.m_h / 3600
 
     def __str__(self) -> str:
-        return f"{_plain(Decimal(self.m_h) / 1000)} km/h"
+        return f"{format_decimal(Decimal(self.m_h) / 1000)} km/h"

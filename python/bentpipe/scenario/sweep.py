@@ -1,8 +1,8 @@
-"""Dotted keys: how ``--set`` and ``[sweep]`` name a place of a scenario, and the cells of a sweep.
+"""Dotted keys of ``--set`` and ``[sweep]``, and the cells of a sweep.
 
-``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``tcp.KEY``,
-``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample``; keys go on with dots into
-tables. A key of a direction directly below a segment (``path.satellite.rate``) means both directions.
+The keys are ``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``,
+``tcp.KEY``, ``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample``. Further dots select keys of
+inner tables. A key of a direction directly below a segment (``path.satellite.rate``) sets both directions.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 MOST_CELLS = 100_000
+"""Largest number of cells of a sweep."""
 
 _ROOTS = (
     "path",
@@ -56,7 +57,7 @@ _ROOTS = (
     "title",
     "sweep",
 )
-_BARE = {  # what a bare value of these keys stands for; see the tables of ``path`` and ``model``
+_BARE_VALUE_KEYS = {
     "congestion": "name",
     "server_congestion": "name",
     "aqm": "name",
@@ -75,73 +76,84 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "constellation": "preset",
     "bundles": "layer",
 }
-_OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
+"""Keys whose bare value is a table with one key; see ``as_table`` in the tables."""
+
+_DIRECTION_KEYS = frozenset(Direction.model_fields) - {"delay"}
+"""Keys that a segment sets for both directions."""
 
 
 def set_key(data: dict[str, Any], key: str, value: object) -> None:
-    """Sets ``key`` of parsed TOML, in place.
+    """Set ``key`` of parsed TOML in place.
+
+    Args:
+        data: the scenario.
+        key: the dotted key.
+        value: the new value.
 
     Raises:
-        ScenarioError: a member that is not there, or a key of too many words; wrong last words are found when the
-            scenario is read.
+        ScenarioError: no such member, or a key with too many parts. Validation finds other unknown keys.
     """
-    words = key.split(".")
-    if len(words) > MOST_DEPTH:
-        first = ".".join(words[:3])
-        raise ScenarioError([(first, f"found a key of {len(words):,} parts, expected at most {MOST_DEPTH}")])
-    if words[0] not in _ROOTS:
-        raise ScenarioError([(key, unknown_name(words[0], _ROOTS))])
-    if len(words) == 1:
+    parts = key.split(".")
+    if len(parts) > MOST_DEPTH:
+        first = ".".join(parts[:3])
+        raise ScenarioError([(first, f"found a key of {len(parts):,} parts, expected at most {MOST_DEPTH}")])
+    if parts[0] not in _ROOTS:
+        raise ScenarioError([(key, unknown_name(parts[0], _ROOTS))])
+    if len(parts) == 1:
         data[key] = value
         return
-    if words[:2] == ["dtn", "node"] and len(words) > 2:
-        _descend(_bundle_node(data, words, key), words[3:], value, key)
+    if parts[:2] == ["dtn", "node"] and len(parts) > 2:
+        _set_inner_key(_bundle_node(data, parts, key), parts[3:], value, key)
         return
-    if words[0] not in ("path", "flow", "graph"):
-        _descend(data, words, value, key)
+    if parts[0] not in ("path", "flow", "graph"):
+        _set_inner_key(data, parts, value, key)
         return
-    member = _member(data, words, key)
-    rest = words[2:]
+    member = _member(data, parts, key)
+    rest = parts[2:]
     if not rest:
         raise ScenarioError(
-            [(key, f'expected a key of "{words[1]}" after it, such as "{key}.{_example(words[0])}"')]
+            [(key, f'expected a key of "{parts[1]}" after it, such as "{key}.{_example_key(parts[0])}"')]
         )
-    if words[0] != "flow" and rest[0] in _OF_A_DIRECTION:
+    if parts[0] != "flow" and rest[0] in _DIRECTION_KEYS:
         for side in ("up", "down"):
-            _descend(member, [side, *rest], copy.deepcopy(value), key)
+            _set_inner_key(member, [side, *rest], copy.deepcopy(value), key)
     else:
-        _descend(member, rest, value, key)
+        _set_inner_key(member, rest, value, key)
 
 
-def _example(root: str) -> str:
+def _example_key(root: str) -> str:
     return "congestion" if root == "flow" else "delay"
 
 
-def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
-    """The segment, proxy, link, node or flow that ``words`` name."""
-    root = words[0]
-    inner = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "handover")}.get(root)
-    whole: Any = data.get(root)
-    lists = {root: whole}
-    if inner is not None:
-        lists = {f"{root}.{key}": whole.get(key) for key in inner} if isinstance(whole, dict) else {}
-    if single := next((key for key, holder in lists.items() if isinstance(holder, dict)), None):
+def _member(data: Mapping[str, Any], parts: Sequence[str], key: str) -> dict[str, Any]:
+    """Return the segment, proxy, link, node or flow that ``parts`` name. Raises ScenarioError."""
+    root = parts[0]
+    list_keys = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "handover")}.get(root)
+    top: Any = data.get(root)
+    lists = {root: top}
+    if list_keys is not None:
+        lists = {f"{root}.{key}": top.get(key) for key in list_keys} if isinstance(top, dict) else {}
+    if single := next((key for key, tables in lists.items() if isinstance(tables, dict)), None):
         raise ScenarioError([(single, one_table(single))])
     members = [
-        m for holder in lists.values() if isinstance(holder, list) for m in holder if isinstance(m, dict)
+        member
+        for tables in lists.values()
+        if isinstance(tables, list)
+        for member in tables
+        if isinstance(member, dict)
     ]
-    names = [str(m.get("name")) for m in members]
+    names = [str(member.get("name")) for member in members]
     for member, name in zip(members, names, strict=True):
-        if name == words[1]:
+        if name == parts[1]:
             return member
-    what = {"path": "segment", "graph": "link", "flow": "flow"}[root]
-    raise ScenarioError([(key, unknown_name(words[1], names, what))])
+    kind = {"path": "segment", "graph": "link", "flow": "flow"}[root]
+    raise ScenarioError([(key, unknown_name(parts[1], names, kind))])
 
 
-def _bundle_node(data: dict[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
-    """The table of a bundle node, which is made where there is none: that there is such a node is found later."""
-    if len(words) == 3:
-        text = f'expected a key of "{words[2]}" after it, such as "{key}.store"'
+def _bundle_node(data: dict[str, Any], parts: Sequence[str], key: str) -> dict[str, Any]:
+    """Return the table of a bundle node, created if missing. Validation checks later that the node exists."""
+    if len(parts) == 3:
+        text = f'expected a key of "{parts[2]}" after it, such as "{key}.store"'
         raise ScenarioError([(key, text)])
     dtn = data.setdefault("dtn", {})
     nodes = dtn.setdefault("node", []) if isinstance(dtn, dict) else None
@@ -149,31 +161,37 @@ def _bundle_node(data: dict[str, Any], words: Sequence[str], key: str) -> dict[s
         single = "dtn" if nodes is None else "dtn.node"
         raise ScenarioError([(single, one_table(single))])
     for node in nodes:
-        if isinstance(node, dict) and node.get("name") == words[2]:
+        if isinstance(node, dict) and node.get("name") == parts[2]:
             return node
-    made = {"name": words[2]}
-    nodes.append(made)
-    return made
+    node = {"name": parts[2]}
+    nodes.append(node)
+    return node
 
 
-def _descend(table: dict[str, Any], words: Sequence[str], value: object, key: str) -> None:
-    for word in words[:-1]:
-        below = table.get(word)
-        if below is None:
-            below = {}
-        elif not isinstance(below, dict):
-            if word not in _BARE or isinstance(below, list):
-                raise ScenarioError([(key, f'"{word}" is not a table, so it has no key "{words[-1]}"')])
-            below = {_BARE[word]: below}
-        table[word] = below
-        table = below
-    table[words[-1]] = value
+def _set_inner_key(table: dict[str, Any], parts: Sequence[str], value: object, key: str) -> None:
+    """Set the key ``parts`` of ``table``; create inner tables and convert bare values to tables."""
+    for part in parts[:-1]:
+        inner = table.get(part)
+        if inner is None:
+            inner = {}
+        elif not isinstance(inner, dict):
+            if part not in _BARE_VALUE_KEYS or isinstance(inner, list):
+                raise ScenarioError([(key, f'"{part}" is not a table, so it has no key "{parts[-1]}"')])
+            inner = {_BARE_VALUE_KEYS[part]: inner}
+        table[part] = inner
+        table = inner
+    table[parts[-1]] = value
 
 
 def parse_override(
     text: str, option: str = "--set", example: str = "path.satellite.delay=15 ms"
 ) -> tuple[str, object]:
-    """``KEY=VALUE`` of the command line; the value is TOML, or text where it is not.
+    """Return key and value of ``KEY=VALUE``; the value is TOML, or text if it is not valid TOML.
+
+    Args:
+        text: the argument of the option.
+        option: the option, for the message.
+        example: a valid argument, for the message.
 
     Raises:
         ScenarioError: no ``=``.
@@ -188,17 +206,17 @@ def parse_override(
 
 
 def parse_sweep(text: str) -> tuple[str, object]:
-    """``KEY=A,B`` of the command line as the override that sweeps ``KEY``; each value is TOML, or text where it is not.
+    """Return ``KEY=A,B`` as the override that sweeps ``KEY``; each value is TOML, or text if it is not valid TOML.
 
     Raises:
-        ScenarioError: no ``=``, no value, a key that is none of a place.
+        ScenarioError: no ``=``, no value, or an unknown key.
     """
     key, value = parse_override(text, "--sweep", "flow.main.congestion=cubic,bbr")
-    words = text.partition("=")[2]
+    listed = text.partition("=")[2]
     values = (
         value
         if isinstance(value, list)
-        else [parse_override(f"{key}={word}")[1] for word in _VALUE.findall(words)]
+        else [parse_override(f"{key}={item}")[1] for item in _VALUE.findall(listed)]
     )
     if not values or "" in values:
         raise ScenarioError([("", f'found "{text}", expected values between commas')], "--sweep")
@@ -206,13 +224,14 @@ def parse_sweep(text: str) -> tuple[str, object]:
 
 
 SWEEP = "sweep."
+"""Prefix of a dotted key of ``[sweep]``."""
 
 _VALUE = re.compile(r"""(?:[^,{\["]|\{[^}]*\}|\[[^\]]*\]|"[^"]*")+""")
-"""A value between commas; those of a table, a list or a text are its own."""
+"""Value between commas. Commas inside a table, a list or a text do not separate values."""
 
 
 def format_override(key: str, value: object) -> str:
-    """``KEY=VALUE`` for which :func:`parse_override` gives ``key`` and ``value``; words stay bare where they can."""
+    """Return ``KEY=VALUE``, the inverse of :func:`parse_override`; text has no quotes if it does not need them."""
     from bentpipe.scenario.toml_writer import inline
 
     bare = f"{key}={value}"
@@ -220,31 +239,34 @@ def format_override(key: str, value: object) -> str:
         return bare
     try:
         return f"{key}={inline(value)}"
-    except (ValueError, TypeError):  # nothing a scenario can hold, which is said when it is set
+    except (ValueError, TypeError):  # no value of a scenario: set_key reports it
         return bare
 
 
-def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Unquoted dotted keys of TOML are nested tables; this is what their author wrote."""
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested tables as one table of dotted keys, which TOML parses to nested tables if unquoted."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        name = f"{above}.{key}" if above else str(key)
-        flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
+        name = f"{prefix}.{key}" if prefix else str(key)
+        flat |= _flatten(value, name) if isinstance(value, dict) else {name: value}
     return flat
 
 
 def axes_of(sweep: object) -> dict[str, list[Any]]:
-    """The values of each key of a sweep, as far as they are lists."""
-    found = _flat(sweep) if isinstance(sweep, dict) else {}
-    return {key: values for key, values in found.items() if isinstance(values, list)}
+    """Return the values of each key of a sweep whose value is a list."""
+    axes = _flatten(sweep) if isinstance(sweep, dict) else {}
+    return {key: values for key, values in axes.items() if isinstance(values, list)}
 
 
 def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """Every combination of the sweep's values, the last key fastest; one empty cell without a sweep.
+    """Return every combination of the values of a sweep, the last key fastest; one empty cell without a sweep.
 
-    An entry whose values are tables of dotted keys is a tied axis: each table sets its keys together, and
-    ``label`` in it names the combination. It is a column beside those of what is measured: ``taken`` has their names,
-    without case, and says who has each.
+    An axis whose values are tables of dotted keys is a tied axis: each table sets its keys together, and its key
+    ``label`` names the combination. The label is a column of the results.
+
+    Args:
+        sweep: the table ``[sweep]``.
+        taken: names of the other columns in lower case, each with the text of its owner for the message.
 
     Raises:
         ScenarioError: not a list, no values, the same value twice, a name that is taken.
@@ -254,121 +276,126 @@ def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[st
     if not isinstance(sweep, dict):
         raise ScenarioError([("sweep", "expected a table of keys, each with a list of values")])
     axes: list[list[dict[str, Any]]] = []
-    for key, values in _flat(sweep).items():
-        where = f"sweep.{key}"
+    for key, values in _flatten(sweep).items():
+        axis_key = f"sweep.{key}"
         if not isinstance(values, list) or not values:
             shown = "an empty list" if values == [] else json.dumps(values)
-            raise ScenarioError([(where, f"found {shown}, expected a list of values")])
-        times = Counter(json.dumps(value, sort_keys=True) for value in values)
-        twice = next((text for text, count in times.items() if count > 1), None)
-        if twice is not None:
-            raise ScenarioError([(where, f"found {twice} twice, expected different values")])
-        axes.append([_step(key, value, where, taken or {}) for value in values])
+            raise ScenarioError([(axis_key, f"found {shown}, expected a list of values")])
+        counts = Counter(json.dumps(value, sort_keys=True) for value in values)
+        duplicate = next((text for text, count in counts.items() if count > 1), None)
+        if duplicate is not None:
+            raise ScenarioError([(axis_key, f"found {duplicate} twice, expected different values")])
+        axes.append([_resolve_value(key, value, axis_key, taken or {}) for value in values])
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_CELLS:
         raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
-    _check_places(swept_keys(sweep))
-    combined = []
-    for steps in itertools.product(*axes):
+    _check_order(swept_keys(sweep))
+    combinations = []
+    for combination in itertools.product(*axes):
         cell: dict[str, Any] = {}
-        for step in steps:
-            again = next((key for key in step if key in cell), None)
-            if again is not None:
-                raise ScenarioError([(f"sweep.{again}", "is swept twice, expected once")])
-            cell |= step
-        combined.append(cell)
-    return combined
+        for axis_settings in combination:
+            repeated = next((key for key in axis_settings if key in cell), None)
+            if repeated is not None:
+                raise ScenarioError([(f"sweep.{repeated}", "is swept twice, expected once")])
+            cell |= axis_settings
+        combinations.append(cell)
+    return combinations
 
 
-def _check_places(places: Sequence[str]) -> None:
-    """Each place has an effect. Raises ScenarioError."""
-    for index, key in enumerate(places):
+def _check_order(keys: Sequence[str]) -> None:
+    """Check that no key of a sweep is overridden by a later one. Raises ScenarioError."""
+    for index, key in enumerate(keys):
         if key.startswith(LABELS):
             problem = "a sweep is not swept; expected a key of the path, of a flow..."
             raise ScenarioError([(f"sweep.{key}", problem)])
-        later = next((other for other in places[index + 1 :] if overrides(other, key)), None)
-        if later is not None:
+        overriding = next((other for other in keys[index + 1 :] if overrides(other, key)), None)
+        if overriding is not None:
             raise ScenarioError(
-                [(f"sweep.{key}", f'would be lost: "{later}" comes after it, expected before')]
+                [(f"sweep.{key}", f'would be lost: "{overriding}" comes after it, expected before')]
             )
 
 
 def swept_keys(sweep: object) -> list[str]:
-    """The places of the scenario that a sweep sets, in its order."""
+    """Return the scenario keys that a sweep sets, in its order."""
     if not isinstance(sweep, dict):
         return []
-    places: list[str] = []
-    for key, values in _flat(sweep).items():
+    keys: list[str] = []
+    for key, values in _flatten(sweep).items():
         tied = (
-            [_flat(value) for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+            [_flatten(value) for value in values if isinstance(value, dict)]
+            if isinstance(values, list)
+            else []
         )
-        places += [key] if is_scenario_key(key) else dict.fromkeys(name for table in tied for name in table)
-    return [place for place in places if is_scenario_key(place)]
+        keys += [key] if is_scenario_key(key) else dict.fromkeys(name for table in tied for name in table)
+    return [swept for swept in keys if is_scenario_key(swept)]
 
 
 def overrides(above: str, below: str) -> bool:
-    """Whether setting ``above`` after ``below`` would undo it."""
+    """Return whether setting the key ``above`` after the key ``below`` would undo the latter."""
     first, second = above.split("."), below.split(".")
-    if first[0] in ("path", "graph") and first[2:3] and first[2] in _OF_A_DIRECTION:
+    if first[0] in ("path", "graph") and first[2:3] and first[2] in _DIRECTION_KEYS:
         return (
-            first[:2] == second[:2] and second[2:3] in (["up"], ["down"]) and _begins(first[2:], second[3:])
+            first[:2] == second[:2]
+            and second[2:3] in (["up"], ["down"])
+            and _is_prefix(first[2:], second[3:])
         )
-    return _begins(first, second) and first != second
+    return _is_prefix(first, second) and first != second
 
 
-def _begins(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether the words of one key begin with those of another."""
+def _is_prefix(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Return whether the parts ``above`` are a prefix of the parts ``below``."""
     return list(below[: len(above)]) == list(above)
 
 
 def is_scenario_key(key: str) -> bool:
-    """Whether a key of a sweep is a place of the scenario, and not the name of a tied axis."""
+    """Return whether a key of a sweep is a key of the scenario, not the name of a tied axis."""
     return "." in key or key in ("duration", "sample")
 
 
-def _step(key: str, value: object, where: str, taken: Mapping[str, str]) -> dict[str, Any]:
+def _resolve_value(key: str, value: object, axis_key: str, taken: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of one value of an axis, with the label of a tied axis. Raises ScenarioError."""
     if is_scenario_key(key):
         return {key: value}
     if not isinstance(value, dict):
         raise ScenarioError(
             [
                 (
-                    where,
+                    axis_key,
                     unknown_name(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample"]),
                 )
             ]
         )
-    tied = _flat({name: inner for name, inner in value.items() if name != "label"})
+    tied = _flatten({name: inner for name, inner in value.items() if name != "label"})
     if not tied:
         raise ScenarioError(
-            [(where, 'expected tables of dotted keys such as { "path.satellite.delay" = "15 ms" }')]
+            [(axis_key, 'expected tables of dotted keys such as { "path.satellite.delay" = "15 ms" }')]
         )
-    _check_name(key, where, taken)
+    _check_axis_name(key, axis_key, taken)
     return ({key: value["label"]} if "label" in value else {}) | tied
 
 
-def _check_name(key: str, where: str, taken: Mapping[str, str]) -> None:
-    if (whose := taken.get(key.casefold())) is not None:
-        problem = f'a tied axis cannot be called "{key}": {whose} such a column; expected another name'
-        raise ScenarioError([(where, problem)])
+def _check_axis_name(key: str, axis_key: str, taken: Mapping[str, str]) -> None:
+    if (owner := taken.get(key.casefold())) is not None:
+        problem = f'a tied axis cannot be called "{key}": {owner} such a column; expected another name'
+        raise ScenarioError([(axis_key, problem)])
     if not key or not key.isprintable():
-        raise ScenarioError([(where, "found a name that cannot be seen, expected one for the tied axis")])
+        raise ScenarioError([(axis_key, "found a name that cannot be seen, expected one for the tied axis")])
 
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a cell that are places of the scenario (labels of tied axes are not)."""
+    """Return the scenario keys of a cell, without the labels of tied axes."""
     return {key: value for key, value in cell.items() if is_scenario_key(key)}
 
 
 def describe_cell(cell: Mapping[str, Any]) -> str:
-    """A cell in one line. Of a long value, such as a contact plan, its beginning."""
+    """Return a cell in one line. Long values, such as contact plans, are truncated."""
 
-    def shown(value: object) -> str:
+    def format_value(value: object) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
-        return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+        return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
 
-    return ", ".join(f"{key} = {shown(value)}" for key, value in cell.items())
+    return ", ".join(f"{key} = {format_value(value)}" for key, value in cell.items())
 
 
-_MOST_SHOWN = 60
-"""Letters of a value."""
+_MAX_VALUE_LENGTH = 60
+"""Characters after which a value is truncated."""

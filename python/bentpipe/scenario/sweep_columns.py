@@ -1,4 +1,7 @@
-"""What the keys of a sweep are called as columns. It imports nothing: who reads a store needs this, and no scenario."""
+"""Column counts of the keys of a sweep.
+
+The module imports nothing of the scenario, because the reader of a store needs it without a scenario.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,28 @@ if TYPE_CHECKING:
 __all__ = ["LABELS", "column_headings", "column_name", "sweep_key"]
 
 LABELS = "sweep."
-"""In front of the name of a tied axis, where its labels are a column among columns of ours: those have no dot."""
+"""Prefix of the column of a tied axis. The other columns of a store have no dot in their name."""
 
 
 def column_name(key: str) -> str:
-    """The column of a key of the sweep in frames that statistics and figures compute with."""
+    """Return the column of a swept key in the frames of metrics and figures."""
     return key if "." in key else LABELS + key
 
 
 def sweep_key(column: str) -> str:
-    """The key of the sweep that a column holds."""
+    """Return the swept key of a column."""
     return column.removeprefix(LABELS)
 
 
 def column_headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
-    """What columns of a sweep are called beside columns that are called ``taken``: their ``short`` name, or all of
-    their own where that is another's too."""
-    names = Counter([*taken, *short.values()])
-    return {key: name if names[name] == 1 else key for key, name in short.items()}
+    """Return the headings of the columns of a sweep, each unique.
+
+    Args:
+        short: the short heading of each key.
+        taken: the headings of the other columns.
+
+    Returns:
+        For each key the short heading, or the key itself if another column has that heading.
+    """
+    counts = Counter([*taken, *short.values()])
+    return {key: heading if counts[heading] == 1 else key for key, heading in short.items()}

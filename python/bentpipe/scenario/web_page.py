@@ -1,4 +1,4 @@
-"""Web pages in a scenario: objects, the hosts that serve them, and what waits for what."""
+"""Web pages of a scenario: objects, their hosts and their dependencies."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from bentpipe.scenario.quantities import Duration, Size
 __all__ = ["MOST_OBJECTS", "Host", "Page", "PageObject", "PageSource"]
 
 MOST_OBJECTS = 10_000
-"""Of a page: more is taken for a slip."""
+"""Largest number of objects of a page; a larger one is rejected as a mistake."""
 
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
+"""Number of characters of a name."""
 
 
-def _label(found: object) -> str:
+def _parse_label(found: object) -> str:
     if (
         not isinstance(found, str)
         or not found.strip()
-        or len(found) > _LONGEST_NAME
+        or len(found) > _MAX_NAME_LENGTH
         or not found.isprintable()
     ):
-        raise ValueError(f'found "{found}", expected a name of 1 to {_LONGEST_NAME} characters in one line')
+        raise ValueError(
+            f'found "{found}", expected a name of 1 to {_MAX_NAME_LENGTH} characters in one line'
+        )
     return found
 
 
-Label = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST_NAME})]
+Label = Annotated[
+    str, PlainValidator(_parse_label), WithJsonSchema({"type": "string", "maxLength": _MAX_NAME_LENGTH})
+]
 
 
 class Host(Table):
-    """A host of a page: whether a connection is open beforehand, whether it speaks TLS, and its largest answer."""
+    """Host of a page: whether a connection is open at the start, whether it uses TLS, and its largest response."""
 
     open: StrictBool = False
     tls: StrictBool = True
@@ -42,7 +47,7 @@ class Host(Table):
 
 
 class PageObject(Table):
-    """An object: how large, from where, after which others it is asked for, and which one it redirects to."""
+    """Object of a page: its size, its host, the objects before its request, and the target of its redirect."""
 
     name: Label
     size: SizeText
@@ -55,26 +60,26 @@ class PageObject(Table):
 
 
 class Page(Table):
-    """A page: the first object is the main document, or redirects to it."""
+    """Web page. The first object is the main document or redirects to it."""
 
     object: Annotated[list[PageObject], Field(min_length=1, max_length=MOST_OBJECTS)]
     host: dict[str, Host] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _whole(self) -> Page:
-        check(self.object, self.host)
+        check_objects(self.object, self.host)
         return self
 
 
 def is_har(name: str) -> bool:
-    """Whether the name of a page is that of a HAR file."""
+    """Return whether the name of a page is a HAR file."""
     return name.lower().endswith(".har")
 
 
 class PageSource(Table):
-    """Where a page comes from: its own objects, a name (of a ``[page.NAME]``, a preset, or a HAR file), or a HAR file.
+    """Source of a page: its objects, a name (a ``[page.NAME]``, a preset or a HAR file), or a HAR file.
 
-    ``har_page`` is a page of the HAR file: its id, or its number from 1 on.
+    ``har_page`` selects a page of the HAR file: its id, or its number from 1.
     """
 
     named: StrictStr | None = None
@@ -92,96 +97,96 @@ class PageSource(Table):
         if self.har_page is not None and self.har is None and not is_har(self.named or ""):
             raise ValueError("found har_page without a HAR file, expected it beside one")
         if self.object:
-            check(self.object, self.host)
+            check_objects(self.object, self.host)
         return self
 
 
-def check(objects: list[PageObject], hosts: dict[str, Host]) -> None:
-    """Names are unique, dependencies exist and end, sizes fit their hosts. Raises a scenario error."""
-    names = [one.name for one in objects]
+def check_objects(objects: list[PageObject], hosts: dict[str, Host]) -> None:
+    """Check names, dependencies, redirects and sizes of objects. Raises PydanticCustomError."""
+    names = [item.name for item in objects]
     known = set(names)
     if len(known) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        _refuse(f'two objects are called "{twice}", expected a name for each')
-    used = {one.host for one in objects}
+        duplicate = next(name for name in names if names.count(name) > 1)
+        _reject(f'two objects are called "{duplicate}", expected a name for each')
+    used = {item.host for item in objects}
     for host in hosts:
         if host not in used:
-            _refuse(f"host {host}: {unknown_name(host, sorted(used), 'host of an object')}")
+            _reject(f"host {host}: {unknown_name(host, sorted(used), 'host of an object')}")
     if objects[0].after:
-        _refuse(f"{objects[0].name}: the first object is the main document, expected no after")
-    for one in objects:
-        for before in one.after:
-            if before not in known:
-                _refuse(f"{one.name}: after: {unknown_name(before, names, 'object')}")
-        limit = hosts[one.host].limit if one.host in hosts else None
-        if limit is not None and one.size.bytes > limit.bytes:
-            _refuse(
-                f"{one.name}: found a size of {one.size}, expected at most {limit}, the limit of host {one.host}"
+        _reject(f"{objects[0].name}: the first object is the main document, expected no after")
+    for item in objects:
+        for predecessor in item.after:
+            if predecessor not in known:
+                _reject(f"{item.name}: after: {unknown_name(predecessor, names, 'object')}")
+        limit = hosts[item.host].limit if item.host in hosts else None
+        if limit is not None and item.size.bytes > limit.bytes:
+            _reject(
+                f"{item.name}: found a size of {item.size}, expected at most {limit}, the limit of host {item.host}"
             )
-        for key, size in (("request", one.request), ("response_header", one.response_header)):
+        for key, size in (("request", item.request), ("response_header", item.response_header)):
             if size is not None and not 1 <= size.bytes <= MOST_HEADER.bytes:
-                _refuse(f"{one.name}: {key}: found {size}, expected 1 B to {MOST_HEADER}")
+                _reject(f"{item.name}: {key}: found {size}, expected 1 B to {MOST_HEADER}")
     _check_redirects(objects)
-    circle = _cycle({name: list(before) for name, before in waits(objects).items()})
-    if circle:
-        _refuse(f"objects wait for each other: {' after '.join(circle)}; expected an order")
+    cycle = _find_cycle({name: list(names) for name, names in find_predecessors(objects).items()})
+    if cycle:
+        _reject(f"objects wait for each other: {' after '.join(cycle)}; expected an order")
 
 
-def waits(objects: list[PageObject]) -> dict[str, dict[str, None]]:
-    """Return by object the names that it waits for, in order: those of its ``after``, and what redirects to it."""
-    found = {one.name: dict.fromkeys(one.after) for one in objects}
-    for one in objects:
-        if one.redirect is not None:
-            found[one.redirect][one.name] = None
-    return found
+def find_predecessors(objects: list[PageObject]) -> dict[str, dict[str, None]]:
+    """Return the predecessors of each object in order: those of its ``after``, and the redirect to it."""
+    predecessors = {item.name: dict.fromkeys(item.after) for item in objects}
+    for item in objects:
+        if item.redirect is not None:
+            predecessors[item.redirect][item.name] = None
+    return predecessors
 
 
 def _check_redirects(objects: list[PageObject]) -> None:
-    """Refuse redirects to no object, to the first one, and several to one."""
-    names = {one.name for one in objects}
+    """Reject redirects to an unknown object or to the first item, and two redirects to item object."""
+    names = {item.name for item in objects}
     sources: dict[str, str] = {}
-    for one in objects:
-        if one.redirect is None:
+    for item in objects:
+        if item.redirect is None:
             continue
-        if one.redirect not in names:
-            _refuse(f"{one.name}: redirect: {unknown_name(one.redirect, sorted(names), 'object')}")
-        if one.redirect == objects[0].name:
-            _refuse(f"{one.name}: redirect: found the first object, expected one that is asked for later")
-        if one.redirect in sources:
-            first = sources[one.redirect]
-            _refuse(
-                f"{one.name}: redirect: found {one.redirect}, to which {first} redirects; expected another object"
+        if item.redirect not in names:
+            _reject(f"{item.name}: redirect: {unknown_name(item.redirect, sorted(names), 'object')}")
+        if item.redirect == objects[0].name:
+            _reject(f"{item.name}: redirect: found the first object, expected a later one")
+        if item.redirect in sources:
+            first = sources[item.redirect]
+            _reject(
+                f"{item.name}: redirect: found {item.redirect}, to which {first} redirects; expected another object"
             )
-        sources[one.redirect] = one.name
+        sources[item.redirect] = item.name
 
 
 MOST_HEADER = Size(1_000_000)
-"""Of a header block: servers stop at some 8 to 64 kB."""
+"""Largest header block; the limits of servers are between 8 and 64 kB."""
 
 
-def _cycle(after: dict[str, list[str]]) -> list[str]:
-    """A circle of names, first one repeated at its end; empty without one."""
-    waits = {name: len(before) for name, before in after.items()}
-    followers: dict[str, list[str]] = {name: [] for name in after}
-    for name, before in after.items():
-        for other in before:
-            followers[other].append(name)
-    free = [name for name, count in waits.items() if count == 0]
-    while free:
-        for name in followers[free.pop()]:
-            waits[name] -= 1
-            if waits[name] == 0:
-                free.append(name)
-    stuck = [name for name, count in waits.items() if count > 0]
-    if not stuck:
+def _find_cycle(after: dict[str, list[str]]) -> list[str]:
+    """Return a cycle of names, with the first one repeated at the end; empty if there is none."""
+    pending = {name: len(names) for name, names in after.items()}
+    successors: dict[str, list[str]] = {name: [] for name in after}
+    for name, names in after.items():
+        for predecessor in names:
+            successors[predecessor].append(name)
+    ready = [name for name, count in pending.items() if count == 0]
+    while ready:
+        for name in successors[ready.pop()]:
+            pending[name] -= 1
+            if pending[name] == 0:
+                ready.append(name)
+    blocked = [name for name, count in pending.items() if count > 0]
+    if not blocked:
         return []
-    seen: list[str] = []
-    at = stuck[0]
-    while at not in seen:
-        seen.append(at)
-        at = next(other for other in after[at] if waits[other] > 0)
-    return [*seen[seen.index(at) :], at]
+    visited: list[str] = []
+    name = blocked[0]
+    while name not in visited:
+        visited.append(name)
+        name = next(predecessor for predecessor in after[name] if pending[predecessor] > 0)
+    return [*visited[visited.index(name) :], name]
 
 
-def _refuse(error: str) -> None:
+def _reject(error: str) -> None:
     raise PydanticCustomError("scenario", "{error}", {"error": error})

@@ -1,5 +1,5 @@
-"""For tests of other people's: a plug-in of pytest with a fixture that gives a test a path.
+"""Plug-in of pytest with a fixture for a path, for tests of user code.
 
-``access`` (that path: simulated, or carried for real programs) <- ``plugin`` (what pytest loads; it imports nothing
-else of ours until a test asks for the fixture).
+access: path of a test, in simulation and for real programs
+plugin: fixture and option of pytest; it imports no other module before a test requests the fixture
 """

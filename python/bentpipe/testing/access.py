@@ -1,5 +1,8 @@
-"""A path for a test: :meth:`Access.simulate` runs flows over it in virtual time, :meth:`Access.carry` the test's own
-client and server in real time."""
+"""Path of a test.
+
+:meth:`Access.simulate` runs flows over it in virtual time. :meth:`Access.run_program` runs a client and a server of
+the user over it in real time.
+"""
 
 from __future__ import annotations
 
@@ -24,51 +27,57 @@ __all__ = ["Access", "EmulationMode", "ProgramResult"]
 
 
 DURATION = "60 s"
-"""Of a run over a path that says nothing of it."""
+"""Default duration of a run, if the scenario has none."""
 
 
 class EmulationMode(Enum):
-    """What becomes of tests whose path carries real programs."""
+    """Treatment of tests with real programs."""
 
     AUTO = "auto"
-    """Skipped where this machine cannot."""
+    """Skip the tests if this machine does not support them."""
     MUST = "must"
-    """They fail there."""
+    """Fail the tests if this machine does not support them."""
     NEVER = "never"
-    """Skipped everywhere."""
+    """Skip the tests on every machine."""
 
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """What became of a client behind the path."""
+    """Result of a client on the path."""
 
     status: int | None
-    """Its exit status; None: its time was up."""
+    """Exit status; None after a timeout."""
     seconds: float
-    """What it took."""
+    """Duration in s."""
     output: str
     errors: str
     server_output: str
     server_errors: str
     up_bytes: int
-    """Bytes of IP that the path carried from client to server."""
+    """Bytes of IP packets that the path delivered to the server."""
     down_bytes: int
-    """The same back."""
+    """Bytes of IP packets that the path delivered to the client."""
 
 
 class Access:
-    """A path: of a preset, of a scenario."""
+    """Path of a preset or of a scenario."""
 
     def __init__(
         self, access: str | Mapping[str, Any], settings: Mapping[str, object], real: EmulationMode
     ) -> None:
-        """``access`` is a preset, a scenario's file or the table it would parse to; ``settings`` are dotted keys."""
+        """Create a path.
+
+        Args:
+            access: preset, scenario file, or the table that it parses to.
+            settings: dotted keys to set.
+            real: treatment of tests with real programs.
+        """
         self.access = access
         self.settings = dict(settings)
         self.real = real
 
     def __repr__(self) -> str:
-        """What it was made of."""
+        """Return the access and its settings."""
         return f"<path {self.access}, {self.settings}>" if self.settings else f"<path {self.access}>"
 
     def simulate(
@@ -80,38 +89,40 @@ class Access:
         controllers: Mapping[str, type] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Results:
-        """Runs flows over the path in virtual time.
+        """Run flows over the path in virtual time.
 
         Args:
-            flow: one or several, as ``[[flow]]`` of a scenario has them, but for names; the scenario's own without.
-            duration: of a run; without, the scenario's, or 60 s.
-            seeds: how many runs; the scenario's without.
-            controllers: congestion controllers of one's own, by the name that flows give them.
+            flow: one or several tables as in ``[[flow]]``; names are optional (default: the flows of the scenario).
+            duration: duration of a run (default: that of the scenario, or 60 s).
+            seeds: number of runs (default: that of the scenario).
+            controllers: user-supplied congestion controllers, by their name in the flows.
             settings: further dotted keys.
 
         Returns:
-            The results: ``.metrics`` is a frame with a row a run, flow and direction, ``.cells`` has the means.
+            Results. ``.metrics`` is a frame with one row for each run, flow and direction; ``.cells`` has the means.
 
         Raises:
-            bentpipe.ScenarioError: what is wrong, by key.
-            bentpipe.RunsFailed: a run failed.
+            bentpipe.ScenarioError: the scenario is wrong, by key.
+            bentpipe.RunsFailedError: a run failed.
         """
         from bentpipe.api.run import run
 
         source, data = self._scenario()
-        given = {**self.settings, **(settings or {})}
+        overrides = {**self.settings, **(settings or {})}
         if flow is not None:
             flows = flow if isinstance(flow, (list, tuple)) else [flow]
-            given["flow"] = [{"name": f"flow-{at}" if at else "main", **one} for at, one in enumerate(flows)]
+            overrides["flow"] = [
+                {"name": f"flow-{index}" if index else "main", **table} for index, table in enumerate(flows)
+            ]
         elif "flow" not in data:
             raise ScenarioError(
                 [("flow", "missing, expected flows to simulate over this path")], SOURCE_ARGUMENT
             )
         if duration is not None or "duration" not in data:
-            given["duration"] = duration or DURATION
-        return run(source, controllers, jobs=1, seeds=seeds, settings=given)
+            overrides["duration"] = duration or DURATION
+        return run(source, controllers, jobs=1, seeds=seeds, settings=overrides)
 
-    def carry(
+    def run_program(
         self,
         client: Sequence[str],
         server: Sequence[str] = (),
@@ -121,54 +132,58 @@ class Access:
         pep: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> ProgramResult:
-        """Runs a client at the near end of the path, in real time, in namespaces that end with it.
+        """Run a client on the client side of the path in real time, in namespaces that end with it.
 
-        The test is skipped by name where this machine cannot have them, and where it was too busy to keep the path's
-        time; ``--bentpipe-real=must`` makes both a failure.
+        The test is skipped if this machine does not support namespaces, or if the lab missed its deadlines. With
+        ``--bentpipe-real=must`` it fails in both cases.
 
         Args:
-            client: words of a command, of which ``{far}`` and ``{far6}`` are the far end's addresses.
-            server: words of a service at the far end, of which ``{near}`` is the client's address. Without, the far end
-                is this machine, which the client reaches as root.
-            listens: port of the server: the client starts when something listens there, over TCP or UDP.
-            timeout: longest that the client may take.
+            client: arguments of the client; ``{far}`` and ``{far6}`` stand for the addresses of the server side.
+            server: arguments of the server; ``{near}`` stands for the address of the client. Without a server, the
+                server side is this machine, which needs root.
+            listens: port of the server. The client starts when a process listens there, over TCP or UDP.
+            timeout: maximum duration of the client, such as ``"60 s"``.
             pep: set-up of a proxy that splits TCP behind the longest segment: ``"early"`` or ``"relayed"``.
             settings: further dotted keys.
 
+        Returns:
+            Status, duration, output and bytes of the client.
+
         Raises:
-            bentpipe.ScenarioError: what is wrong with the path; a command that is not there.
+            bentpipe.ScenarioError: the path is wrong, or a command does not exist.
             bentpipe.lab.shell.LabError: the server never listened.
         """
         from bentpipe.lab.access import resolve_path
         from bentpipe.lab.single_run import run_command
 
         path = resolve_path(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
-        longest_s = _seconds(timeout)
-        for what, words in (("client", client), ("server", server)):
-            if what == "client" or words:
-                _present(what, words)
+        timeout_s = _parse_seconds(timeout)
+        for argument, command in (("client", client), ("server", server)):
+            if argument == "client" or command:
+                _check_command(argument, command)
         if self.real is EmulationMode.NEVER:
             pytest.skip("--bentpipe-real=never")
-        if lacking := _lacking(proxies=bool(path[1])):
-            self._cannot(f"no path in real time here: {lacking}")
-        with run_command(path, client, server=server, listens=listens, timeout_s=longest_s) as done:
-            if not done.valid:
-                self._cannot(f"the machine was too late for the path's time: {'; '.join(done.reasons)}")
-            said = {
-                name: _text(done.folder / name.replace("_", "-"))
+        if missing := _missing_requirement(proxies=bool(path[1])):
+            self._skip_or_fail(f"no path in real time here: {missing}")
+        with run_command(path, client, server=server, listens=listens, timeout_s=timeout_s) as result:
+            if not result.valid:
+                self._skip_or_fail(f"the lab missed its deadlines: {'; '.join(result.reasons)}")
+            texts = {
+                name: _text(result.folder / name.replace("_", "-"))
                 for name in ("output", "errors", "server_output", "server_errors")
             }
             return ProgramResult(
-                status=done.status, seconds=done.seconds, up_bytes=done.up_bytes, down_bytes=done.down_bytes, **said
+                status=result.status, seconds=result.seconds, up_bytes=result.up_bytes, down_bytes=result.down_bytes,
+                **texts,
             )  # fmt: skip
 
-    def _cannot(self, why: str) -> None:
+    def _skip_or_fail(self, reason: str) -> None:
         if self.real is EmulationMode.MUST:
-            pytest.fail(why)
-        pytest.skip(why)
+            pytest.fail(reason)
+        pytest.skip(reason)
 
     def _scenario(self) -> tuple[str | Mapping[str, Any], Mapping[str, Any]]:
-        """The scenario as it is run, and as a table. Raises ScenarioError."""
+        """Return the input of ``run``, and the scenario as a table. Raises ScenarioError."""
         from bentpipe.plan.document import load_scenario
 
         if not isinstance(self.access, str):
@@ -180,8 +195,8 @@ class Access:
 
 
 @cache
-def _lacking(*, proxies: bool) -> str:
-    """What keeps this machine from carrying anything; empty where nothing does."""
+def _missing_requirement(*, proxies: bool) -> str:
+    """Return the missing requirements for real programs on this machine; empty if none is missing."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.requirements import first_missing
 
@@ -192,17 +207,19 @@ def _lacking(*, proxies: bool) -> str:
     return "; ".join(first_missing(proxies=proxies))
 
 
-def _present(what: str, words: Sequence[str]) -> None:
-    if isinstance(words, str) or not words:
+def _check_command(argument: str, command: Sequence[str]) -> None:
+    if isinstance(command, str) or not command:
         raise ScenarioError(
-            [(what, f'found {words!r}, expected a list of words such as ["curl", "http://..."]')],
+            [(argument, f'found {command!r}, expected a list of words such as ["curl", "http://..."]')],
             SOURCE_ARGUMENT,
         )
-    if shutil.which(words[0]) is None:
-        raise ScenarioError([(what, f'no command "{words[0]}" is there, or may be run')], SOURCE_ARGUMENT)
+    if shutil.which(command[0]) is None:
+        raise ScenarioError(
+            [(argument, f'no command "{command[0]}" is there, or may be run')], SOURCE_ARGUMENT
+        )
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         return Duration.parse(text).ns / 1e9
     except UnitError as error:

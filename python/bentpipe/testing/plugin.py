@@ -1,4 +1,4 @@
-"""What pytest loads where bentpipe is installed: the fixture ``bentpipe_path``, and the option ``--bentpipe-real``."""
+"""Plug-in of pytest: the fixture ``bentpipe_path`` and the option ``--bentpipe-real``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["bentpipe_path", "pytest_addoption"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--bentpipe-real``."""
+    """Add the option ``--bentpipe-real``."""
     parser.getgroup("bentpipe").addoption(
         "--bentpipe-real",
         choices=("auto", "must", "never"),
         default="auto",
-        help="tests whose path carries real programs: auto skips them where the machine cannot, must lets them fail "
-        "there, never skips them",
+        help="tests with real programs: auto skips them on machines that do not support them, must fails them there, "
+        "never skips them",
     )
 
 
@@ -29,8 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def bentpipe_path(
     request: pytest.FixtureRequest,
 ) -> Callable[..., Access]:
-    """Makes paths: ``bentpipe_path("geo-konnect")``, of a preset, a scenario's file or the table it would parse to,
-    with dotted keys to set as a second argument. What they do is in :class:`bentpipe.testing.access.Access`."""
+    """Return a function that creates paths, such as ``bentpipe_path("geo-konnect")``.
+
+    The first argument of the function is a preset, a scenario file, or the table that it parses to. The second has
+    dotted keys to set. The path is a :class:`bentpipe.testing.access.Access`.
+    """
     from bentpipe.testing.access import Access, EmulationMode
 
     real = EmulationMode(request.config.getoption("--bentpipe-real"))

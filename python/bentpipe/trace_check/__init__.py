@@ -1,14 +1,29 @@
-"""``bentpipe verify``: an independent check of traced runs.
+"""Independent check of traced runs (``bentpipe verify``).
 
-It shares no code with the engine. It reads what a run was asked for and every step of every packet, works out
-from the former what the latter may be, and says what cannot be: bytes that come from nowhere, a link that was
-faster than its rate or sooner than its delay, a queue longer than its limit, packets over a link that was
-down, drops without a cause, time that runs backwards, counters that do not count. Of bundles it reads what
-nodes tell, for which no steps are needed.
+It shares no code with the engine. It reads the specification of a run and every step of every packet, computes the
+possible steps from the specification and reports violations. Examples are bytes without a source, a link above its
+rate or below its delay, a queue above its limit, packets on a link that is down, drops without a cause, decreasing
+time and wrong counters. The checks of bundles need only the tables of the nodes, no packet steps.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``losses``, ``passing``, ``disciplines``, ``sharing``,
-``serving``, ``radiating``, ``attempting``, ``slotting``, ``adapting``, ``holding``, ``counting``,
-``calling``; of bundles ``bundling``, ``storing``, ``forwarding``, ``acknowledging``, ``proving``.
+trace: steps of a traced run
+handovers: changes at given instants
+losses: loss stages
+stages: delays and outages
+disciplines: properties and AQM laws of queue disciplines
+user_queues: queues of the users of a link and their schedulers
+queues: transmitters and their queues
+airtime: radio links, bounds from arrivals and departures
+radio_attempts: radio links, each attempt
+nr_slots: 5G links
+acm: links with adaptive coding and modulation
+store_and_forward: nodes that keep packets while no route exists
+counters: paths, bytes and counters
+datagrams: datagram flows and calls
+bundle_trace: events of bundles
+bundle_store: stores, lifetimes and fragments of bundles
+bundle_forwarding: routes and transmissions of bundles
+bundle_acks: dtnperf clients, acknowledgements and status reports
+bundle_integrity: signatures of bundles
 """
 
 from __future__ import annotations
@@ -36,7 +51,7 @@ from bentpipe.trace_check import (
     store_and_forward,
     user_queues,
 )
-from bentpipe.trace_check.trace import Finding, Trace, load
+from bentpipe.trace_check.trace import Finding, Trace, load_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,14 +63,14 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Verdict", "bundle_findings", "findings", "verify"]
 
 _RULES = {**acm.RULES, **stages.RULES, **airtime.RULES, **queues.RULES, **nr_slots.RULES}
-_SUMS = {"radio": airtime.added, "nr": nr_slots.added}
+_SUMS = {"radio": airtime.check_sums, "nr": nr_slots.check_sums}
 
 _TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was looked at in a run, and what was found."""
+    """Extent and findings of the check of one run."""
 
     run: str
     packets: int
@@ -66,10 +81,10 @@ class Verdict:
 
 
 def verify(store: Store) -> Iterator[Verdict]:
-    """Checks every run of ``store`` that has its steps, or bundle nodes.
+    """Check every run of ``store`` that has packet steps or bundle nodes.
 
     Raises:
-        bentpipe.StoreError: no run has, or the store cannot be read.
+        bentpipe.StoreError: no run has either, or the store is unreadable.
     """
     tables: dict[str, pl.DataFrame] = {}
     with suppress(MissingTableError):
@@ -79,58 +94,56 @@ def verify(store: Store) -> Iterator[Verdict]:
             tables[name] = store.table(name)
     traced = tables["stages"]["run"].unique().to_list() if "stages" in tables else []
     specs = store.specs(store.runs["run"].to_list())
-    # In real time nodes have clocks of their own, and what links do is not to the nanosecond.
+    # In emulation each node has its own clock, and links are not exact to the nanosecond.
     virtual = not store.engine.endswith("-emu")
     runs = [run for run, spec in specs.items() if run in traced or (virtual and "dtn" in spec)]
     if not runs and any("dtn" in spec for spec in specs.values()):
         raise StoreError(
-            f"{store.path}: its bundles went in real time, and are followed in virtual time alone"
+            f"{store.path}: bundle nodes in emulation cannot be checked; rerun with --engine sim"
         )
     if not runs:
-        raise StoreError(
-            f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
-        )
+        raise StoreError(f"{store.path}: no packet steps in this store; rerun with --set trace.stages=true")
     for run in runs:
-        own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
+        run_tables = {name: table.filter(table["run"] == run) for name, table in tables.items()}
         found: list[Finding] = []
         packets = steps = 0
         if run in traced:
-            trace = load(specs[run], own)
-            packets, steps = len(trace.sent), len(own["stages"])
+            trace = load_trace(specs[run], run_tables)
+            packets, steps = len(trace.sent), len(run_tables["stages"])
             found += findings(trace)
         bundles = None
         if virtual and "dtn" in specs[run]:
-            bundles = len(own["bundles"]) if "bundles" in own else 0
-            found += bundle_findings(specs[run], own)
+            bundles = len(run_tables["bundles"]) if "bundles" in run_tables else 0
+            found += bundle_findings(specs[run], run_tables)
         yield Verdict(run, packets, steps, tuple(found), bundles)
 
 
 def bundle_findings(spec: Spec, tables: Mapping[str, pl.DataFrame]) -> Iterator[Finding]:
-    """What cannot be in the tables of a run's bundle nodes."""
-    told = bundle_trace.told(spec, tables)
-    yield from bundle_store.stores(told)
-    yield from bundle_forwarding.moves(told)
-    yield from bundle_acks.answers(told)
-    yield from bundle_integrity.signatures(told)
+    """Check the tables of the bundle nodes of a run."""
+    bundles = bundle_trace.read_bundle_trace(spec, tables)
+    yield from bundle_store.check_stores(bundles)
+    yield from bundle_forwarding.check_forwarding(bundles)
+    yield from bundle_acks.check_acknowledgements(bundles)
+    yield from bundle_integrity.check_signatures(bundles)
 
 
 def findings(trace: Trace) -> Iterator[Finding]:
-    """What cannot be in ``trace``."""
+    """Check the steps and counters of a traced run."""
     yield from trace.findings
-    for line in trace.lines.values():
-        for stage, visits in zip(line.stages, line.visits, strict=True):
+    for direction in trace.directions.values():
+        for stage, visits in zip(direction.stages, direction.visits, strict=True):
             rule = _RULES.get(stage["kind"])
             if rule is None:
-                yield Finding("known stages", line.name, f"stage {stage['kind']!r} has no rule here")
+                yield Finding("known stages", direction.name, f"stage {stage['kind']!r} has no rule here")
             else:
-                yield from rule(line, stage, visits, trace.end)
-        yield from counters.counters(trace, line)
-        yield from airtime.users(trace, line, _SUMS)
-        yield from radio_attempts.attempts(trace, line)
-        yield from user_queues.queues(trace, line)
-    yield from store_and_forward.holds(trace)
-    yield from counters.held(trace)
-    yield from counters.ways(trace)
-    yield from counters.flows(trace)
-    yield from counters.groups(trace)
-    yield from datagrams.calls(trace)
+                yield from rule(direction, stage, visits, trace.end)
+        yield from counters.check_link_counters(trace, direction)
+        yield from airtime.check_users(trace, direction, _SUMS)
+        yield from radio_attempts.check_attempts(trace, direction)
+        yield from user_queues.check_user_counters(trace, direction)
+    yield from store_and_forward.check_node_buffers(trace)
+    yield from counters.check_node_counters(trace)
+    yield from counters.check_paths(trace)
+    yield from counters.check_flows(trace)
+    yield from counters.check_groups(trace)
+    yield from datagrams.check_datagrams(trace)

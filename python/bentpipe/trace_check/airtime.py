@@ -1,8 +1,8 @@
-"""Radio links: the air that a packet takes at least, who may give it up and when, what users are said to have had.
+"""Checks of radio links by bounds: airtime of packets, causes and instants of drops, sums over users.
 
-Of a packet it is seen when it came, and when it left or was dropped; what was tried in between is not. So these are
-bounds, and the sums of the table of users. Air that a packet takes at least is that of its first attempt, which every
-packet has that leaves.
+The trace shows when a packet arrived and when it left or was dropped, not the attempts in between. The checks are
+therefore bounds, and sums of the table of users. The minimum airtime of a packet is that of its first attempt, which
+every packet that leaves has.
 """
 
 from __future__ import annotations
@@ -14,281 +14,336 @@ from itertools import accumulate
 
 from bentpipe.trace_check import user_queues
 from bentpipe.trace_check.disciplines import discipline
-from bentpipe.trace_check.handovers import Fates, Spec
-from bentpipe.trace_check.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
+from bentpipe.trace_check.handovers import InFlightEvents, Spec
+from bentpipe.trace_check.trace import Direction, Finding, Rule, Trace, Visit, nanoseconds
 
-__all__ = ["RULES", "Sum", "added", "kept_in_order", "lost_elsewhere", "room", "users"]
+__all__ = ["RULES", "Sum", "check_order", "check_other_drop", "check_overflow", "check_sums", "check_users"]
 
-Sum = Callable[[Line, Spec, int, Mapping[str, float]], Iterator[Finding]]
-"""What must hold of the sums over users at an instant."""
+Sum = Callable[[Direction, Spec, int, Mapping[str, float]], Iterator[Finding]]
+"""Check of the sums over users at an instant."""
 
 SECOND = 1_000_000_000
 
 
-def _air(layer: Spec, size: int, attempt: int) -> float:
-    """Nanoseconds of the air that an attempt at a packet of ``size`` bytes, counted from 0, takes at least."""
+def _airtime(layer: Spec, size: int, attempt: int) -> float:
+    """Return the minimum airtime in ns of an attempt (counted from 0) at a packet of ``size`` bytes."""
     frames = -(-size // layer["frame_bytes"])
     if layer["code"]["kind"] == "given":
-        bits = layer["code"]["coded_bits"]
-        coded = bits[min(attempt, len(bits) - 1)]
+        coded_bits = layer["code"]["coded_bits"]
+        frame_bits = coded_bits[min(attempt, len(coded_bits) - 1)]
     else:
-        coded = 8 * layer["frame_bytes"] if attempt == 0 else 0
-    coded += layer["overhead_bits"] + (layer.get("first_overhead_bits", 0) if attempt == 0 else 0)
-    return float(frames * coded * SECOND / layer["rate_bit_s"])
+        frame_bits = 8 * layer["frame_bytes"] if attempt == 0 else 0
+    frame_bits += layer["overhead_bits"] + (layer.get("first_overhead_bits", 0) if attempt == 0 else 0)
+    return float(frames * frame_bits * SECOND / layer["rate_bit_s"])
 
 
-def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
-    layer, fates = stage["link_layer"], Fates(stage)
+def _check_radio(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
+    layer, in_flight = stage["link_layer"], InFlightEvents(stage)
     for visit in visits:
-        least = visit.came + _air(layer, visit.bytes, 0)
-        if visit.left is not None and visit.left < least - 1:
-            text = f"packet {visit.packet} of {visit.bytes} bytes left at {visit.left} ns, expected {least:.0f} ns"
-            yield Finding("no faster than the rate", line.name, f"{text} or later")
-        if visit.dropped is not None:
-            yield from _dropped(line, stage, visit, fates)
-    yield from _room_on_the_air(line, layer, visits)
-    yield from _one_at_a_time(line, stage, visits)
-    yield from _order(line, stage, visits)
-    if stage["queue"]["kind"] == "per_user":
-        yield from user_queues.shared(line, stage, visits)
-    else:
-        yield from room(line, stage, visits)
-
-
-def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
-    """By the queue, by a hand-over, or given up after as many attempts as there are, with an answer after each but the
-    last."""
-    layer, at = stage["link_layer"], visit.dropped or 0
-    if visit.cause == "link":
-        most = layer["attempts"]
-        # Go-back-N gives up what was tried as often; what its receiver did not take is not counted.
-        least = visit.came + _all_air(layer, visit.bytes)
-        if layer["feedback"] is not None and most is not None:
-            least += (most - 1) * layer["feedback"]["delay_ns"]
-        if most is None or at < least - 1:
-            text = f"packet {visit.packet} was given up at {at} ns, expected no attempt less: {least:.0f} ns or later"
-            yield Finding("a cause for every drop", line.name, text)
-    else:
-        yield from lost_elsewhere(line, stage, visit, fates)
-
-
-def lost_elsewhere(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
-    """By the queue, or by a hand-over."""
-    at = visit.dropped or 0
-    managed = discipline(stage).manages
-    if visit.cause == "outage":
-        if fates.lost(visit.came, at) != at:
-            text = f"packet {visit.packet} was dropped (outage) at {at} ns, when nothing was lost"
-            yield Finding("a cause for every drop", line.name, text)
-    elif visit.cause != "overflow" and not (managed and visit.cause == "aqm"):
-        text = f"packet {visit.packet} was dropped ({visit.cause}) at {at} ns by a radio link"
-        yield Finding("a cause for every drop", line.name, text)
-
-
-def _all_air(layer: Spec, size: int) -> float:
-    """What a packet takes at least that is given up."""
-    return sum(_air(layer, size, attempt) for attempt in range(layer["attempts"] or 0))
-
-
-def _room_on_the_air(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """There is a way to have each packet's air between its coming and its going, one user at a time.
-
-    If there is any, with attempts cut in pieces at that, there is the one in which who must go first has the air (Horn,
-    Naval Research Logistics Quarterly 21, 1974). A buffer that restores the order lets packets go later than they were
-    decoded, which leaves no less room.
-    """
-    ends = [
-        (visit, _all_air(layer, visit.bytes) if visit.cause else _air(layer, visit.bytes, 0))
-        for visit in visits
-        if visit.left is not None or visit.cause == "link"
-    ]
-    waiting: list[tuple[int, int, float]] = []
-    now = begin = 0.0
-    came = 0
-    while waiting or came < len(ends):
-        if not waiting:
-            begin = now = max(now, float(ends[came][0].came))
-        while came < len(ends) and ends[came][0].came <= now:
-            heapq.heappush(waiting, (ends[came][0].gone or 0, came, ends[came][1]))
-            came += 1
-        gone, first, air = waiting[0]
-        on_air = min(air, ends[came][0].came - now) if came < len(ends) else air
-        now += on_air
-        if on_air < air:
-            heapq.heapreplace(waiting, (gone, first, air - on_air))
-            continue
-        heapq.heappop(waiting)
-        if now > gone + 1:
-            visit = ends[first][0]
+        earliest = visit.arrival + _airtime(layer, visit.bytes, 0)
+        if visit.departure is not None and visit.departure < earliest - 1:
             text = (
-                f"packet {visit.packet} of user {visit.user} was gone by {gone} ns: beside those that came since "
-                f"{begin:.0f} ns and had to go before it, it has had its air by {now:.0f} ns"
+                f"packet {visit.packet} of {visit.bytes} bytes left at {visit.departure} ns, expected "
+                f"{earliest:.0f} ns"
             )
-            yield Finding("one user at a time", line.name, text)
+            yield Finding("no faster than the rate", direction.name, f"{text} or later")
+        if visit.dropped is not None:
+            yield from _check_drop(direction, stage, visit, in_flight)
+    yield from _check_schedule(direction, layer, visits)
+    yield from _check_overlap(direction, stage, visits)
+    yield from _check_link_order(direction, stage, visits)
+    if stage["queue"]["kind"] == "per_user":
+        yield from user_queues.check_user_queues(direction, stage, visits)
+    else:
+        yield from check_overflow(direction, stage, visits)
+
+
+def _check_drop(
+    direction: Direction, stage: Spec, visit: Visit, in_flight: InFlightEvents
+) -> Iterator[Finding]:
+    """Check a drop: by the queue, by a handover, or by the retry limit.
+
+    The retry limit needs all attempts, with feedback after each but the last.
+    """
+    layer, instant = stage["link_layer"], visit.dropped or 0
+    if visit.cause == "link":
+        max_attempts = layer["attempts"]
+        # Go-back-N drops after as many attempts; attempts that its receiver discarded do not count.
+        earliest = visit.arrival + _total_airtime(layer, visit.bytes)
+        if layer["feedback"] is not None and max_attempts is not None:
+            earliest += (max_attempts - 1) * layer["feedback"]["delay_ns"]
+        if max_attempts is None or instant < earliest - 1:
+            text = (
+                f"packet {visit.packet} was dropped at {instant} ns, expected {earliest:.0f} ns or later "
+                "(retry limit)"
+            )
+            yield Finding("a cause for every drop", direction.name, text)
+    else:
+        yield from check_other_drop(direction, stage, visit, in_flight)
+
+
+def check_other_drop(
+    direction: Direction, stage: Spec, visit: Visit, in_flight: InFlightEvents
+) -> Iterator[Finding]:
+    """Check a drop by the queue or by a handover."""
+    instant = visit.dropped or 0
+    has_aqm = discipline(stage).manages
+    if visit.cause == "outage":
+        if in_flight.lost_at(visit.arrival, instant) != instant:
+            text = f"packet {visit.packet} was dropped (outage) at {instant} ns without a handover loss"
+            yield Finding("a cause for every drop", direction.name, text)
+    elif visit.cause != "overflow" and not (has_aqm and visit.cause == "aqm"):
+        text = f"packet {visit.packet} was dropped ({visit.cause}) at {instant} ns by a radio link"
+        yield Finding("a cause for every drop", direction.name, text)
+
+
+def _total_airtime(layer: Spec, size: int) -> float:
+    """Return the minimum airtime in ns of a packet that the retry limit drops."""
+    return sum(_airtime(layer, size, attempt) for attempt in range(layer["attempts"] or 0))
+
+
+def _check_schedule(direction: Direction, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check that a schedule exists: the airtime of each packet fits between arrival and departure, one user at a time.
+
+    If any schedule exists, preemptive ones included, then the earliest deadline first is one (Horn, Naval Research
+    Logistics Quarterly 21, 1974). A reordering buffer lets packets leave after they were decoded, which only relaxes
+    the deadlines.
+    """
+    jobs = [
+        (visit, _total_airtime(layer, visit.bytes) if visit.cause else _airtime(layer, visit.bytes, 0))
+        for visit in visits
+        if visit.departure is not None or visit.cause == "link"
+    ]
+    queue: list[tuple[int, int, float]] = []
+    time = busy_start = 0.0
+    arrived = 0
+    while queue or arrived < len(jobs):
+        if not queue:
+            busy_start = time = max(time, float(jobs[arrived][0].arrival))
+        while arrived < len(jobs) and jobs[arrived][0].arrival <= time:
+            heapq.heappush(queue, (jobs[arrived][0].removal or 0, arrived, jobs[arrived][1]))
+            arrived += 1
+        deadline, number, airtime = queue[0]
+        served = min(airtime, jobs[arrived][0].arrival - time) if arrived < len(jobs) else airtime
+        time += served
+        if served < airtime:
+            heapq.heapreplace(queue, (deadline, number, airtime - served))
+            continue
+        heapq.heappop(queue)
+        if time > deadline + 1:
+            visit = jobs[number][0]
+            text = (
+                f"packet {visit.packet} of user {visit.user} was gone by {deadline} ns: beside those that came since "
+                f"{busy_start:.0f} ns and had to go before it, it has had its air by {time:.0f} ns"
+            )
+            yield Finding("one user at a time", direction.name, text)
             return
 
 
-def _one_at_a_time(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """The attempts by which packets were decoded follow one another, where it is seen when they ended and how long they
-    were at least."""
+def _check_overlap(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check that the attempts that decoded packets do not overlap.
+
+    The check needs links without a reordering buffer: departures show the ends of attempts, whose minimum length is
+    known.
+    """
     layer = stage["link_layer"]
     if stage["reordering"] is not None or layer["code"]["kind"] != "given":
         return
-    bits = len(layer["code"]["coded_bits"])
-    before, other = -1, -1
-    for visit in sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step):
-        left = visit.left or 0
-        least = left - min(_air(layer, visit.bytes, attempt) for attempt in range(bits + 1))
-        if least < before - 1:
-            text = f"packet {visit.packet} of user {visit.user} was on the air before that of user {other} had left it"
-            yield Finding("one user at a time", line.name, text)
+    attempt_count = len(layer["code"]["coded_bits"])
+    previous_end, previous_user = -1, -1
+    for visit in sorted((v for v in visits if v.departure is not None), key=lambda v: v.departure_step):
+        departure = visit.departure or 0
+        earliest = departure - min(
+            _airtime(layer, visit.bytes, attempt) for attempt in range(attempt_count + 1)
+        )
+        if earliest < previous_end - 1:
+            text = f"packets of users {visit.user} and {previous_user} overlap (packet {visit.packet})"
+            yield Finding("one user at a time", direction.name, text)
             return
-        before, other = left, visit.user
+        previous_end, previous_user = departure, visit.user
 
 
-def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """One attempt, go-back-N and a buffer that never has to give way keep the order of one queue."""
+def _check_link_order(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check the order where one queue keeps it: one attempt, go-back-N, or a buffer without limits."""
     layer, buffer = stage["link_layer"], stage["reordering"]
-    patient = (
+    waits_for_order = (
         buffer is not None
         and buffer["numbering"] == "link"
         and buffer["time_limit_ns"] is None
         and buffer["packets"] > len(visits)
     )
-    kept = layer["attempts"] == 1 or layer["repeat"] == "go_back_n" or (patient and layer["attempts"] is None)
-    if not kept:
+    keeps_order = (
+        layer["attempts"] == 1
+        or layer["repeat"] == "go_back_n"
+        or (waits_for_order and layer["attempts"] is None)
+    )
+    if not keeps_order:
         return
     if stage["queue"]["kind"] == "per_user":
-        for own in user_queues.by_user(visits).values():
-            yield from kept_in_order(line, own)
+        for user_visits in user_queues.group_by_user(visits).values():
+            yield from check_order(direction, user_visits)
         return
     if discipline(stage).in_order:
-        yield from kept_in_order(line, visits)
+        yield from check_order(direction, visits)
 
 
-def kept_in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """Nobody is overtaken."""
-    before = -1
+def check_order(direction: Direction, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check that no packet overtakes another."""
+    latest = -1
     for visit in visits:
-        if visit.left is not None:
-            if visit.left_step < before:
+        if visit.departure is not None:
+            if visit.departure_step < latest:
                 text = f"packet {visit.packet} was overtaken"
-                yield Finding("the order is kept", line.name, text)
-            before = max(before, visit.left_step)
+                yield Finding("the order is kept", direction.name, text)
+            latest = max(latest, visit.departure_step)
 
 
-def room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """What is dropped for want of room finds the queue full: so many packets or bytes are inside."""
+def check_overflow(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check that a packet dropped by overflow found a full queue."""
     limit = stage["queue"].get("limit") or {}
     if discipline(stage).evicts == "longest" or not limit:
         return
     if discipline(stage).evicts == "head":
-        yield from _room_at_the_front(line, limit, visits)
+        yield from _check_head_drops(direction, limit, visits)
         return
-    gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None and v.gone != v.came)
-    inside, bytes_inside, first = 0, 0, 0
+    removals = sorted(
+        (v.removal, v.bytes) for v in visits if v.removal is not None and v.removal != v.arrival
+    )
+    inside_packets, bytes_inside, next_removal = 0, 0, 0
     for visit in visits:
-        while first < len(gone) and (gone[first][0] or 0) < visit.came:
-            inside, bytes_inside, first = inside - 1, bytes_inside - gone[first][1], first + 1
-        if visit.dropped == visit.came and visit.cause == "overflow":
-            fits = inside < limit.get("packets", inside + 1)
-            if fits and bytes_inside + visit.bytes <= limit.get("bytes", bytes_inside + visit.bytes):
-                text = f"packet {visit.packet} found no room at {visit.came} ns beside {inside} packets"
-                yield Finding("no drop while there is room", line.name, text)
+        while next_removal < len(removals) and (removals[next_removal][0] or 0) < visit.arrival:
+            inside_packets, bytes_inside, next_removal = (
+                inside_packets - 1,
+                bytes_inside - removals[next_removal][1],
+                next_removal + 1,
+            )
+        if visit.dropped == visit.arrival and visit.cause == "overflow":
+            has_space = inside_packets < limit.get("packets", inside_packets + 1)
+            if has_space and bytes_inside + visit.bytes <= limit.get("bytes", bytes_inside + visit.bytes):
+                text = (
+                    f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind "
+                    f"{inside_packets} packets"
+                )
+                yield Finding("no drop while there is room", direction.name, text)
             continue
-        inside, bytes_inside = inside + 1, bytes_inside + visit.bytes
+        inside_packets, bytes_inside = inside_packets + 1, bytes_inside + visit.bytes
 
 
-def _room_at_the_front(line: Line, limit: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """What makes room does so when somebody comes, and with it more would be inside than may wait."""
-    came = [visit.came for visit in visits]
-    gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None)
-    came_bytes = [0, *accumulate(visit.bytes for visit in visits)]
-    gone_bytes = [0, *accumulate(size for _, size in gone)]
+def _check_head_drops(direction: Direction, limit: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check drops at the head of a full queue: each happens at an arrival that exceeds the limit."""
+    arrivals = [visit.arrival for visit in visits]
+    removals = sorted((v.removal, v.bytes) for v in visits if v.removal is not None)
+    arrival_bytes = [0, *accumulate(visit.bytes for visit in visits)]
+    removal_bytes = [0, *accumulate(size for _, size in removals)]
     for visit in visits:
         if visit.cause != "overflow" or visit.dropped is None:
             continue
-        there, away = bisect_right(came, visit.dropped), bisect_left(gone, (visit.dropped,))
-        inside, bytes_inside = there - away, came_bytes[there] - gone_bytes[away]
-        full = inside > limit.get("packets", inside) or bytes_inside > limit.get("bytes", bytes_inside)
-        if not full or came[there - 1] != visit.dropped:
-            text = f"packet {visit.packet} had to make room at {visit.dropped} ns among {inside} packets"
-            yield Finding("no drop while there is room", line.name, text)
+        arrived, removed = bisect_right(arrivals, visit.dropped), bisect_left(removals, (visit.dropped,))
+        inside, bytes_inside = arrived - removed, arrival_bytes[arrived] - removal_bytes[removed]
+        is_full = inside > limit.get("packets", inside) or bytes_inside > limit.get("bytes", bytes_inside)
+        if not is_full or arrivals[arrived - 1] != visit.dropped:
+            text = (
+                f"packet {visit.packet} was dropped (overflow) at {visit.dropped} ns among {inside} packets"
+            )
+            yield Finding("no drop while there is room", direction.name, text)
 
 
-def users(trace: Trace, line: Line, sums: Mapping[str, Sum]) -> Iterator[Finding]:
-    """What users are said to have had of a link adds up to what was seen; ``sums`` by the kind of the link's stage."""
-    # the table is of the line's first link that tells users apart
-    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] in (*sums, "acm")), None)
-    if place is None or line.stages[place]["kind"] not in sums:
+def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> Iterator[Finding]:
+    """Compare the users' table of a link with its packets.
+
+    Args:
+        trace: trace of the run.
+        direction: direction of the link.
+        sums: check of the sums over users, by the kind of the stage.
+    """
+    # The table describes the first stage of the direction that has users.
+    number = next((n for n, stage in enumerate(direction.stages) if stage["kind"] in (*sums, "acm")), None)
+    if number is None or direction.stages[number]["kind"] not in sums:
         return
     if "users" not in trace.tables:
-        if line.visits[place]:
-            yield Finding("counters count", line.name, "the run has no table of what its users had")
+        if direction.visits[number]:
+            yield Finding("counters count", direction.name, "the run has no table of users")
         return
-    stage, visits = line.stages[place], line.visits[place]
-    left = sorted(v.left for v in visits if v.left is not None)
-    lost = sorted(v.dropped or 0 for v in visits if v.cause == "link")
-    rows = trace.tables["users"].filter(trace.tables["users"]["link"] == line.name)
-    before: tuple[int, float] = (0, 0.0)
+    stage, visits = direction.stages[number], direction.visits[number]
+    departures = sorted(v.departure for v in visits if v.departure is not None)
+    drops = sorted(v.dropped or 0 for v in visits if v.cause == "link")
+    rows = trace.tables["users"].filter(trace.tables["users"]["link"] == direction.name)
+    previous: tuple[int, float] = (0, 0.0)
     for (at_s,), sample in rows.group_by("time_s", maintain_order=True):
-        at = nanoseconds(at_s) or 0
+        instant = nanoseconds(at_s) or 0
         total = {
             name: float(sample[name].sum())
             for name in sample.columns
             if name not in ("time_s", "seed", "user")
-            and sample[name].dtype.is_numeric()  # not the cell's words
+            and sample[name].dtype.is_numeric()  # not the columns of the cell
         }
         decoded = _decoded(total)
-        seen, dropped = bisect_right(left, at), bisect_right(lost, at)
-        ordered = stage["reordering" if stage["kind"] == "radio" else "order"]
-        inside = len(visits) if ordered is not None else 0
-        yield from sums[stage["kind"]](line, stage, at, total)
+        departed, dropped_count = bisect_right(departures, instant), bisect_right(drops, instant)
+        reordering = stage["reordering" if stage["kind"] == "radio" else "order"]
+        buffered = len(visits) if reordering is not None else 0
+        yield from sums[stage["kind"]](direction, stage, instant, total)
         if stage["kind"] == "radio":
-            yield from _since(line, stage["link_layer"], visits, before, (at, total["air_s"] * SECOND))
-        before = at, total["air_s"] * SECOND
-        if not seen <= decoded <= seen + inside:
-            text = f"{decoded} packets are said to be decoded by {at} ns, and {seen} have left"
-            yield Finding("counters count", line.name, text)
-        if total["dropped_link_packets"] != dropped:
-            text = f"{total['dropped_link_packets']} packets are said to be given up by {at} ns, and {dropped} were"
-            yield Finding("counters count", line.name, text)
+            yield from _check_interval(
+                direction, stage["link_layer"], visits, previous, (instant, total["air_s"] * SECOND)
+            )
+        previous = instant, total["air_s"] * SECOND
+        if not departed <= decoded <= departed + buffered:
+            text = f"{decoded} packets reported as decoded by {instant} ns, found {departed} departures"
+            yield Finding("counters count", direction.name, text)
+        if total["dropped_link_packets"] != dropped_count:
+            text = f"{total['dropped_link_packets']} retry-limit drops reported by {instant} ns, found {dropped_count}"
+            yield Finding("counters count", direction.name, text)
 
 
-def added(line: Line, stage: Spec, at: int, total: Mapping[str, float]) -> Iterator[Finding]:
-    """No more air than time, as many coded bits as the air has room for, no fewer attempts than packets."""
+def check_sums(
+    direction: Direction, stage: Spec, instant: int, total: Mapping[str, float]
+) -> Iterator[Finding]:
+    """Check the sums over users: airtime, coded bits and attempts.
+
+    Airtime is at most the elapsed time, coded bits fit the airtime, and each packet has an attempt.
+    """
     layer, decoded = stage["link_layer"], _decoded(total)
-    bits = total["air_s"] * layer["rate_bit_s"]
-    # Each attempt's end is a whole nanosecond.
+    airtime_bits = total["air_s"] * layer["rate_bit_s"]
+    # Attempts end at whole nanoseconds.
     slack = total["attempts"] * layer["rate_bit_s"] / SECOND + 1
-    wrong = {
-        "air": total["air_s"] * SECOND > at + 1,
-        "coded bits": abs(bits - total["coded_bits"]) > slack,
+    violations = {
+        "air": total["air_s"] * SECOND > instant + 1,
+        "coded bits": abs(airtime_bits - total["coded_bits"]) > slack,
         "attempts": total["attempts"] - total["copies"] < decoded + total["dropped_link_packets"],
     }
-    for what in (what for what, is_wrong in wrong.items() if is_wrong):
-        yield Finding("air is used once", line.name, f"{what} of the users at {at} ns: {dict(total)}")
+    for quantity in (quantity for quantity, is_violated in violations.items() if is_violated):
+        yield Finding(
+            "air is used once", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}"
+        )
 
 
-def _since(
-    line: Line, layer: Spec, visits: Sequence[Visit], before: tuple[int, float], now: tuple[int, float]
+def _check_interval(
+    direction: Direction,
+    layer: Spec,
+    visits: Sequence[Visit],
+    previous: tuple[int, float],
+    current: tuple[int, float],
 ) -> Iterator[Finding]:
-    """From one instant to the next users had no more air than there was, beside an attempt that had begun before."""
+    """Check that airtime between two samples is at most the interval and one attempt that began before it."""
     if layer["code"]["kind"] != "given":
         return
     attempts = range(len(layer["code"]["coded_bits"]) + 1)
-    longest = max(
-        (_air(layer, size, attempt) for size in {visit.bytes for visit in visits} for attempt in attempts),
+    longest_attempt = max(
+        (
+            _airtime(layer, size, attempt)
+            for size in {visit.bytes for visit in visits}
+            for attempt in attempts
+        ),
         default=0,
     )
-    if now[1] - before[1] > now[0] - before[0] + longest + 1:
-        text = f"{now[1] - before[1]:.0f} ns of air for users from {before[0]} to {now[0]} ns"
-        yield Finding("one user at a time", line.name, text)
+    if current[1] - previous[1] > current[0] - previous[0] + longest_attempt + 1:
+        text = f"{current[1] - previous[1]:.0f} ns of airtime for users from {previous[0]} to {current[0]} ns"
+        yield Finding("one user at a time", direction.name, text)
 
 
 def _decoded(total: Mapping[str, float]) -> float:
     return sum(total[name] for name in total if name.startswith("decoded_"))
 
 
-RULES: Mapping[str, Rule] = {"radio": _radio}
-"""By the kind of the stage."""
+RULES: Mapping[str, Rule] = {"radio": _check_radio}
+"""Rules by the kind of the stage."""

@@ -1,4 +1,4 @@
-"""Bundles on their way: decided on, sent while there is a contact, no sooner there than links can carry them."""
+"""Checks of the forwarding of bundles: planned routes, transmissions within contacts, and times of links."""
 
 from __future__ import annotations
 
@@ -7,145 +7,166 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from bentpipe.trace_check.bundle_trace import Contact, Event, Id, Links, Told, contacts, identity
+from bentpipe.trace_check.bundle_trace import BundleTrace, Contact, Event, Id, Links, bundle_id, contacts
 from bentpipe.trace_check.trace import Finding, nanoseconds
 
-__all__ = ["moves"]
+__all__ = ["check_forwarding"]
 
-_ANSWERED = ("quiccl", "tcpcl")
-"""Layers whose acceptance comes from the neighbour's node."""
-
-
-def moves(told: Told) -> Iterator[Finding]:
-    """Every bundle between every two nodes."""
-    known = contacts(told)
-    yield from _decided(told, known)
-    yield from _sent(told, known)
-    yield from _carried(told, Links(told.spec["graph"]))
+_CONFIRMING = ("quiccl", "tcpcl")
+"""Convergence layers in which the node of the neighbour confirms the acceptance."""
 
 
-def _decided(told: Told, known: list[Contact]) -> Iterator[Finding]:
-    """A planned route is a chain of contacts that nodes know of, no quicker than the plan's light."""
-    light = _light(told)
-    said: dict[str, list[Contact]] = defaultdict(list)
-    for one in known:
-        said[one.at].append(one)
-    for row in told.routes:
-        at, arrival = nanoseconds(row["time_s"]) or 0, nanoseconds(row["arrival_s"])
+def check_forwarding(trace: BundleTrace) -> Iterator[Finding]:
+    """Check every bundle between every two nodes."""
+    added = contacts(trace)
+    yield from _check_routes(trace, added)
+    yield from _check_transmissions(trace, added)
+    yield from _check_links(trace, Links(trace.spec["graph"]))
+
+
+def _check_routes(trace: BundleTrace, added: list[Contact]) -> Iterator[Finding]:
+    """Check that each planned route is a chain of known contacts, not faster than the light time of the plan."""
+    light_times = _light_times(trace)
+    by_name: dict[str, list[Contact]] = defaultdict(list)
+    for contact in added:
+        by_name[contact.name].append(contact)
+    for row in trace.routes:
+        decision_time, arrival = nanoseconds(row["time_s"]) or 0, nanoseconds(row["arrival_s"])
         if row["decision"] != "planned":
             continue
-        node, when, closed = row["node"], at, False
-        for place, name in enumerate(row["contacts"].split(", ")):
-            leg = next((c for c in said[name] if c.from_ == node and c.known <= at <= c.forgotten), None)
-            if leg is None or (place == 0 and leg.to != row["next"]):
-                text = f"{identity(row)} at {at} ns: {name} does not lead on from {node}"
+        node, earliest, is_closed = row["node"], decision_time, False
+        for position, name in enumerate(row["contacts"].split(", ")):
+            hop = next(
+                (c for c in by_name[name] if c.from_ == node and c.added <= decision_time <= c.removed), None
+            )
+            if hop is None or (position == 0 and hop.to != row["next"]):
+                text = f"{bundle_id(row)} at {decision_time} ns: {name} does not start at {node}"
                 yield Finding("routes are of the plan", row["node"], text)
                 break
-            when = max(when, leg.start)
-            closed |= when >= leg.stop
-            when += light.get((leg.from_, leg.to), 0)
-            node = leg.to
+            earliest = max(earliest, hop.start)
+            is_closed |= earliest >= hop.stop
+            earliest += light_times.get((hop.from_, hop.to), 0)
+            node = hop.to
         else:
-            if node != row["to"] or closed or arrival is None or arrival < when:
-                text = f"{identity(row)} for {row['to']} at {at} ns: {arrival} ns, and at {node} at {when} ns"
+            if node != row["to"] or is_closed or arrival is None or arrival < earliest:
+                text = (
+                    f"{bundle_id(row)} at {decision_time} ns: {row['to']} at {arrival} ns, expected "
+                    f"{node} at {earliest} ns"
+                )
                 yield Finding("routes are of the plan", row["node"], text)
 
 
-def _light(told: Told) -> dict[tuple[str, str], int]:
-    """The least light time that the plan has for each pair."""
-    ranges = told.dtn["plan"].get("ranges", [])
-    least: dict[tuple[str, str], int] = {}
-    for one in ranges:
-        ways = [(one["from"], one["to"])]
-        ways += [(one["to"], one["from"])] if one.get("implies_reverse") else []
-        for way in ways:
-            least[way] = min(int(one["owlt_ns"]), least.get(way, int(one["owlt_ns"])))
-    return least
+def _light_times(trace: BundleTrace) -> dict[tuple[str, str], int]:
+    """Return the minimum one-way light time of each pair in the plan in ns."""
+    ranges = trace.dtn["plan"].get("ranges", [])
+    min_time: dict[tuple[str, str], int] = {}
+    for light_range in ranges:
+        pairs = [(light_range["from"], light_range["to"])]
+        pairs += [(light_range["to"], light_range["from"])] if light_range.get("implies_reverse") else []
+        for pair in pairs:
+            min_time[pair] = min(int(light_range["owlt_ns"]), min_time.get(pair, int(light_range["owlt_ns"])))
+    return min_time
 
 
-def _sent(told: Told, known: list[Contact]) -> Iterator[Finding]:
-    """What is sent was decided on, and is sent while there is a contact."""
+def _check_transmissions(trace: BundleTrace, added: list[Contact]) -> Iterator[Finding]:
+    """Check that each transmission follows a decision and happens during a contact."""
     decided: dict[tuple[str, Id, str], int] = {}
-    for row in told.routes:
+    for row in trace.routes:
         if row["decision"] != "kept":
-            at = nanoseconds(row["time_s"]) or 0
-            key = (row["node"], identity(row), row["next"])
-            decided[key] = min(at, decided.get(key, at))
-    pairs: dict[tuple[str, str], list[Contact]] = defaultdict(list)
-    for one in known:
-        pairs[one.from_, one.to].append(one)
-    for event in told.events:
-        if event.what != "sent":
+            instant = nanoseconds(row["time_s"]) or 0
+            key = (row["node"], bundle_id(row), row["next"])
+            decided[key] = min(instant, decided.get(key, instant))
+    by_pair: dict[tuple[str, str], list[Contact]] = defaultdict(list)
+    for contact in added:
+        by_pair[contact.from_, contact.to].append(contact)
+    for event in trace.events:
+        if event.action != "sent":
             continue
-        if decided.get((event.node, event.id.whole, event.peer), told.end + 1) > event.at:
-            text = f"{event.id} was sent to {event.peer} at {event.at} ns without a decision"
+        if decided.get((event.node, event.id.whole, event.peer), trace.end + 1) > event.instant:
+            text = f"{event.id} was sent to {event.peer} at {event.instant} ns without a decision"
             yield Finding("sent as decided", event.node, text)
-        # What changes at this instant may count or not.
-        now = [one for one in pairs[event.node, event.peer] if one.known <= event.at <= one.forgotten]
-        sure = [one for one in now if one.known < event.at < one.forgotten or one.known == 0]
-        if sure and not any(one.start <= event.at < one.stop for one in now):
-            text = f"{event.id} was sent to {event.peer} at {event.at} ns, without a contact"
+        # A contact that changes at this instant may count or not.
+        current = [
+            contact
+            for contact in by_pair[event.node, event.peer]
+            if contact.added <= event.instant <= contact.removed
+        ]
+        certain = [
+            contact
+            for contact in current
+            if contact.added < event.instant < contact.removed or contact.added == 0
+        ]
+        if certain and not any(contact.start <= event.instant < contact.stop for contact in current):
+            text = f"{event.id} was sent to {event.peer} at {event.instant} ns, without a contact"
             yield Finding("sent while there is a contact", event.node, text)
 
 
-def _carried(told: Told, links: Links) -> Iterator[Finding]:
-    """What comes was sent, early enough; what a neighbour is said to have has come there."""
+def _check_links(trace: BundleTrace, links: Links) -> Iterator[Finding]:
+    """Check that a received bundle was sent early enough, and that a forwarded one was received."""
     sent: dict[tuple[str, str, Id], list[int]] = defaultdict(list)
-    came: dict[tuple[str, str, Id], list[int]] = defaultdict(list)
-    for event in told.events:
-        if event.what == "sent":
-            sent[event.node, event.peer, event.id].append(event.at)
-        elif event.what == "received":
-            came[event.peer, event.node, event.id].append(event.at)
-    taken: Counter[tuple[str, str, Id]] = Counter()
-    answered = _layers(told)
-    for event in told.events:
-        if event.what == "received":
-            way = (event.peer, event.node, event.id)
-            least = links.least(event.peer, event.node, event.bytes)
-            taken[way] += 1
-            if bisect_right(sent[way], event.at - least) < taken[way]:
-                text = f"{event.id} of {event.bytes} B came from {event.peer} at {event.at} ns"
+    received: dict[tuple[str, str, Id], list[int]] = defaultdict(list)
+    for event in trace.events:
+        if event.action == "sent":
+            sent[event.node, event.peer, event.id].append(event.instant)
+        elif event.action == "received":
+            received[event.peer, event.node, event.id].append(event.instant)
+    count: Counter[tuple[str, str, Id]] = Counter()
+    confirms = _confirmed_pairs(trace)
+    for event in trace.events:
+        if event.action == "received":
+            crossing = (event.peer, event.node, event.id)
+            min_time = links.min_time(event.peer, event.node, event.bytes)
+            count[crossing] += 1
+            if bisect_right(sent[crossing], event.instant - min_time) < count[crossing]:
+                text = f"{event.id} of {event.bytes} B arrived from {event.peer} at {event.instant} ns"
                 yield Finding(
-                    "no sooner than links carry", event.node, f"{text}, sent {_when(sent[way], least)}"
+                    "no sooner than links carry",
+                    event.node,
+                    f"{text}, sent {_format_time(sent[crossing], min_time)}",
                 )
-        elif event.what == "forwarded" and answered.get((event.node, event.peer)):
-            back = links.least(event.peer, event.node)
-            way = (event.node, event.peer, event.id)
-            if not bisect_right(came[way], event.at - back):
-                text = f"{event.peer} was said to have {event.id} at {event.at} ns; it came {_when(came[way], back)}"
+        elif event.action == "forwarded" and confirms.get((event.node, event.peer)):
+            return_time = links.min_time(event.peer, event.node)
+            crossing = (event.node, event.peer, event.id)
+            if not bisect_right(received[crossing], event.instant - return_time):
+                text = f"{event.id} was forwarded to {event.peer} at {event.instant} ns, received "
+                text += f"{_format_time(received[crossing], return_time)}"
                 yield Finding("forwarded is received", event.node, text)
-    yield from _delivered(told, links)
+    yield from _check_deliveries(trace, links)
 
 
-def _when(times: list[int], least: int) -> str:
-    found = f"at {times[0]} ns" if times else "never"
-    return f"{found}; it takes {least} ns"
+def _format_time(times: list[int], min_time: int) -> str:
+    sent = f"at {times[0]} ns" if times else "never"
+    return f"{sent}; the links take {min_time} ns"
 
 
-def _delivered(told: Told, links: Links) -> Iterator[Finding]:
-    """From the source to the destination it takes what links take, however it went."""
-    made: dict[Id, Event] = {}
-    for event in told.events:
-        if event.what == "generated":
-            made[event.id] = event
-        elif event.what == "delivered" and (first := made.get(event.id)) is not None:
-            least = links.least(first.node, event.node, event.bytes) if first.node != event.node else 0
-            if event.at < first.at + least:
-                text = f"{event.id} of {first.at} ns was delivered at {event.at} ns; it takes {least} ns"
+def _check_deliveries(trace: BundleTrace, links: Links) -> Iterator[Finding]:
+    """Check that a delivery takes at least the time of the links from the source."""
+    generated: dict[Id, Event] = {}
+    for event in trace.events:
+        if event.action == "generated":
+            generated[event.id] = event
+        elif event.action == "delivered" and (origin := generated.get(event.id)) is not None:
+            min_time = (
+                links.min_time(origin.node, event.node, event.bytes) if origin.node != event.node else 0
+            )
+            if event.instant < origin.instant + min_time:
+                text = (
+                    f"{event.id} of {origin.instant} ns was delivered at {event.instant} ns; the links "
+                    f"take {min_time} ns"
+                )
                 yield Finding("no sooner than links carry", event.node, text)
 
 
-def _layers(told: Told) -> dict[tuple[str, str], bool]:
-    """Whether every layer between two nodes answers for the neighbour's node."""
-    flows: dict[str, Any] = {flow["name"]: flow for flow in told.spec["flows"]}
-    found: dict[tuple[str, str], bool] = {}
-    for link in told.dtn["links"]:
-        ends = flows[link["flow"]]["client"], flows[link["flow"]]["server"]
-        for way in (ends, ends[::-1]):
+def _confirmed_pairs(trace: BundleTrace) -> dict[tuple[str, str], bool]:
+    """Return for each pair of nodes whether every layer between them confirms the acceptance."""
+    flows: dict[str, Any] = {flow["name"]: flow for flow in trace.spec["flows"]}
+    result: dict[tuple[str, str], bool] = {}
+    for link in trace.dtn["links"]:
+        nodes = flows[link["flow"]]["client"], flows[link["flow"]]["server"]
+        for pair in (nodes, nodes[::-1]):
             layer = link["layer"]
-            answers = layer["kind"] in _ANSWERED or (
+            confirms = layer["kind"] in _CONFIRMING or (
                 layer["kind"] == "ltp" and layer.get("colour", "red") == "red"
             )
-            found[way] = answers and found.get(way, True)
-    return found
+            result[pair] = confirms and result.get(pair, True)
+    return result

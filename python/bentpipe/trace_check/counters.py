@@ -1,4 +1,4 @@
-"""Between the stages: ways through the graph, packets and bytes, and what the engine's own tables say of them."""
+"""Checks between stages: paths through the graph, conservation of packets and bytes, and counters of the engine."""
 
 from __future__ import annotations
 
@@ -8,150 +8,168 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.trace_check.handovers import Versions
-from bentpipe.trace_check.trace import Crossing, Finding, Line, Trace, nanoseconds
+from bentpipe.trace_check.handovers import Routing
+from bentpipe.trace_check.trace import Crossing, Direction, Finding, Trace, nanoseconds
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["counters", "flows", "groups", "held", "ways"]
+__all__ = ["check_flows", "check_groups", "check_link_counters", "check_node_counters", "check_paths"]
 
 Events = list[tuple[int, int]]
-"""Of packets when something came to them, ns, and their bytes."""
+"""Instants in ns of the events of packets, each with the bytes of the packet."""
 
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
-def ways(trace: Trace) -> Iterator[Finding]:
-    """Every packet goes a way from its first node to its last that holds when it is there, without a gap, and ends
-    once."""
-    versions = Versions(trace.spec["graph"])
+def check_paths(trace: Trace) -> Iterator[Finding]:
+    """Check that each packet follows valid routes from its first node to its last, without a gap, and ends once."""
+    routing = Routing(trace.spec["graph"])
     for number, packet in enumerate(trace.sent):
-        flow, to, crossings = packet["flow"], packet["to_node"], trace.ways.get(number, [])
+        flow, destination, crossings = packet["flow"], packet["to_node"], trace.paths.get(number, [])
         node, sent = packet["from_node"], round(packet["sent_s"] * 1e9)
         if not crossings:
-            unrouted = packet["dropped"] == f"{node}: route" and not versions.goes_on(sent, node, to)
-            if node in trace.holds or not unrouted or packet["received_s"] is not None:
-                yield Finding("bytes are conserved", flow, f"packet {number} was sent and never seen")
+            had_no_route = packet["dropped"] == f"{node}: route" and not routing.can_forward(
+                sent, node, destination
+            )
+            if node in trace.node_buffers or not had_no_route or packet["received_s"] is not None:
+                yield Finding("bytes are conserved", flow, f"packet {number} was sent and has no steps")
             continue
-        at: int | None = sent
+        instant: int | None = sent
         for crossing in crossings:
-            line = trace.place(crossing.line)
-            if line is None:
-                continue  # was told of before
-            if line.start != node or crossing.entered != at:
-                text = f"packet {number} was at {node} at {at} ns, and entered {line.name} at {crossing.entered} ns"
+            direction = trace.find_direction(crossing.direction)
+            if direction is None:
+                continue  # the trace reports this step
+            if direction.start != node or crossing.entry != instant:
+                text = f"packet {number} was at {node} at {instant} ns, entered {direction.name} at {crossing.entry} ns"
                 yield Finding("one link after the other", flow, text)
-            if line.name in trace.lines and not versions.allows(crossing.entered, line.name, to):
-                text = f"packet {number} for {to} went over {line.name} at {crossing.entered} ns"
+            if direction.name in trace.directions and not routing.allows(
+                crossing.entry, direction.name, destination
+            ):
+                text = f"packet {number} for {destination} crossed {direction.name} at {crossing.entry} ns"
                 yield Finding("a way that holds", flow, text)
-            node, at = line.end, crossing.left
-        if crossings[-1].stranded and at is not None:
-            if versions.goes_on(at, node, to):
-                text = f"packet {number} for {to} found no way at {node} at {at} ns, where one led on"
+            node, instant = direction.end, crossing.departure
+        if crossings[-1].no_route and instant is not None:
+            if routing.can_forward(instant, node, destination):
+                text = f"packet {number} for {destination} found no route at {node} at {instant} ns, where one exists"
                 yield Finding("a way that holds", flow, text)
-            elif node in trace.holds:
-                text = f"packet {number} for {to} found no way at {node} at {at} ns, and was not held"
+            elif node in trace.node_buffers:
+                text = (
+                    f"packet {number} for {destination} found no route at {node} at {instant} ns and was "
+                    "not buffered"
+                )
                 yield Finding("held until a way leads on", flow, text)
-        yield from _ending(number, packet, crossings[-1])
+        yield from _check_end(number, packet, crossings[-1])
 
 
-def _ending(number: int, packet: dict[str, Any], last: Crossing) -> Iterator[Finding]:
-    """What the table of packets says of a packet's end is what the last link says."""
-    received = None if last.stranded else last.left
-    said = nanoseconds(packet["received_s"])
-    cause = "route" if last.stranded else last.cause
-    dropped = f"{last.line}: {cause}" if cause else ""
-    if said != received or packet["dropped"] != dropped:
+def _check_end(number: int, packet: dict[str, Any], crossing: Crossing) -> Iterator[Finding]:
+    """Compare the end of a packet in the table of packets with the last link."""
+    received = None if crossing.no_route else crossing.departure
+    reported = nanoseconds(packet["received_s"])
+    cause = "route" if crossing.no_route else crossing.cause
+    dropped = f"{crossing.direction}: {cause}" if cause else ""
+    if reported != received or packet["dropped"] != dropped:
         text = (
-            f"packet {number} is said to have come at {said} ns and been dropped by {packet['dropped']!r}; "
-            f"its link says {received} and {dropped!r}"
+            f"packet {number} was received at {reported} ns and dropped by {packet['dropped']!r}; "
+            f"its link has {received} and {dropped!r}"
         )
         yield Finding("bytes are conserved", packet["flow"], text)
 
 
-def counters(trace: Trace, line: Line) -> Iterator[Finding]:
-    """The counters of a link at every sample are the number of its packets."""
+def check_link_counters(trace: Trace, direction: Direction) -> Iterator[Finding]:
+    """Compare the counters of a link at every sample with the number of its packets."""
     events: dict[str, Events] = {
         name: [] for name in ("arrived", "delivered", *(f"dropped_{cause}" for cause in CAUSES))
     }
-    for one in line.crossings:
-        size = trace.sent[one.packet]["bytes"]
-        events["arrived"].append((one.entered, size))
-        if one.left is not None:
-            events["dropped_route" if one.stranded else "delivered"].append((one.left, size))
-        if one.dropped is not None and one.cause in CAUSES and not (one.stranded and one.cause == "route"):
-            events[f"dropped_{one.cause}"].append((one.dropped, size))
-    counts = {name: _sums(known) for name, known in events.items()}
+    for crossing in direction.crossings:
+        size = trace.sent[crossing.packet]["bytes"]
+        events["arrived"].append((crossing.entry, size))
+        if crossing.departure is not None:
+            events["dropped_route" if crossing.no_route else "delivered"].append((crossing.departure, size))
+        if (
+            crossing.dropped is not None
+            and crossing.cause in CAUSES
+            and not (crossing.no_route and crossing.cause == "route")
+        ):
+            events[f"dropped_{crossing.cause}"].append((crossing.dropped, size))
+    counts = {name: _accumulate(packet_events) for name, packet_events in events.items()}
     for table in ("links", "link_summary"):
         rows = trace.tables[table]
-        yield from _counted(table, rows.filter(rows["link"] == line.name), counts, line, trace.end)
+        yield from _compare_rows(
+            table, rows.filter(rows["link"] == direction.name), counts, direction, trace.end
+        )
 
 
-def held(trace: Trace) -> Iterator[Finding]:
-    """So are those of nodes that hold packets."""
-    for hold in trace.holds.values():
+def check_node_counters(trace: Trace) -> Iterator[Finding]:
+    """Compare the counters of store-and-forward nodes with the number of their packets."""
+    for node in trace.node_buffers.values():
         if "holds" not in trace.tables:
-            yield Finding("counters count", hold.name, "the run has no table of what its nodes hold")
+            yield Finding("counters count", node.name, "the run has no table of node buffers")
             continue
         events: dict[str, Events] = {"arrived": [], "released": [], "dropped_overflow": []}
-        for one in hold.crossings:
-            size = trace.sent[one.packet]["bytes"]
-            events["arrived"].append((one.entered, size))
-            if one.left is not None:
-                events["released"].append((one.left, size))
-            if one.dropped is not None and one.cause == "overflow":
-                events["dropped_overflow"].append((one.dropped, size))
-        counts = {name: _sums(known) for name, known in events.items()}
+        for crossing in node.crossings:
+            size = trace.sent[crossing.packet]["bytes"]
+            events["arrived"].append((crossing.entry, size))
+            if crossing.departure is not None:
+                events["released"].append((crossing.departure, size))
+            if crossing.dropped is not None and crossing.cause == "overflow":
+                events["dropped_overflow"].append((crossing.dropped, size))
+        counts = {name: _accumulate(packet_events) for name, packet_events in events.items()}
         rows = trace.tables["holds"]
-        yield from _counted("holds", rows.filter(rows["node"] == hold.name), counts, hold, trace.end)
+        yield from _compare_rows("holds", rows.filter(rows["node"] == node.name), counts, node, trace.end)
 
 
-def _counted(
-    table: str, rows: pl.DataFrame, counts: Mapping[str, tuple[list[int], list[int]]], line: Line, end: int
+def _compare_rows(
+    table: str,
+    rows: pl.DataFrame,
+    counts: Mapping[str, tuple[list[int], list[int]]],
+    direction: Direction,
+    end: int,
 ) -> Iterator[Finding]:
-    """Each row says as many as there were by then."""
+    """Compare each row with the counts at its instant."""
     for row in rows.iter_rows(named=True):
-        at = round(row["time_s"] * 1e9) if "time_s" in row else end
+        instant = round(row["time_s"] * 1e9) if "time_s" in row else end
         for name, (instants, sums) in counts.items():
-            packets = bisect_right(instants, at)
-            wanted = {f"{name}_packets": packets, f"{name}_bytes": sums[packets]}
-            for column, value in wanted.items():
+            packets = bisect_right(instants, instant)
+            expected = {f"{name}_packets": packets, f"{name}_bytes": sums[packets]}
+            for column, value in expected.items():
                 if column in row and row[column] != value:
-                    text = f"{table}.{column} at {at} ns is {row[column]}, and {value} packets or bytes were seen"
-                    yield Finding("counters count", line.name, text)
+                    text = (
+                        f"{table}.{column} at {instant} ns is {row[column]}, found {value} packets or bytes"
+                    )
+                    yield Finding("counters count", direction.name, text)
 
 
-def _sums(events: Events) -> tuple[list[int], list[int]]:
-    """Instants in order, and the bytes up to each number of them."""
-    known = sorted(events)
-    return [at for at, _ in known], list(accumulate((size for _, size in known), initial=0))
+def _accumulate(events: Events) -> tuple[list[int], list[int]]:
+    """Return the instants in order, and the cumulative bytes."""
+    ordered = sorted(events)
+    return [instant for instant, _ in ordered], list(accumulate((size for _, size in ordered), initial=0))
 
 
-def flows(trace: Trace) -> Iterator[Finding]:
-    """Ends count what they send, and no application gets more than its packets carried."""
+def check_flows(trace: Trace) -> Iterator[Finding]:
+    """Compare the counters of endpoints with their packets; applications get no more bytes than arrived."""
     sent: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    carried: dict[tuple[str, str], int] = defaultdict(int)
+    received_bytes: dict[tuple[str, str], int] = defaultdict(int)
     for packet in trace.sent:
-        entry = sent[packet["flow"], packet["from_node"]]
-        entry[0] += 1
-        entry[1] += packet["bytes"]
+        counts = sent[packet["flow"], packet["from_node"]]
+        counts[0] += 1
+        counts[1] += packet["bytes"]
         if packet["received_s"] is not None:
-            carried[packet["flow"], packet["to_node"]] += packet["payload_bytes"]
+            received_bytes[packet["flow"], packet["to_node"]] += packet["payload_bytes"]
     nodes = {flow["name"]: flow for flow in trace.spec["flows"]}
     for row in trace.tables["summary"].iter_rows(named=True):
         flow, node = row["flow"], nodes[row["flow"]][row["side"]]
         for column, value in zip(("sent_packets", "sent_bytes"), sent[flow, node], strict=True):
             if row[column] != value:
-                text = f"the {row['side']}'s {column} is {row[column]}, and {value} left {node}"
+                text = f"the {row['side']}'s {column} is {row[column]}, found {value} from {node}"
                 yield Finding("counters count", flow, text)
-        if row["received_in_order_bytes"] > carried[flow, node]:
-            text = f"the {row['side']} got {row['received_in_order_bytes']} bytes of {carried[flow, node]} that came"
+        if row["received_in_order_bytes"] > received_bytes[flow, node]:
+            text = f"the {row['side']} received {row['received_in_order_bytes']} bytes of {received_bytes[flow, node]}"
             yield Finding("bytes are conserved", flow, text)
 
 
-def groups(trace: Trace) -> Iterator[Finding]:
-    """At the end of the run the series of a group are the sums of what its flows, or their links, count."""
+def check_groups(trace: Trace) -> Iterator[Finding]:
+    """Compare the last sample of a group with the sum over its flows or links."""
     summary = {(row["flow"], row["side"]): row for row in trace.tables["summary"].iter_rows(named=True)}
     links = {row["link"]: row for row in trace.tables["link_summary"].iter_rows(named=True)}
     for group in trace.spec.get("groups", ()):
@@ -162,25 +180,27 @@ def groups(trace: Trace) -> Iterator[Finding]:
                 for side in ("client", "server")
             },
             **{
-                (f"{name}.access.{way}", ""): [links[f"{link}.{way}"] for link in group["links"]]
-                for way in (("up", "down") if group.get("links") else ())
+                (f"{name}.access.{side}", ""): [links[f"{link}.{side}"] for link in group["links"]]
+                for side in (("up", "down") if group.get("links") else ())
             },
         }
         for (series, side), rows in members.items():
-            yield from _last(trace, series, side, rows)
+            yield from _check_last_sample(trace, series, side, rows)
 
 
-def _last(trace: Trace, series: str, side: str, members: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """The last sample of a series against the counters of its members."""
+def _check_last_sample(
+    trace: Trace, series: str, side: str, members: Sequence[dict[str, Any]]
+) -> Iterator[Finding]:
+    """Compare the last sample of a series with the counters of its members."""
     table = trace.tables["flows" if side else "links"]
-    own = table.filter(table["flow" if side else "link"] == series)
-    last = own.filter(own["side"] == side).tail(1) if side else own.tail(1)
-    if not last.height:
-        yield Finding("counters count", series, "it has no samples")
+    series_rows = table.filter(table["flow" if side else "link"] == series)
+    sample = series_rows.filter(series_rows["side"] == side).tail(1) if side else series_rows.tail(1)
+    if not sample.height:
+        yield Finding("counters count", series, "the series has no samples")
         return
-    for column, found in last.row(0, named=True).items():
+    for column, found in sample.row(0, named=True).items():
         if column in members[0] and isinstance(found, int) and column not in ("run", "seed"):
-            wanted = sum(member[column] for member in members)
-            if found != wanted:
-                text = f"{column} is {found} at the end, and {wanted} all members together"
+            expected = sum(member[column] for member in members)
+            if found != expected:
+                text = f"{column} is {found} at the end, expected {expected}, the sum of all members"
                 yield Finding("counters count", f"{series} {side}".strip(), text)

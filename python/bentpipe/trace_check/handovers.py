@@ -1,4 +1,4 @@
-"""What changes at instants: stages, links in use, and ways; from the scenario alone."""
+"""Changes at given instants: stages, links in use and routes, computed from the scenario alone."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["Fates", "Pauses", "Spec", "Versions", "changed", "stepped"]
+__all__ = ["InFlightEvents", "Pauses", "Routing", "Spec", "merge_changes", "step_function"]
 
 Spec = Mapping[str, Any]
 
 
-def stepped(first: Any, changes: Sequence[tuple[int, Any]]) -> Callable[[int], Any]:
-    """The value at an instant, of one that changes at instants in order."""
-    at, values = [one[0] for one in changes], [first, *(one[1] for one in changes)]
-    return lambda when: values[bisect_right(at, when)]
+def step_function(first: Any, changes: Sequence[tuple[int, Any]]) -> Callable[[int], Any]:
+    """Return a function of time: ``first``, then the value of each change from its instant on.
+
+    Args:
+        first: value before the first change.
+        changes: instants in ns, in order, each with the value that begins there.
+    """
+    instants, values = [change[0] for change in changes], [first, *(change[1] for change in changes)]
+    return lambda instant: values[bisect_right(instants, instant)]
 
 
-def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, Any]]:
-    """``stages`` of ``line``, each with all its changes: those that hand-overs make are among its own, as
-    ``limits`` of its queue and as ``in_flight``."""
+def merge_changes(graph: Spec, direction: str, stages: Sequence[Spec]) -> list[dict[str, Any]]:
+    """Return copies of ``stages`` of one link direction, each with all its changes.
+
+    Changes of handovers join the changes of the stage, ``limits`` of its queue, ``serves`` and ``in_flight``.
+    """
     result = [deepcopy(dict(stage)) for stage in stages]
     for event in graph.get("changes", []):
         at = event["at_ns"]
-        for one in event.get("stages", []):
-            if one["line"] != line:
+        for stage_change in event.get("stages", []):
+            if stage_change["line"] != direction:
                 continue
-            stage, change = result[one["stage"]], dict(one["change"])
+            stage, change = result[stage_change["stage"]], dict(stage_change["change"])
             kind = change.pop("kind")
             if kind == "limit":
                 stage.setdefault("limits", []).append((at, change["limit"]))
@@ -37,38 +44,38 @@ def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, An
             elif kind == "in_flight":
                 stage.setdefault("in_flight", []).append((at, change["fate"]))
             else:
-                holder = stage.get("service", stage)
-                holder.setdefault("changes", []).append({"at_ns": at, **change})
-                # Of one instant the hand-over's comes last: sorting keeps their order.
-                holder["changes"].sort(key=lambda change: change["at_ns"])
+                owner = stage.get("service", stage)
+                owner.setdefault("changes", []).append({"at_ns": at, **change})
+                # The sort is stable: at one instant the change of the handover comes last.
+                owner["changes"].sort(key=lambda change: change["at_ns"])
     return result
 
 
 class Pauses:
-    """When a transmitter serves nobody."""
+    """Intervals in which a transmitter serves no packet."""
 
     def __init__(self, stage: Spec) -> None:
         self.spans: list[tuple[int, int | None]] = []
-        """From when to when; None: to the end of the run."""
-        for at, serves in stage.get("serves", []):
+        """Start and end of each pause in ns; end None: to the end of the run."""
+        for instant, serves in stage.get("serves", []):
             open_ = self.spans[-1] if self.spans and self.spans[-1][1] is None else None
             if not serves and open_ is None:
-                self.spans.append((at, None))
+                self.spans.append((instant, None))
             elif serves and open_ is not None:
-                self.spans[-1] = (open_[0], at)
+                self.spans[-1] = (open_[0], instant)
         self.starts = [start for start, _ in self.spans]
 
-    def after(self, at: int) -> int | None:
-        """The first instant from ``at`` on at which a service may begin; None: there is none."""
-        found = bisect_right(self.starts, at) - 1
-        if found < 0:
-            return at
-        end = self.spans[found][1]
-        return None if end is None else max(at, end)
+    def next_service(self, instant: int) -> int | None:
+        """Return the first instant from ``instant`` on at which a service may begin; None: no such instant."""
+        index = bisect_right(self.starts, instant) - 1
+        if index < 0:
+            return instant
+        end = self.spans[index][1]
+        return None if end is None else max(instant, end)
 
 
-class Fates:
-    """What became when of the packets inside a stage."""
+class InFlightEvents:
+    """Events of handovers that delay or drop the packets inside a stage."""
 
     def __init__(self, stage: Spec) -> None:
         self.events: list[tuple[int, str]] = [(at, fate) for at, fate in stage.get("in_flight", [])]
@@ -76,14 +83,19 @@ class Fates:
         self.next = 0
         self.floor = self.last = 0
 
-    def lost(self, came: int, due: int) -> int | None:
-        """When a packet was lost that came at ``came`` and was to go on at ``due``."""
-        first = bisect_right(self.losses, came)
+    def lost_at(self, arrival: int, due: int) -> int | None:
+        """Return the instant at which a packet was lost; None: it was not.
+
+        Args:
+            arrival: arrival of the packet in ns.
+            due: departure of the packet without a loss in ns.
+        """
+        first = bisect_right(self.losses, arrival)
         return self.losses[first] if first < len(self.losses) and self.losses[first] <= due else None
 
-    def after(self, came: int, due: int) -> int:
-        """When a packet leaves in order that is asked for in order of arrival."""
-        while self.next < len(self.events) and self.events[self.next][0] <= came:
+    def ordered_departure(self, arrival: int, due: int) -> int:
+        """Return the departure of a packet that keeps the order; call in order of arrival."""
+        while self.next < len(self.events) and self.events[self.next][0] <= arrival:
             at, fate = self.events[self.next]
             self.next += 1
             if fate == "in_order":
@@ -96,21 +108,21 @@ class Fates:
         return self.floor
 
 
-class Versions:
-    """Who is next on the way to whom, at every instant."""
+class Routing:
+    """Next hops at every instant."""
 
     def __init__(self, graph: Spec) -> None:
         self.kinds = {node["name"]: node["kind"] for node in graph["nodes"]}
         self.ends = {
-            f"{link['name']}.{way}": (link[start], link[end])
+            f"{link['name']}.{side}": (link[start], link[end])
             for link in graph["links"]
-            for way, start, end in (
+            for side, start, end in (
                 ("up", "client_side", "server_side"),
                 ("down", "server_side", "client_side"),
             )
         }
-        self.holding = {node["name"] for node in graph["nodes"] if node.get("hold_bytes") is not None}
-        self.at: list[int] = [0]
+        self.buffer_nodes = {node["name"] for node in graph["nodes"] if node.get("hold_bytes") is not None}
+        self.instants: list[int] = [0]
         self.unused: list[frozenset[str]] = [frozenset()]
         self.rules: list[dict[tuple[str, str], str | None]] = [{}]
         for event in graph.get("changes", []):
@@ -120,92 +132,105 @@ class Versions:
 
     def _add(self, event: Spec) -> None:
         unused, rules = set(self.unused[-1]), dict(self.rules[-1])
-        for one in event.get("links", []):
-            (unused.discard if one["in_use"] else unused.add)(one["link"])
-        for one in event.get("ways", []):
-            place, way = (one["node"], one["to"]), one["way"]
-            if way == "shortest":
-                rules.pop(place, None)
+        for change in event.get("links", []):
+            (unused.discard if change["in_use"] else unused.add)(change["link"])
+        for change in event.get("ways", []):
+            key, route = (change["node"], change["to"]), change["way"]
+            if route == "shortest":
+                rules.pop(key, None)
             else:
-                rules[place] = None if way == "none" else way["link"]
-        self.at.append(event["at_ns"])
+                rules[key] = None if route == "none" else route["link"]
+        self.instants.append(event["at_ns"])
         self.unused.append(frozenset(unused))
         self.rules.append(rules)
 
-    def leads(self, at: int, node: str, to: str) -> bool:
-        """Whether a way led from ``node`` to ``to`` at ``at``."""
-        version = bisect_right(self.at, at) - 1
+    def has_route(self, instant: int, node: str, to: str) -> bool:
+        """Return whether ``node`` had a route to ``to``."""
+        version = bisect_right(self.instants, instant) - 1
         if (node, to) in self.rules[version]:
             return self.rules[version][node, to] is not None
         return node in self._distances(self.unused[version], to)
 
-    def goes_on(self, at: int, node: str, to: str) -> bool:
-        """Whether a packet did not stay at ``node``: a way led on, or a node further on held it."""
-        return self.leads(at, node, to) or self._onward(at, node, to) is not None
+    def can_forward(self, instant: int, node: str, to: str) -> bool:
+        """Return whether ``node`` forwarded packets: it had a route, or a later node with a buffer stored them."""
+        return self.has_route(instant, node, to) or self._hop_to_buffer(instant, node, to) is not None
 
-    def opens(self, since: int, node: str, to: str) -> int | None:
-        """The first change after ``since`` from which packets for ``to`` go on from ``node``; None: there is none."""
-        later = self.at[bisect_right(self.at, since) :]
-        return next((at for at in later if self.goes_on(at, node, to)), None)
+    def next_forwarding(self, since: int, node: str, to: str) -> int | None:
+        """Return the first change after ``since`` from which ``node`` forwards packets; None: no such change."""
+        later = self.instants[bisect_right(self.instants, since) :]
+        return next((instant for instant in later if self.can_forward(instant, node, to)), None)
 
-    def allows(self, at: int, line: str, to: str) -> bool:
-        """Whether a packet for ``to`` goes on over ``line`` that is at its start at ``at``."""
-        version = bisect_right(self.at, at) - 1
-        asked = (version, line, to)
-        if asked not in self.allowed:
-            self.allowed[asked] = self._allows(version, line, to)
-        return self.allowed[asked]
+    def allows(self, instant: int, direction: str, to: str) -> bool:
+        """Return whether a packet for ``to`` at the start of ``direction`` may cross it."""
+        version = bisect_right(self.instants, instant) - 1
+        key = (version, direction, to)
+        if key not in self.allowed:
+            self.allowed[key] = self._allows(version, direction, to)
+        return self.allowed[key]
 
-    def _allows(self, version: int, line: str, to: str) -> bool:
-        at = self.at[version]
-        start, link = self.ends[line][0], line.rpartition(".")[0]
+    def _allows(self, version: int, direction: str, to: str) -> bool:
+        instant = self.instants[version]
+        start, link = self.ends[direction][0], direction.rpartition(".")[0]
         if link in self.unused[version]:
             return False
-        if not self.leads(at, start, to):
-            return self._onward(at, start, to) == line
+        if not self.has_route(instant, start, to):
+            return self._hop_to_buffer(instant, start, to) == direction
         if (start, to) in self.rules[version]:
             return self.rules[version][start, to] == link
-        return self._nearer(line, self._distances(self.unused[version], to), to)
+        return self._is_shorter(direction, self._distances(self.unused[version], to), to)
 
-    def _nearer(self, line: str, far: Mapping[str, int], to: str) -> bool:
-        start, end = self.ends[line]
-        passes = end == to or self.kinds[end] != "host"
-        return passes and start in far and end in far and far[end] + 1 == far[start]
+    def _is_shorter(self, direction: str, distances: Mapping[str, int], to: str) -> bool:
+        start, end = self.ends[direction]
+        is_forwarder = end == to or self.kinds[end] != "host"
+        return (
+            is_forwarder
+            and start in distances
+            and end in distances
+            and distances[end] + 1 == distances[start]
+        )
 
-    def _onward(self, at: int, node: str, to: str) -> str | None:
-        """The line towards a node that holds: along the way over all links, in use or not, as far as they are."""
-        if not self.holding:
+    def _hop_to_buffer(self, instant: int, node: str, to: str) -> str | None:
+        """Return the direction towards the last reachable store-and-forward node on the shortest path.
+
+        The path counts all links, in use or not, and ends at the first link that is not in use.
+        """
+        if not self.buffer_nodes:
             return None
-        version = bisect_right(self.at, at) - 1
-        far = self._distances(frozenset(), to)
-        first = found = None
+        version = bisect_right(self.instants, instant) - 1
+        distances = self._distances(frozenset(), to)
+        first_hop = last = None
         while (node, to) not in self.rules[version]:
-            out = (line for line, (start, _) in self.ends.items() if start == node)
-            line = next((line for line in out if self._nearer(line, far, to)), None)
-            if line is None or line.rpartition(".")[0] in self.unused[version]:
+            directions = (direction for direction, (start, _) in self.ends.items() if start == node)
+            direction = next(
+                (direction for direction in directions if self._is_shorter(direction, distances, to)), None
+            )
+            if direction is None or direction.rpartition(".")[0] in self.unused[version]:
                 break
-            first = first or line
-            node = self.ends[line][1]
-            if node in self.holding and not self.leads(at, node, to):
-                found = first
-        return found
+            first_hop = first_hop or direction
+            node = self.ends[direction][1]
+            if node in self.buffer_nodes and not self.has_route(instant, node, to):
+                last = first_hop
+        return last
 
     def _distances(self, unused: frozenset[str], to: str) -> dict[str, int]:
-        """Links from each node to ``to``, but for those that are not in use, over nodes that pass packets on."""
-        known = self.distances.get((unused, to))
-        if known is not None:
-            return known
-        near = defaultdict(list)
-        for line, (start, end) in self.ends.items():
-            if line.rpartition(".")[0] not in unused:
-                near[end].append(start)
-        far, frontier = {to: 0}, deque([to])
+        """Return the links from each node to ``to``.
+
+        Links that are not in use do not count. Hosts do not forward.
+        """
+        cached = self.distances.get((unused, to))
+        if cached is not None:
+            return cached
+        predecessors = defaultdict(list)
+        for direction, (start, end) in self.ends.items():
+            if direction.rpartition(".")[0] not in unused:
+                predecessors[end].append(start)
+        distances, frontier = {to: 0}, deque([to])
         while frontier:
             node = frontier.popleft()
             if node == to or self.kinds[node] != "host":
-                for other in near[node]:
-                    if other not in far:
-                        far[other] = far[node] + 1
-                        frontier.append(other)
-        self.distances[unused, to] = far
-        return far
+                for predecessor in predecessors[node]:
+                    if predecessor not in distances:
+                        distances[predecessor] = distances[node] + 1
+                        frontier.append(predecessor)
+        self.distances[unused, to] = distances
+        return distances

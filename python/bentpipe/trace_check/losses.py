@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bentpipe.trace_check.handovers import Spec, stepped
-from bentpipe.trace_check.trace import Finding, Line, Visit
+from bentpipe.trace_check.handovers import Spec, step_function
+from bentpipe.trace_check.trace import Direction, Finding, Visit
 
 __all__ = ["CHECKERS", "check_count", "check_losses"]
 
@@ -15,76 +15,82 @@ SIGMAS = 6.0
 _RULE = "losses are the model's"
 
 
-def check_losses(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
-    """Check the losses of a stage against its model, and after its first change against the probabilities."""
-    changes = [(one["at_ns"], one["probability"]) for one in stage.get("changes", [])]
+def check_losses(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
+    """Check the losses of a stage: its model, and after its first change the new probabilities."""
+    changes = [(change["at_ns"], change["probability"]) for change in stage.get("changes", [])]
     first_change = changes[0][0] if changes else None
     for visit in visits:
-        yield from _check_exit(line, visit)
-    before = [one for one in visits if first_change is None or one.came < first_change]
+        yield from _check_exit(direction, visit)
+    before = [change for change in visits if first_change is None or change.arrival < first_change]
     model = stage["model"]
-    yield from CHECKERS[model["kind"]](line, model, before, complete=first_change is None)
-    yield from _check_probability(line, stepped(0.0, changes), visits[len(before) :])
+    yield from CHECKERS[model["kind"]](direction, model, before, complete=first_change is None)
+    yield from _check_probability(direction, step_function(0.0, changes), visits[len(before) :])
 
 
-def _check_exit(line: Line, visit: Visit) -> Iterator[Finding]:
-    """A packet leaves or is lost at the instant of its arrival."""
+def _check_exit(direction: Direction, visit: Visit) -> Iterator[Finding]:
+    """Check that a packet leaves or is lost at the instant of its arrival."""
     if visit.dropped is not None:
-        if visit.cause != "loss" or visit.dropped != visit.came:
-            text = f"was dropped at {visit.dropped} ns ({visit.cause}), expected at {visit.came} ns (loss)"
-            yield _finding(line, visit, "a cause for every drop", text)
-    elif visit.left is None:
-        yield _finding(line, visit, "bytes are conserved", f"came at {visit.came} ns and never left")
-    elif visit.left != visit.came:
-        text = f"left at {visit.left}, expected at once, at {visit.came} ns"
-        yield _finding(line, visit, "no sooner than the delay", text)
+        if visit.cause != "loss" or visit.dropped != visit.arrival:
+            text = f"was dropped at {visit.dropped} ns ({visit.cause}), expected at {visit.arrival} ns (loss)"
+            yield _finding(direction, visit, "a cause for every drop", text)
+    elif visit.departure is None:
+        yield _finding(direction, visit, "bytes are conserved", f"came at {visit.arrival} ns and never left")
+    elif visit.departure != visit.arrival:
+        text = f"left at {visit.departure}, expected at once, at {visit.arrival} ns"
+        yield _finding(direction, visit, "no sooner than the delay", text)
 
 
 def _check_probability(
-    line: Line, value: Callable[[int], float], visits: Sequence[Visit]
+    direction: Direction, value: Callable[[int], float], visits: Sequence[Visit]
 ) -> Iterator[Finding]:
-    """Independent losses with a probability that may change."""
-    drawn: dict[float, int] = {}
+    """Check independent losses whose probability may change."""
+    draws: dict[float, int] = {}
     for visit in visits:
-        probability = value(visit.came)
-        drawn[probability] = drawn.get(probability, 0) + 1
+        probability = value(visit.arrival)
+        draws[probability] = draws.get(probability, 0) + 1
     lost = sum(visit.dropped is not None for visit in visits)
-    yield from check_count(line, "lost", lost, list(drawn.items()))
+    yield from check_count(direction, "lost", lost, list(draws.items()))
 
 
 def _check_bernoulli(
-    line: Line, model: Spec, visits: Sequence[Visit], *, complete: bool
+    direction: Direction, model: Spec, visits: Sequence[Visit], *, complete: bool
 ) -> Iterator[Finding]:
-    """Independent losses."""
+    """Check independent losses."""
     del complete
-    yield from _check_probability(line, lambda _: float(model["probability"]), visits)
+    yield from _check_probability(direction, lambda _: float(model["probability"]), visits)
 
 
-def _check_burst(line: Line, model: Spec, visits: Sequence[Visit], *, complete: bool) -> Iterator[Finding]:
-    """Losses at known times."""
+def _check_burst(
+    direction: Direction, model: Spec, visits: Sequence[Visit], *, complete: bool
+) -> Iterator[Finding]:
+    """Check losses at known times."""
     del complete
     for visit in visits:
-        since = visit.came - model["offset_ns"]
+        since = visit.arrival - model["offset_ns"]
         expected = since >= 0 and since % model["period_ns"] < model["length_ns"]
-        yield from _check_one(line, visit, expected=expected)
+        yield from _check_one(direction, visit, expected=expected)
 
 
-def _check_trace(line: Line, model: Spec, visits: Sequence[Visit], *, complete: bool) -> Iterator[Finding]:
-    """Losses of listed packets."""
+def _check_trace(
+    direction: Direction, model: Spec, visits: Sequence[Visit], *, complete: bool
+) -> Iterator[Finding]:
+    """Check losses of listed packets."""
     del complete
     listed = set(model["packets"])
     for number, visit in enumerate(visits):
-        yield from _check_one(line, visit, expected=number in listed)
+        yield from _check_one(direction, visit, expected=number in listed)
 
 
-def _check_one(line: Line, visit: Visit, *, expected: bool) -> Iterator[Finding]:
+def _check_one(direction: Direction, visit: Visit, *, expected: bool) -> Iterator[Finding]:
     if expected != (visit.dropped is not None):
-        text = f"{'passed' if expected else 'was lost'} at {visit.came} ns, where the model says otherwise"
-        yield _finding(line, visit, _RULE, text)
+        text = f"{'passed' if expected else 'was lost'} at {visit.arrival} ns, unlike the model"
+        yield _finding(direction, visit, _RULE, text)
 
 
-def _check_slots(line: Line, model: Spec, visits: Sequence[Visit], *, complete: bool) -> Iterator[Finding]:
-    """Losses with a slot's probability, away from the times where a burst may be."""
+def _check_slots(
+    direction: Direction, model: Spec, visits: Sequence[Visit], *, complete: bool
+) -> Iterator[Finding]:
+    """Check the loss ratio of reconfiguration intervals, away from instants where a burst is possible."""
     del complete
     slots, longest = model["slots"], max(model["burst_ns"] or [0])
     jitter, every = slots["jitter_ns"], slots["every_ns"]
@@ -92,46 +98,59 @@ def _check_slots(line: Line, model: Spec, visits: Sequence[Visit], *, complete: 
     def is_quiet(at: int) -> bool:
         return bool((at - slots["phase_ns"] + jitter) % every > 2 * jitter + longest)
 
-    away = [visit for visit in visits if is_quiet(visit.came)]
-    lost, seen = sum(visit.dropped is not None for visit in away), len(away)
+    quiet = [visit for visit in visits if is_quiet(visit.arrival)]
+    lost, count = sum(visit.dropped is not None for visit in quiet), len(quiet)
     least, most = model["probability"][0], model["probability"][-1]
-    for bound, is_out in ((least, lost < seen * least), (most, lost > seen * most)):
-        spread = (seen * bound * (1 - bound)) ** 0.5
-        if is_out and abs(lost - seen * bound) > SIGMAS * spread + (1 if spread else 0):
-            text = f"{lost} packets of {seen} were lost between hand-overs, expected {least:.3g} to {most:.3g} of them"
-            yield Finding(_RULE, line.name, text)
+    for bound, is_exceeded in ((least, lost < count * least), (most, lost > count * most)):
+        spread = (count * bound * (1 - bound)) ** 0.5
+        if is_exceeded and abs(lost - count * bound) > SIGMAS * spread + (1 if spread else 0):
+            text = f"{lost} packets of {count} were lost between handovers, expected {least:.3g} to {most:.3g} of them"
+            yield Finding(_RULE, direction.name, text)
 
 
 def _check_gilbert_elliott(
-    line: Line, model: Spec, visits: Sequence[Visit], *, complete: bool
+    direction: Direction, model: Spec, visits: Sequence[Visit], *, complete: bool
 ) -> Iterator[Finding]:
-    """Losses of two states in their stationary distribution: successive packets are correlated."""
+    """Check losses of two states in their stationary distribution: successive packets are correlated."""
     if not complete:
         return
-    lost, seen = sum(visit.dropped is not None for visit in visits), len(visits)
+    lost, count = sum(visit.dropped is not None for visit in visits), len(visits)
     leave, back = model["good_to_bad"], model["bad_to_good"]
     bad = leave / (leave + back) if leave + back else 0.0
-    p = bad * model["loss_bad"] + (1 - bad) * model["loss_good"]
-    memory = max(0.0, 1 - leave - back)
-    spread = (seen * p * (1 - p) * (1 + memory) / (1 - memory)) ** 0.5 if memory < 1 else float(seen)
-    if abs(lost - seen * p) > SIGMAS * spread + 1:
-        text = f"{lost} packets of {seen} were lost, expected {seen * p:.1f} +- {spread:.1f}"
-        yield Finding(_RULE, line.name, text)
+    probability = bad * model["loss_bad"] + (1 - bad) * model["loss_good"]
+    correlation = max(0.0, 1 - leave - back)
+    spread = (
+        (count * probability * (1 - probability) * (1 + correlation) / (1 - correlation)) ** 0.5
+        if correlation < 1
+        else float(count)
+    )
+    if abs(lost - count * probability) > SIGMAS * spread + 1:
+        text = f"{lost} packets of {count} were lost, expected {count * probability:.1f} +- {spread:.1f}"
+        yield Finding(_RULE, direction.name, text)
 
 
-def check_count(line: Line, what: str, found: int, drawn: Sequence[tuple[float, int]]) -> Iterator[Finding]:
-    """Check a count of independent draws against its mean and variance. ``drawn`` has probabilities and numbers."""
-    mean = sum(p * n for p, n in drawn)
-    spread = sum(p * (1 - p) * n for p, n in drawn) ** 0.5
-    if abs(found - mean) > SIGMAS * spread + (1 if spread else 0):
+def check_count(
+    direction: Direction, event: str, count: int, draws: Sequence[tuple[float, int]]
+) -> Iterator[Finding]:
+    """Check a count of independent draws against its mean and variance.
+
+    Args:
+        direction: direction of the link.
+        event: name of the event, as a participle.
+        count: count of the event.
+        draws: probabilities, each with the number of its draws.
+    """
+    mean = sum(p * n for p, n in draws)
+    spread = sum(p * (1 - p) * n for p, n in draws) ** 0.5
+    if abs(count - mean) > SIGMAS * spread + (1 if spread else 0):
         text = (
-            f"{found} packets of {sum(n for _, n in drawn)} were {what}, expected {mean:.1f} +- {spread:.1f}"
+            f"{count} packets of {sum(n for _, n in draws)} were {event}, expected {mean:.1f} +- {spread:.1f}"
         )
-        yield Finding(_RULE, line.name, text)
+        yield Finding(_RULE, direction.name, text)
 
 
-def _finding(line: Line, visit: Visit, rule: str, text: str) -> Finding:
-    return Finding(rule, line.name, f"packet {visit.packet} {text}")
+def _finding(direction: Direction, visit: Visit, rule: str, text: str) -> Finding:
+    return Finding(rule, direction.name, f"packet {visit.packet} {text}")
 
 
 CHECKERS: Mapping[str, Callable[..., Iterator[Finding]]] = {

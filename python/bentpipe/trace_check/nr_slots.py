@@ -1,109 +1,120 @@
-"""5G links: the slots that packets take at least, processes that wait for their answers, the order of PDCP, who may be
-lost, and the sums of the table of users.
+"""Checks of 5G links: slots and processes, order of PDCP, causes of drops, sums over users.
 
-As of other radio links it is seen of a packet when it came, and when it left or was dropped.
+As with other radio links, the trace shows only when a packet arrived and when it left or was dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bentpipe.trace_check.airtime import kept_in_order, lost_elsewhere, room
+from bentpipe.trace_check.airtime import check_order, check_other_drop, check_overflow
 from bentpipe.trace_check.disciplines import discipline
-from bentpipe.trace_check.handovers import Fates, Spec
-from bentpipe.trace_check.trace import Finding, Line, Rule, Visit
+from bentpipe.trace_check.handovers import InFlightEvents, Spec
+from bentpipe.trace_check.trace import Direction, Finding, Rule, Visit
 
-__all__ = ["RULES", "added"]
+__all__ = ["RULES", "check_sums"]
 
 
 def _block_ns(stage: Spec) -> int:
-    """How long a block is on the air."""
+    """Return the airtime of a block in ns."""
     return int(stage["repetitions"] * stage["slot_ns"])
 
 
 def _cycle_ns(stage: Spec) -> int:
-    """From one block of a process with feedback to the next."""
-    answer = -(-stage["feedback"]["delay_ns"] // stage["slot_ns"]) if stage["feedback"] is not None else 0
-    return int((stage["offset_slots"] + stage["repetitions"] + answer) * stage["slot_ns"])
+    """Return the interval between two blocks of a process with feedback in ns."""
+    feedback_slots = (
+        -(-stage["feedback"]["delay_ns"] // stage["slot_ns"]) if stage["feedback"] is not None else 0
+    )
+    return int((stage["offset_slots"] + stage["repetitions"] + feedback_slots) * stage["slot_ns"])
 
 
-def _first(stage: Spec, came: int) -> int:
-    """When the first block can begin that has something of a packet which came at ``came``: a slot later."""
+def _first_block(stage: Spec, arrival: int) -> int:
+    """Return the begin of the first block that can carry a packet: one slot after its arrival."""
     slot: int = stage["slot_ns"]
-    return (came // slot + 1 + int(stage["offset_slots"])) * slot
+    return (arrival // slot + 1 + int(stage["offset_slots"])) * slot
 
 
-def _nr(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
-    fates = Fates(stage)
+def _check_nr(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
+    in_flight = InFlightEvents(stage)
     for visit in visits:
-        blocks = -(-visit.bytes // stage["block_bytes"])
-        least = _first(stage, visit.came) + blocks * _block_ns(stage)
-        if visit.left is not None and visit.left < least:
-            text = (
-                f"packet {visit.packet} of {visit.bytes} bytes left at {visit.left} ns, expected {least} ns"
-            )
-            yield Finding("no faster than the rate", line.name, f"{text} or later")
-        if visit.left is not None and stage["order"] is None and visit.left % stage["slot_ns"]:
-            text = f"packet {visit.packet} left at {visit.left} ns, which is within a slot"
-            yield Finding("blocks end with slots", line.name, text)
+        block_count = -(-visit.bytes // stage["block_bytes"])
+        earliest = _first_block(stage, visit.arrival) + block_count * _block_ns(stage)
+        if visit.departure is not None and visit.departure < earliest:
+            text = f"packet {visit.packet} of {visit.bytes} bytes left at {visit.departure} ns, expected {earliest} ns"
+            yield Finding("no faster than the rate", direction.name, f"{text} or later")
+        if visit.departure is not None and stage["order"] is None and visit.departure % stage["slot_ns"]:
+            text = f"packet {visit.packet} left at {visit.departure} ns, within a slot"
+            yield Finding("blocks end with slots", direction.name, text)
         if visit.cause == "link":
-            yield from _given_up(line, stage, visit)
+            yield from _check_retry_limit(direction, stage, visit)
         elif visit.dropped is not None:
-            yield from lost_elsewhere(line, stage, visit, fates)
-    yield from _sums(line, stage, visits)
+            yield from check_other_drop(direction, stage, visit, in_flight)
+    yield from _check_bytes(direction, stage, visits)
     if stage["order"] is not None and discipline(stage).in_order:
-        yield from kept_in_order(line, visits)
-    yield from room(line, stage, visits)
+        yield from check_order(direction, visits)
+    yield from check_overflow(direction, stage, visits)
 
 
-def _given_up(line: Line, stage: Spec, visit: Visit) -> Iterator[Finding]:
-    """In unacknowledged mode after as many attempts as there are, in the other after RLC's; never without errors."""
-    at = visit.dropped or 0
-    least = _first(stage, visit.came)
+def _check_retry_limit(direction: Direction, stage: Spec, visit: Visit) -> Iterator[Finding]:
+    """Check a drop by the retry limit: of HARQ in unacknowledged mode, else of RLC; never without block errors."""
+    instant = visit.dropped or 0
+    earliest = _first_block(stage, visit.arrival)
     if stage["rlc"]["kind"] == "unacknowledged":
-        least += _block_ns(stage)
+        earliest += _block_ns(stage)
         if stage["order"] is None and stage["without_feedback"] == 0:
-            least += (stage["attempts"] - 1) * _cycle_ns(stage)
+            earliest += (stage["attempts"] - 1) * _cycle_ns(stage)
     decoder = stage["decoder"]
-    errs = decoder["kind"] != "block_errors" or any(chance > 0 for chance in decoder["probabilities"])
-    patient = stage["order"] is None or stage["order"]["time_limit_ns"] is None
-    if (not errs and patient) or at < least:
-        text = f"packet {visit.packet} was given up at {at} ns, expected no attempt less: {least} ns or later"
-        yield Finding("a cause for every drop", line.name, text)
+    has_errors = decoder["kind"] != "block_errors" or any(
+        probability > 0 for probability in decoder["probabilities"]
+    )
+    waits_for_order = stage["order"] is None or stage["order"]["time_limit_ns"] is None
+    if (not has_errors and waits_for_order) or instant < earliest:
+        text = f"packet {visit.packet} was dropped at {instant} ns, expected {earliest} ns or later (retry limit)"
+        yield Finding("a cause for every drop", direction.name, text)
 
 
-def _sums(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """What has left by an instant was in blocks that had ended, of which each slot has one and each process one a
-    cycle."""
-    left = sorted((v for v in visits if v.left is not None), key=lambda v: v.left or 0)
-    if not left:
+def _check_bytes(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Check the bytes that left by an instant against the blocks that had ended.
+
+    Each slot has one block, and each process has one block in a cycle.
+    """
+    departed = sorted((v for v in visits if v.departure is not None), key=lambda v: v.departure or 0)
+    if not departed:
         return
-    total, begin = 0, _first(stage, visits[0].came)
-    for visit in left:
-        total += visit.bytes
-        time = (visit.left or 0) - begin
-        blocks = time // _block_ns(stage)
+    total_bytes, start = 0, _first_block(stage, visits[0].arrival)
+    for visit in departed:
+        total_bytes += visit.bytes
+        elapsed = (visit.departure or 0) - start
+        blocks = elapsed // _block_ns(stage)
         if stage["without_feedback"] == 0:
-            blocks = min(blocks, stage["processes"] * -(-time // _cycle_ns(stage)))
-        if total > blocks * stage["block_bytes"]:
-            text = f"by {visit.left} ns {total} bytes have left since {begin} ns, in {blocks} blocks"
-            yield Finding("no faster than the rate", line.name, text)
+            blocks = min(blocks, stage["processes"] * -(-elapsed // _cycle_ns(stage)))
+        if total_bytes > blocks * stage["block_bytes"]:
+            text = (
+                f"by {visit.departure} ns {total_bytes} bytes have left since {start} ns, in {blocks} blocks"
+            )
+            yield Finding("no faster than the rate", direction.name, text)
             return
 
 
-def added(line: Line, stage: Spec, at: int, total: Mapping[str, float]) -> Iterator[Finding]:
-    """No more air than time, whole blocks, no more bits of packets than blocks have, no more blocks than processes."""
+def check_sums(
+    direction: Direction, stage: Spec, instant: int, total: Mapping[str, float]
+) -> Iterator[Finding]:
+    """Check the sums over users: airtime, whole blocks, bits and processes."""
     slots = round(total["air_s"] * 1e9 / stage["slot_ns"])
-    most = stage["processes"] * -(-at // _cycle_ns(stage)) if stage["without_feedback"] == 0 else slots
-    wrong = {
-        "air": slots * stage["slot_ns"] > at,
-        "blocks": slots != total["attempts"] * stage["repetitions"] or total["attempts"] > most,
+    max_blocks = (
+        stage["processes"] * -(-instant // _cycle_ns(stage)) if stage["without_feedback"] == 0 else slots
+    )
+    violations = {
+        "air": slots * stage["slot_ns"] > instant,
+        "blocks": slots != total["attempts"] * stage["repetitions"] or total["attempts"] > max_blocks,
         "coded bits": total["coded_bits"] != slots * stage["coded_bits"],
         "useful bits": total["useful_bits"] > total["attempts"] * stage["block_bytes"] * 8,
     }
-    for what in (what for what, is_wrong in wrong.items() if is_wrong):
-        yield Finding("air is used once", line.name, f"{what} of the users at {at} ns: {dict(total)}")
+    for quantity in (quantity for quantity, is_violated in violations.items() if is_violated):
+        yield Finding(
+            "air is used once", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}"
+        )
 
 
-RULES: Mapping[str, Rule] = {"nr": _nr}
-"""By the kind of the stage."""
+RULES: Mapping[str, Rule] = {"nr": _check_nr}
+"""Rules by the kind of the stage."""

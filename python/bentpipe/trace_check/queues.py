@@ -1,7 +1,7 @@
-"""Transmitters: what waits, who is served when, and what finds no room.
+"""Checks of transmitters: begins and ends of service, queue limits and causes of drops.
 
-The link is worked through from one service to the next: it may not stand still while somebody waits, nor serve faster
-than its rate, and a queue may neither hold more than its limit nor drop while there is room.
+The check follows the link from one service to the next. The link is work-conserving and not faster than its rate. A
+queue neither exceeds its limit nor drops packets below it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from bentpipe.trace_check import user_queues
 from bentpipe.trace_check.disciplines import DISCIPLINES, discipline
-from bentpipe.trace_check.handovers import Fates, Pauses, Spec, stepped
-from bentpipe.trace_check.trace import Finding, Line, Rule, Visit
+from bentpipe.trace_check.handovers import InFlightEvents, Pauses, Spec, step_function
+from bentpipe.trace_check.trace import Direction, Finding, Rule, Visit
 
 __all__ = ["RULES"]
 
@@ -23,17 +23,23 @@ SECOND = 1_000_000_000
 
 @dataclass
 class _Rate:
-    """A rate: a busy period lasts its bits over the rate."""
+    """Rate of a link: the end of a service follows from the bits of its busy period."""
 
-    at: Callable[[int], int]
+    rate_at: Callable[[int], int]
     rate: int = 0
     start: int = 0
     bits: int = 0
 
     def end(self, begin: int, visit: Visit, *, busy: bool, set_at: int | None = None) -> int:
-        """When a service ends that begins at ``begin``; ``busy``: at the end of the one before. The rate is that of
-        ``set_at``, or of its begin."""
-        rate = self.at(begin if set_at is None else set_at)
+        """Return the end of a service in ns.
+
+        Args:
+            begin: begin of the service in ns.
+            visit: packet in service.
+            busy: the service follows the previous one without a gap.
+            set_at: instant whose rate counts; None: ``begin``.
+        """
+        rate = self.rate_at(begin if set_at is None else set_at)
         if not busy or rate != self.rate:
             self.rate, self.start, self.bits = rate, begin, 0
         self.bits += 8 * visit.bytes
@@ -42,7 +48,7 @@ class _Rate:
 
 @dataclass
 class _Opportunities:
-    """Delivery opportunities: a busy period uses up one after the other."""
+    """Delivery opportunities of a link: a busy period uses one after the other."""
 
     slots: Sequence[int]
     slot_bytes: int
@@ -51,7 +57,7 @@ class _Opportunities:
     bytes: int = 0
 
     def end(self, begin: int, visit: Visit, *, busy: bool) -> int:
-        """When the opportunity comes that carries the packet's last byte."""
+        """Return the instant of the opportunity that carries the last byte of the packet."""
         if not busy:
             cycle, phase = divmod(begin, self.repeat)
             self.first, self.bytes = cycle * len(self.slots) + bisect_right(self.slots, phase), 0
@@ -61,273 +67,290 @@ class _Opportunities:
 
 
 @dataclass
-class _Room:
-    """What waits over time: those who come, less those whose service begins or who are dropped."""
+class _Occupancy:
+    """Packets and bytes in a queue over time: arrivals, less begins of service and drops."""
 
-    went: list[tuple[int, int]] = field(default_factory=list)
+    exits: list[tuple[int, int]] = field(default_factory=list)
     packets: int = 0
     bytes: int = 0
-    next_gone: int = 0
+    next_exit: int = 0
 
-    def until(self, at: int) -> None:
-        """Lets go who is gone by ``at``."""
-        while self.next_gone < len(self.went) and self.went[self.next_gone][0] <= at:
+    def advance(self, instant: int) -> None:
+        """Remove the packets that are gone by ``at``."""
+        while self.next_exit < len(self.exits) and self.exits[self.next_exit][0] <= instant:
             self.packets -= 1
-            self.bytes -= self.went[self.next_gone][1]
-            self.next_gone += 1
+            self.bytes -= self.exits[self.next_exit][1]
+            self.next_exit += 1
 
 
 @dataclass
-class _Slots:
-    """A rate of each slot, which is drawn: a packet takes no less than at the largest and no more than at the smallest.
+class _IntervalRates:
+    """Random rate of each reconfiguration interval: service times lie between those of the extreme rates."""
 
-    What is said here is when it is due at the earliest."""
-
-    least: int
-    most: int
+    min_rate: int
+    max_rate: int
 
     def end(self, begin: int, visit: Visit, *, busy: bool) -> int:
+        """Return the earliest end of a service that begins at ``begin``."""
         del busy
-        return begin + 8 * visit.bytes * SECOND // self.most
+        return begin + 8 * visit.bytes * SECOND // self.max_rate
 
     def latest(self, begin: int, visit: Visit) -> int:
-        return begin + -(-8 * visit.bytes * SECOND // self.least)
+        """Return the latest end of a service that begins at ``begin``."""
+        return begin + -(-8 * visit.bytes * SECOND // self.min_rate)
 
 
-def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+def _check_transmit(
+    direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
+) -> Iterator[Finding]:
     service, queue = stage["service"], stage["queue"]
-    link: _Rate | _Opportunities | _Slots
+    link: _Rate | _Opportunities | _IntervalRates
     if service["kind"] == "rate":
-        changes = [(one["at_ns"], one["rate_bit_s"]) for one in service.get("changes", [])]
-        link = _Rate(stepped(service["rate_bit_s"], changes))
+        changes = [(change["at_ns"], change["rate_bit_s"]) for change in service.get("changes", [])]
+        link = _Rate(step_function(service["rate_bit_s"], changes))
     elif service["kind"] == "slots":
-        link = _Slots(service["rate_bit_s"][0], service["rate_bit_s"][-1])
+        link = _IntervalRates(service["rate_bit_s"][0], service["rate_bit_s"][-1])
     else:
         link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
-    single = discipline(stage).in_order
-    yield from _service(line, link, visits, begins, end, single=single, pauses=Pauses(stage))
+    is_fifo = discipline(stage).in_order
+    yield from _check_service(direction, link, visits, begins, end, is_fifo=is_fifo, pauses=Pauses(stage))
     if queue["kind"] == "per_user":
-        yield from user_queues.shared(line, stage, visits, begins)
-        yield from _lost(line, Fates(stage), visits, begins, end)
+        yield from user_queues.check_user_queues(direction, stage, visits, begins)
+        yield from _check_handover_losses(direction, InFlightEvents(stage), visits, begins, end)
         return
-    yield from (_front if discipline(stage).evicts == "head" else _limit)(line, stage, visits, begins)
-    yield from _lost(line, Fates(stage), visits, begins, end)
-    if single:
-        yield from _in_order(line, visits)
-    yield from _managed(line, queue, [visit for visit in visits if visit.cause != "outage"], begins)
+    yield from (_check_head_drops if discipline(stage).evicts == "head" else _check_limit)(
+        direction, stage, visits, begins
+    )
+    yield from _check_handover_losses(direction, InFlightEvents(stage), visits, begins, end)
+    if is_fifo:
+        yield from _check_order(direction, visits)
+    yield from _check_causes(direction, queue, [visit for visit in visits if visit.cause != "outage"], begins)
 
 
-def _lost(
-    line: Line, fates: Fates, visits: Sequence[Visit], begins: Mapping[int, int], end: int
+def _check_handover_losses(
+    direction: Direction,
+    in_flight: InFlightEvents,
+    visits: Sequence[Visit],
+    begins: Mapping[int, int],
+    end: int,
 ) -> Iterator[Finding]:
-    """Those who wait when it is lost what waits are dropped then, and nobody else for that."""
+    """Check that a handover drops the packets in the queue, and no others."""
     for visit in visits:
-        until = begins.get(visit.packet, visit.dropped if visit.dropped is not None else end)
-        at = fates.lost(visit.came, until)
-        if visit.cause == "outage" and at is None:
+        exit_at = begins.get(visit.packet, visit.dropped if visit.dropped is not None else end)
+        lost_at = in_flight.lost_at(visit.arrival, exit_at)
+        if visit.cause == "outage" and lost_at is None:
             text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns by a queue"
-            yield Finding("a cause for every drop", line.name, text)
-        elif at is not None and at < end and (visit.cause != "outage" or visit.dropped != at):
-            text = f"packet {visit.packet} waited at {at} ns, when what waited was lost, and was not dropped"
-            yield Finding("a hand-over is one event", line.name, text)
+            yield Finding("a cause for every drop", direction.name, text)
+        elif lost_at is not None and lost_at < end and (visit.cause != "outage" or visit.dropped != lost_at):
+            text = f"packet {visit.packet} waited at {lost_at} ns during a handover loss and was not dropped"
+            yield Finding("a hand-over is one event", direction.name, text)
 
 
-def _service(
-    line: Line,
-    link: _Rate | _Opportunities | _Slots,
+def _check_service(
+    direction: Direction,
+    link: _Rate | _Opportunities | _IntervalRates,
     visits: Sequence[Visit],
     begins: dict[int, int],
     end: int,
     *,
-    single: bool,
+    is_fifo: bool,
     pauses: Pauses,
 ) -> Iterator[Finding]:
-    """No service is shorter than it has to be, none begins later than it could, or in a pause; sets ``begins``."""
-    served = sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step)
-    arrivals = [visit.came for visit in visits]
+    """Check the times of service: not too short, not too late, not in a pause; fill ``begins``."""
+    served = sorted((v for v in visits if v.departure is not None), key=lambda v: v.departure_step)
+    arrivals = [visit.arrival for visit in visits]
     drops = sorted(visit.dropped for visit in visits if visit.dropped is not None)
-    free = -1
-    for number, visit in enumerate(served):
-        # Those who had come by then less those who had gone: somebody waited, and the next service began at once.
-        waiting = bisect_right(arrivals, free) - number - bisect_right(drops, free)
-        asked = free if waiting > 0 else visit.came
-        begin = pauses.after(asked)
+    free_at = -1
+    for count, visit in enumerate(served):
+        # Arrivals less departures by then: if packets wait, the next service begins at once.
+        waiting = bisect_right(arrivals, free_at) - count - bisect_right(drops, free_at)
+        ready_at = free_at if waiting > 0 else visit.arrival
+        begin = pauses.next_service(ready_at)
         if begin is None:
-            text = f"packet {visit.packet} left at {visit.left} ns, and nobody was served from {asked} ns on"
-            yield Finding("no faster than the rate", line.name, text)
+            text = (
+                f"packet {visit.packet} left at {visit.departure} ns, in a pause that began at {ready_at} ns"
+            )
+            yield Finding("no faster than the rate", direction.name, text)
             continue
         begins[visit.packet] = begin
-        due = link.end(begin, visit, busy=begin == asked and (waiting > 0 or visit.came == free))
-        left = visit.left or 0
-        latest = link.latest(begin, visit) if isinstance(link, _Slots) else due
-        if left < due - 1 or visit.came > begin:
-            text = (
-                f"packet {visit.packet} of {visit.bytes} bytes left at {left} ns, expected {due} ns or later"
-            )
-            yield Finding("no faster than the rate", line.name, text)
-        elif left > latest + 1:
-            text = f"packet {visit.packet} left at {left} ns, expected {latest} ns: the link stood still"
-            yield Finding("a link works while somebody waits", line.name, text)
-        free = left
-    rest = [visit for visit in visits if visit.gone is None]
-    if rest:
-        # Whose turn it is at the end is known of one queue only; with several it may be the largest one's.
-        asked = max(free, rest[0].came)
-        opens = pauses.after(asked)
-        if opens is None or opens >= end:
+        due = link.end(begin, visit, busy=begin == ready_at and (waiting > 0 or visit.arrival == free_at))
+        departure = visit.departure or 0
+        latest = link.latest(begin, visit) if isinstance(link, _IntervalRates) else due
+        if departure < due - 1 or visit.arrival > begin:
+            text = f"packet {visit.packet} of {visit.bytes} bytes left at {departure} ns, expected {due} ns or later"
+            yield Finding("no faster than the rate", direction.name, text)
+        elif departure > latest + 1:
+            text = f"packet {visit.packet} left at {departure} ns, expected {latest} ns: the link was idle"
+            yield Finding("a link works while somebody waits", direction.name, text)
+        free_at = departure
+    waiting_visits = [visit for visit in visits if visit.removal is None]
+    if waiting_visits:
+        # The next packet is known for one queue only; with several it may be the largest packet.
+        ready_at = max(free_at, waiting_visits[0].arrival)
+        opens_at = pauses.next_service(ready_at)
+        if opens_at is None or opens_at >= end:
             return
-        busy = opens == asked and rest[0].came <= free
-        begins[rest[0].packet] = begin = opens
-        turn = rest[0] if single else max(rest, key=lambda visit: visit.bytes)
-        latest = link.latest(begin, turn) if isinstance(link, _Slots) else link.end(begin, turn, busy=busy)
+        busy = opens_at == ready_at and waiting_visits[0].arrival <= free_at
+        begins[waiting_visits[0].packet] = begin = opens_at
+        next_visit = waiting_visits[0] if is_fifo else max(waiting_visits, key=lambda visit: visit.bytes)
+        latest = (
+            link.latest(begin, next_visit)
+            if isinstance(link, _IntervalRates)
+            else link.end(begin, next_visit, busy=busy)
+        )
         if latest + 1 < end:
-            text = f"packet {rest[0].packet} and {len(rest) - 1} more were to be served, and were not"
-            yield Finding("bytes are conserved", line.name, text)
+            text = f"packet {waiting_visits[0].packet} and {len(waiting_visits) - 1} more were not served"
+            yield Finding("bytes are conserved", direction.name, text)
 
 
-def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
-    """No more waits than may, and what is dropped for want of room had none."""
+def _check_limit(
+    direction: Direction, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Check the limit of a queue: it is not exceeded, and overflow drops only happen at a full queue."""
     queue = stage["queue"]
     first = {"packets": queue["limit_packets"]} if "limit_packets" in queue else queue["limit"]
-    limit_at = stepped(first, stage.get("limits", []))
+    limit_at = step_function(first, stage.get("limits", []))
     at_arrival = discipline(stage).evicts == "arrival"
-    room = _Room()
-    at_once = {id(v) for v in visits if v.dropped == v.came and v.cause == "overflow"}
+    occupancy = _Occupancy()
+    tail_drops = {id(v) for v in visits if v.dropped == v.arrival and v.cause == "overflow"}
     for visit in visits:
-        until = begins.get(visit.packet, visit.dropped)
-        if until is not None and id(visit) not in at_once:
-            room.went.append((until, visit.bytes))
-    room.went.sort()
+        exit_at = begins.get(visit.packet, visit.dropped)
+        if exit_at is not None and id(visit) not in tail_drops:
+            occupancy.exits.append((exit_at, visit.bytes))
+    occupancy.exits.sort()
     for visit in visits:
-        room.until(visit.came)
-        limit = limit_at(visit.came) or {}
-        most_packets, most_bytes = limit.get("packets"), limit.get("bytes")
-        fits = (most_packets is None or room.packets + 1 <= most_packets) and (
-            most_bytes is None or room.bytes + visit.bytes <= most_bytes
+        occupancy.advance(visit.arrival)
+        limit = limit_at(visit.arrival) or {}
+        max_packets, max_bytes = limit.get("packets"), limit.get("bytes")
+        fits = (max_packets is None or occupancy.packets + 1 <= max_packets) and (
+            max_bytes is None or occupancy.bytes + visit.bytes <= max_bytes
         )
-        held = f"{room.packets} packets of {room.bytes} bytes"
-        if id(visit) in at_once:
+        occupied = f"{occupancy.packets} packets of {occupancy.bytes} bytes"
+        if id(visit) in tail_drops:
             if fits and at_arrival:
-                text = f"packet {visit.packet} found no room at {visit.came} ns behind {held}"
-                yield Finding("no drop while there is room", line.name, text)
+                text = f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind {occupied}"
+                yield Finding("no drop while there is room", direction.name, text)
             continue
         if visit.cause == "overflow" and at_arrival:
-            text = f"packet {visit.packet}, let in at {visit.came} ns, found no room at {visit.dropped} ns"
-            yield Finding("a full queue drops who comes", line.name, text)
-        starts = begins.get(visit.packet) == visit.came
-        if not fits and not (starts and room.packets == 0 and visit.bytes <= (most_bytes or visit.bytes)):
-            text = f"packet {visit.packet} was let in at {visit.came} ns behind {held}"
-            yield Finding("no queue longer than its limit", line.name, text)
-        room.packets += 1
-        room.bytes += visit.bytes
+            text = (
+                f"packet {visit.packet}, enqueued at {visit.arrival} ns, was dropped (overflow) at "
+                f"{visit.dropped} ns"
+            )
+            yield Finding("a full queue drops who comes", direction.name, text)
+        begins_at_arrival = begins.get(visit.packet) == visit.arrival
+        if not fits and not (
+            begins_at_arrival and occupancy.packets == 0 and visit.bytes <= (max_bytes or visit.bytes)
+        ):
+            text = f"packet {visit.packet} was enqueued at {visit.arrival} ns behind {occupied}"
+            yield Finding("no queue longer than its limit", direction.name, text)
+        occupancy.packets += 1
+        occupancy.bytes += visit.bytes
 
 
-def _front(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
-    """Who comes to a full queue makes those leave who have waited longest, as many as it needs room for."""
-    limit_at = stepped(stage["queue"]["limit"], stage.get("limits", []))
+def _check_head_drops(
+    direction: Direction, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Check drops at the head: an arrival at a full queue drops the oldest packets that it replaces."""
+    limit_at = step_function(stage["queue"]["limit"], stage.get("limits", []))
     waiting: deque[Visit] = deque()
-    bytes_waiting = 0
-    due: dict[int, int] = {}
+    waiting_bytes = 0
+    expected: dict[int, int] = {}
     for visit in visits:
-        at = visit.came
-        while waiting and begins.get(waiting[0].packet, at + 1) <= at:
-            bytes_waiting -= waiting.popleft().bytes
-        if any(one.cause == "outage" and (one.dropped or 0) <= at for one in waiting):
-            waiting = deque(one for one in waiting if one.cause != "outage" or (one.dropped or 0) > at)
-            bytes_waiting = sum(one.bytes for one in waiting)
-        limit = limit_at(at) or {}
-        most_packets, most_bytes = limit.get("packets"), limit.get("bytes")
-        if most_bytes is not None and visit.bytes > most_bytes:
-            due[id(visit)] = at
+        instant = visit.arrival
+        while waiting and begins.get(waiting[0].packet, instant + 1) <= instant:
+            waiting_bytes -= waiting.popleft().bytes
+        if any(
+            waiting_visit.cause == "outage" and (waiting_visit.dropped or 0) <= instant
+            for waiting_visit in waiting
+        ):
+            waiting = deque(
+                waiting_visit
+                for waiting_visit in waiting
+                if waiting_visit.cause != "outage" or (waiting_visit.dropped or 0) > instant
+            )
+            waiting_bytes = sum(waiting_visit.bytes for waiting_visit in waiting)
+        limit = limit_at(instant) or {}
+        max_packets, max_bytes = limit.get("packets"), limit.get("bytes")
+        if max_bytes is not None and visit.bytes > max_bytes:
+            expected[id(visit)] = instant
             continue
         while waiting and (
-            (most_packets is not None and len(waiting) >= most_packets)
-            or (most_bytes is not None and bytes_waiting + visit.bytes > most_bytes)
+            (max_packets is not None and len(waiting) >= max_packets)
+            or (max_bytes is not None and waiting_bytes + visit.bytes > max_bytes)
         ):
             oldest = waiting.popleft()
-            bytes_waiting -= oldest.bytes
-            due[id(oldest)] = at
+            waiting_bytes -= oldest.bytes
+            expected[id(oldest)] = instant
         waiting.append(visit)
-        bytes_waiting += visit.bytes
+        waiting_bytes += visit.bytes
     for visit in visits:
         dropped = visit.dropped if visit.cause == "overflow" else None
-        if dropped != due.get(id(visit)):
-            text = f"packet {visit.packet} was dropped at {dropped} ns, expected at {due.get(id(visit))} ns"
-            yield Finding("a full queue drops from the front", line.name, text)
+        if dropped != expected.get(id(visit)):
+            text = (
+                f"packet {visit.packet} was dropped at {dropped} ns, expected at {expected.get(id(visit))} ns"
+            )
+            yield Finding("a full queue drops from the front", direction.name, text)
 
 
-def _in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
-    before = -1
+def _check_order(direction: Direction, visits: Sequence[Visit]) -> Iterator[Finding]:
+    latest = -1
     for visit in visits:
-        if visit.left is not None:
-            if visit.left_step < before:
+        if visit.departure is not None:
+            if visit.departure_step < latest:
                 yield Finding(
-                    "the order is kept", line.name, f"packet {visit.packet} was overtaken in the queue"
+                    "the order is kept", direction.name, f"packet {visit.packet} was overtaken in the queue"
                 )
-            before = max(before, visit.left_step)
+            latest = max(latest, visit.departure_step)
 
 
-def _managed(
-    line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+def _check_causes(
+    direction: Direction, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Causes are the queue's own; CoDel (RFC 8289 section 4) drops what has waited for its target, when all did for an
-    interval."""
-    promises = DISCIPLINES[queue["kind"]]
-    known = {"overflow", "aqm"} if promises.manages else {"overflow"}
-    above: int | None = None
-    single = promises.in_order
+    """Check that the discipline has the causes of its drops, and the law of its AQM."""
+    properties = DISCIPLINES[queue["kind"]]
+    causes = {"overflow", "aqm"} if properties.manages else {"overflow"}
     ordered = sorted(visits, key=lambda v: begins.get(v.packet, v.dropped if v.dropped is not None else -1))
     for visit in ordered:
-        at = begins.get(visit.packet, visit.dropped)
-        if at is None:
-            continue
-        if visit.dropped is not None and visit.cause not in known:
+        if visit.dropped is not None and visit.cause not in causes:
             text = f"packet {visit.packet} was dropped ({visit.cause}) by a {queue['kind']} queue"
-            yield Finding("a cause for every drop", line.name, text)
-        if "aqm" not in known or visit.cause == "overflow":
-            continue
-        waited = at - visit.came
-        if waited < queue["target_ns"]:
-            above = None
-        elif above is None:
-            above = at
-        if visit.cause == "aqm" and (above is None or (single and at < above + queue["interval_ns"])):
-            text = f"packet {visit.packet} was dropped after {waited} ns, too soon for CoDel"
-            yield Finding("active queue management by its law", line.name, text)
-            above = at if above is None else above
+            yield Finding("a cause for every drop", direction.name, text)
+    if properties.check_aqm is not None:
+        yield from properties.check_aqm(direction, queue, ordered, begins)
 
 
-def _netem(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+def _check_netem(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     changes = stage.get("changes", [])
     rates = [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
     delays = [(one["at_ns"], one["delay_ns"]) for one in changes if "delay_ns" in one]
     limits = [(at, limit["packets"]) for at, limit in stage.get("limits", [])]
-    link = _Rate(stepped(stage["rate_bit_s"], rates))
-    delay, most = stepped(stage["delay_ns"], delays), stepped(stage["limit_packets"], limits)
-    inside: list[int] = []
-    free = first = 0
+    link = _Rate(step_function(stage["rate_bit_s"], rates))
+    delay, limit_at = step_function(stage["delay_ns"], delays), step_function(stage["limit_packets"], limits)
+    departures: list[int] = []
+    free_at = first_inside = 0
     for visit in visits:
-        while first < len(inside) and inside[first] <= visit.came:
-            first += 1
-        full = len(inside) - first >= most(visit.came)
-        if visit.dropped is not None or full:
-            if visit.dropped != visit.came or visit.cause != "overflow" or not full:
-                what = "was let in" if visit.dropped is None else f"was dropped ({visit.cause})"
-                text = f"packet {visit.packet} {what} behind {len(inside) - first} packets"
-                yield Finding("no queue longer than its limit", line.name, text)
+        while first_inside < len(departures) and departures[first_inside] <= visit.arrival:
+            first_inside += 1
+        is_full = len(departures) - first_inside >= limit_at(visit.arrival)
+        if visit.dropped is not None or is_full:
+            if visit.dropped != visit.arrival or visit.cause != "overflow" or not is_full:
+                event = "was enqueued" if visit.dropped is None else f"was dropped ({visit.cause})"
+                text = f"packet {visit.packet} {event} behind {len(departures) - first_inside} packets"
+                yield Finding("no queue longer than its limit", direction.name, text)
             continue
-        ready = visit.came + delay(visit.came)
-        due = link.end(max(ready, free), visit, busy=ready <= free, set_at=visit.came)
-        left = visit.left
-        if left is None and due + 1 < end:
-            yield Finding("bytes are conserved", line.name, f"packet {visit.packet} was to leave at {due} ns")
-        elif left is not None and abs(left - due) > 1:
-            text = f"packet {visit.packet} left at {left} ns, expected {due} ns"
-            yield Finding("no faster than the rate", line.name, text)
-        free = due
-        inside.append(due)
+        ready_at = visit.arrival + delay(visit.arrival)
+        expected = link.end(max(ready_at, free_at), visit, busy=ready_at <= free_at, set_at=visit.arrival)
+        departure = visit.departure
+        if departure is None and expected + 1 < end:
+            yield Finding(
+                "bytes are conserved", direction.name, f"packet {visit.packet} was to leave at {expected} ns"
+            )
+        elif departure is not None and abs(departure - expected) > 1:
+            text = f"packet {visit.packet} left at {departure} ns, expected {expected} ns"
+            yield Finding("no faster than the rate", direction.name, text)
+        free_at = expected
+        departures.append(expected)
 
 
-RULES: Mapping[str, Rule] = {"transmit": _transmit, "netem": _netem}
-"""By the kind of the stage."""
+RULES: Mapping[str, Rule] = {"transmit": _check_transmit, "netem": _check_netem}
+"""Rules by the kind of the stage."""

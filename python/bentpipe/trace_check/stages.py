@@ -1,6 +1,6 @@
-"""Stages that take each packet by itself: delays, losses, outages.
+"""Checks of stages that treat each packet separately: delays, losses, outages.
 
-Each rule says when a packet has to leave that came at an instant, worked out from the scenario alone.
+Each rule computes the departure of a packet from its arrival and the scenario alone.
 """
 
 from __future__ import annotations
@@ -8,187 +8,224 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bentpipe.trace_check.handovers import Fates, Spec, stepped
+from bentpipe.trace_check.handovers import InFlightEvents, Spec, step_function
 from bentpipe.trace_check.losses import check_count, check_losses
-from bentpipe.trace_check.trace import Finding, Line, Rule, Visit
+from bentpipe.trace_check.trace import Direction, Finding, Rule, Visit
 
 __all__ = ["RULES"]
 
 
-def _delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+def _delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    """Check a delay that may change."""
     changes = stage.get("changes", [])
-    value: Callable[[int], int] = stepped(
+    value: Callable[[int], int] = step_function(
         stage["delay_ns"], [(one["at_ns"], one["delay_ns"]) for one in changes]
     )
-    yield from _leave(line, visits, end, value, Fates(stage), in_order=True)
+    yield from _check_delays(direction, visits, end, value, InFlightEvents(stage), in_order=True)
 
 
-def _delay_trace(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+def _delay_trace(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    """Check a delay that follows a trace."""
     points, repeat = stage["points"], stage["repeat_ns"]
     at = [point[0] for point in points]
 
-    def value(came: int) -> int:
-        phase = came % repeat if repeat else came
+    def value(arrival: int) -> int:
+        phase = arrival % repeat if repeat else arrival
         last = max(bisect_right(at, phase) - 1, 0)
         (t0, d0), (t1, d1) = points[last], points[min(last + 1, len(points) - 1)]
         if stage["interpolation"] == "step" or phase <= t0 or t1 == t0:
             return int(d0)
         return int(d0 + (d1 - d0) * (phase - t0) / (t1 - t0))
 
-    yield from _leave(line, visits, end, value, Fates(stage), in_order=not stage["reorder"])
+    yield from _check_delays(
+        direction, visits, end, value, InFlightEvents(stage), in_order=not stage["reorder"]
+    )
 
 
-def _leave(
-    line: Line,
+def _check_delays(
+    direction: Direction,
     visits: Sequence[Visit],
     end: int,
     value: Callable[[int], int],
-    fates: Fates,
+    in_flight: InFlightEvents,
     *,
     in_order: bool,
 ) -> Iterator[Finding]:
-    """Each leaves after its delay, in order no earlier than the one before it."""
+    """Check that each packet leaves after its delay, and not before its predecessor if the order is kept."""
     for visit in visits:
-        due = visit.came + value(visit.came)
+        due = visit.arrival + value(visit.arrival)
         if in_order:
-            due = fates.after(visit.came, due)
-        yield from _expect(line, visit, due, end, "no sooner than the delay", fates.lost(visit.came, due))
+            due = in_flight.ordered_departure(visit.arrival, due)
+        yield from _check_exit(
+            direction, visit, due, end, "no sooner than the delay", in_flight.lost_at(visit.arrival, due)
+        )
 
 
-def _expect(
-    line: Line, visit: Visit, due: int, end: int, rule: str, lost: int | None = None
+def _check_exit(
+    direction: Direction, visit: Visit, due: int, end: int, rule: str, lost: int | None = None
 ) -> Iterator[Finding]:
-    """``visit`` leaves at ``due``, unless it is lost before."""
+    """Check that ``visit`` leaves at ``due``, unless a handover loses it before."""
     if lost is not None and lost < end:
-        yield from _expect_lost(line, visit, lost)
+        yield from _check_lost(direction, visit, lost)
     elif visit.dropped is not None:
         yield _finding(
-            line, visit, "a cause for every drop", f"was dropped ({visit.cause}) where nothing drops"
+            direction,
+            visit,
+            "a cause for every drop",
+            f"was dropped ({visit.cause}) by a stage that drops nothing",
         )
-    elif visit.left is None:
+    elif visit.departure is None:
         if due + 1 < end:
-            yield _finding(line, visit, "bytes are conserved", f"was to leave at {due} ns, and did not")
-    elif abs(visit.left - due) > 1:
-        yield _finding(line, visit, rule, f"left at {visit.left} ns, expected {due} ns")
+            yield _finding(
+                direction, visit, "bytes are conserved", f"was to leave at {due} ns and did not leave"
+            )
+    elif abs(visit.departure - due) > 1:
+        yield _finding(direction, visit, rule, f"left at {visit.departure} ns, expected {due} ns")
 
 
-def _expect_lost(line: Line, visit: Visit, at: int) -> Iterator[Finding]:
+def _check_lost(direction: Direction, visit: Visit, at: int) -> Iterator[Finding]:
     if visit.dropped != at or visit.cause != "outage":
-        text = f"was inside at {at} ns, when what was in flight was lost, and was not dropped"
-        yield _finding(line, visit, "a hand-over is one event", text)
+        text = f"was inside during a handover loss at {at} ns and was not dropped"
+        yield _finding(direction, visit, "a hand-over is one event", text)
 
 
-def _slot_delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
-    """What a slot's delay is is drawn: it is one of its distribution, the same for all of a slot but for the jitter,
-    and nobody overtakes."""
+def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    """Check delays that are drawn for each reconfiguration interval.
+
+    A delay is in its distribution, equal for all packets of an interval except for jitter, and keeps the order.
+    """
     slots, delays, jitter = stage["slots"], stage["delay_ns"], stage["jitter_ns"] or [0]
     low, high = delays[0] + jitter[0], delays[-1] + jitter[-1]
-    before, fates = 0, Fates(stage)
-    known: dict[int, tuple[int, int]] = {}
+    floor, in_flight = 0, InFlightEvents(stage)
+    ranges: dict[int, tuple[int, int]] = {}
     for visit in visits:
-        gone = fates.lost(visit.came, end if visit.left is None else visit.left)
-        if gone is not None and gone < end and (visit.left is not None or visit.dropped is not None):
-            yield from _expect_lost(line, visit, gone)
+        lost_at = in_flight.lost_at(visit.arrival, end if visit.departure is None else visit.departure)
+        if (
+            lost_at is not None
+            and lost_at < end
+            and (visit.departure is not None or visit.dropped is not None)
+        ):
+            yield from _check_lost(direction, visit, lost_at)
             continue
-        if visit.dropped is not None or visit.left is None:
-            if visit.dropped is not None or max(visit.came + high, before) + 1 < end:
-                yield _finding(line, visit, "bytes are conserved", "never left a stage that drops nothing")
-            continue
-        before = fates.after(visit.came, 0)
-        late, held = visit.left - visit.came, visit.left <= before
-        if late < low - 1 or visit.left < before or visit.left > max(visit.came + high, before) + 1:
-            text = f"was on its way for {late} ns, expected {low} to {high} ns, or until {before} ns"
-            yield _finding(line, visit, "no sooner than the delay", text)
-        elif not held and slots["jitter_ns"] == 0:
-            slot = (visit.came - slots["phase_ns"]) // slots["every_ns"]
-            least, most = known.get(slot, (low - jitter[0], high - jitter[0]))
-            least, most = max(least, late - jitter[-1] - 1), min(most, late - jitter[0] + 1)
-            known[slot] = least, most
-            if least > most:
-                text = f"was on its way for {late} ns, more apart from others of its slot than jitter is"
-                yield _finding(line, visit, "a slot has one delay", text)
-        before = fates.after(visit.came, visit.left)
-
-
-def _jitter(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
-    most = stage["model"].get("most_ns") if stage["model"]["kind"] == "uniform" else None
-    before, fates = 0, Fates(stage)
-    for visit in visits:
-        gone = fates.lost(visit.came, end if visit.left is None else visit.left)
-        if gone is not None and gone < end and (visit.left is not None or visit.dropped is not None):
-            yield from _expect_lost(line, visit, gone)
-            continue
-        if visit.dropped is not None or visit.left is None:
-            if visit.dropped is not None or (most is not None and max(visit.came + most, before) + 1 < end):
-                yield _finding(line, visit, "bytes are conserved", "never left a stage that drops nothing")
-            continue
-        late = visit.left - visit.came
-        if late < 0 or (most is not None and visit.left > max(visit.came + most, before) + 1):
-            text = f"was held for {late} ns, expected 0 to {'any time' if most is None else f'{most} ns'}"
-            yield _finding(line, visit, "no sooner than the delay", text)
-        if not stage["reorder"]:
-            before = fates.after(visit.came, 0)
-            if visit.left < before:
+        if visit.dropped is not None or visit.departure is None:
+            if visit.dropped is not None or max(visit.arrival + high, floor) + 1 < end:
                 yield _finding(
-                    line, visit, "the order is kept", f"left at {visit.left} ns, before {before} ns"
+                    direction, visit, "bytes are conserved", "never left a stage that drops nothing"
                 )
-            before = fates.after(visit.came, visit.left)
+            continue
+        floor = in_flight.ordered_departure(visit.arrival, 0)
+        delay, is_queued = visit.departure - visit.arrival, visit.departure <= floor
+        if (
+            delay < low - 1
+            or visit.departure < floor
+            or visit.departure > max(visit.arrival + high, floor) + 1
+        ):
+            text = f"was delayed by {delay} ns, expected {low} to {high} ns, or until {floor} ns"
+            yield _finding(direction, visit, "no sooner than the delay", text)
+        elif not is_queued and slots["jitter_ns"] == 0:
+            slot = (visit.arrival - slots["phase_ns"]) // slots["every_ns"]
+            lower, upper = ranges.get(slot, (low - jitter[0], high - jitter[0]))
+            lower, upper = max(lower, delay - jitter[-1] - 1), min(upper, delay - jitter[0] + 1)
+            ranges[slot] = lower, upper
+            if lower > upper:
+                text = f"was delayed by {delay} ns, which differs from its interval by more than the jitter"
+                yield _finding(direction, visit, "a slot has one delay", text)
+        floor = in_flight.ordered_departure(visit.arrival, visit.departure)
 
 
-def _reorder(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
-    hold, held, known = stage["hold_ns"], 0, 0
-    fates = Fates(stage)
+def _jitter(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    """Check random delays: within the range of the model, and in order unless the stage reorders."""
+    max_ns = stage["model"].get("most_ns") if stage["model"]["kind"] == "uniform" else None
+    floor, in_flight = 0, InFlightEvents(stage)
     for visit in visits:
-        lost = fates.lost(visit.came, visit.came + hold)
-        if visit.dropped is not None and lost is not None:
-            # Who is held back is drawn: no other is lost.
-            held, known = held + 1, known + 1
-            yield from _expect_lost(line, visit, lost)
+        lost_at = in_flight.lost_at(visit.arrival, end if visit.departure is None else visit.departure)
+        if (
+            lost_at is not None
+            and lost_at < end
+            and (visit.departure is not None or visit.dropped is not None)
+        ):
+            yield from _check_lost(direction, visit, lost_at)
             continue
-        if visit.left is None and visit.dropped is None and visit.came + hold >= end:
+        if visit.dropped is not None or visit.departure is None:
+            if visit.dropped is not None or (
+                max_ns is not None and max(visit.arrival + max_ns, floor) + 1 < end
+            ):
+                yield _finding(
+                    direction, visit, "bytes are conserved", "never left a stage that drops nothing"
+                )
             continue
-        known += 1
-        late = None if visit.left is None else visit.left - visit.came
-        held += late == hold
-        if late not in (0, hold):
-            yield _finding(
-                line, visit, "no sooner than the delay", f"was held for {late} ns, expected 0 or {hold} ns"
+        delay = visit.departure - visit.arrival
+        if delay < 0 or (max_ns is not None and visit.departure > max(visit.arrival + max_ns, floor) + 1):
+            text = (
+                f"was delayed by {delay} ns, expected 0 to {'any time' if max_ns is None else f'{max_ns} ns'}"
             )
-    if hold:
-        yield from check_count(line, "held back", held, [(stage["probability"], known)])
+            yield _finding(direction, visit, "no sooner than the delay", text)
+        if not stage["reorder"]:
+            floor = in_flight.ordered_departure(visit.arrival, 0)
+            if visit.departure < floor:
+                yield _finding(
+                    direction, visit, "the order is kept", f"left at {visit.departure} ns, before {floor} ns"
+                )
+            floor = in_flight.ordered_departure(visit.arrival, visit.departure)
 
 
-def _outage(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+def _reorder(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    hold_ns, delayed_count, count = stage["hold_ns"], 0, 0
+    in_flight = InFlightEvents(stage)
+    for visit in visits:
+        lost = in_flight.lost_at(visit.arrival, visit.arrival + hold_ns)
+        if visit.dropped is not None and lost is not None:
+            # The model draws which packets it delays: only those are lost.
+            delayed_count, count = delayed_count + 1, count + 1
+            yield from _check_lost(direction, visit, lost)
+            continue
+        if visit.departure is None and visit.dropped is None and visit.arrival + hold_ns >= end:
+            continue
+        count += 1
+        delay = None if visit.departure is None else visit.departure - visit.arrival
+        delayed_count += delay == hold_ns
+        if delay not in (0, hold_ns):
+            yield _finding(
+                direction,
+                visit,
+                "no sooner than the delay",
+                f"was delayed by {delay} ns, expected 0 or {hold_ns} ns",
+            )
+    if hold_ns:
+        yield from check_count(direction, "held back", delayed_count, [(stage["probability"], count)])
+
+
+def _outage(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     windows, repeat = stage["windows"], stage["repeat_ns"]
 
-    def down(at: int) -> int | None:
-        """The end of the window at ``at``; None: the link is up."""
-        phase = at % repeat if repeat else at
-        return next((at + to - phase for begin, to in windows if begin <= phase < to), None)
+    def outage_end(instant: int) -> int | None:
+        """Return the end of the window at ``instant``; None: the link is up."""
+        phase = instant % repeat if repeat else instant
+        return next((instant + to - phase for start, to in windows if start <= phase < to), None)
 
-    before, fates = 0, Fates(stage)
+    floor, in_flight = 0, InFlightEvents(stage)
     for visit in visits:
-        until, chained = visit.came, 0
-        while chained <= len(windows) and (later := down(until)) is not None:
+        until, chained = visit.arrival, 0
+        while chained <= len(windows) and (later := outage_end(until)) is not None:
             until, chained = later, chained + 1
         if chained > len(windows):
             until = end + 2  # for ever
-        if until > visit.came and not stage["hold"]:
-            if visit.dropped != visit.came or visit.cause != "outage":
-                text = f"came at {visit.came} ns, when the link was down, and was not dropped"
-                yield _finding(line, visit, "nothing crosses a link that is down", text)
+        if until > visit.arrival and not stage["hold"]:
+            if visit.dropped != visit.arrival or visit.cause != "outage":
+                text = f"came at {visit.arrival} ns, when the link was down, and was not dropped"
+                yield _finding(direction, visit, "nothing crosses a link that is down", text)
             continue
-        if visit.left is not None and down(visit.left) is not None:
-            text = f"left at {visit.left} ns, when the link was down"
-            yield _finding(line, visit, "nothing crosses a link that is down", text)
+        if visit.departure is not None and outage_end(visit.departure) is not None:
+            text = f"left at {visit.departure} ns, when the link was down"
+            yield _finding(direction, visit, "nothing crosses a link that is down", text)
             continue
-        before = max(before, until)
-        lost = fates.lost(visit.came, before) if before > visit.came else None
-        yield from _expect(line, visit, before, end, "no sooner than the delay", lost)
+        floor = max(floor, until)
+        lost_at = in_flight.lost_at(visit.arrival, floor) if floor > visit.arrival else None
+        yield from _check_exit(direction, visit, floor, end, "no sooner than the delay", lost_at)
 
 
-def _finding(line: Line, visit: Visit, rule: str, text: str) -> Finding:
-    return Finding(rule, line.name, f"packet {visit.packet} {text}")
+def _finding(direction: Direction, visit: Visit, rule: str, text: str) -> Finding:
+    return Finding(rule, direction.name, f"packet {visit.packet} {text}")
 
 
 RULES: Mapping[str, Rule] = {

@@ -1,61 +1,74 @@
-"""Nodes that hold packets while no way leads on: who is held, for how long, and what finds no room."""
+"""Checks of store-and-forward nodes: packets without a route wait until a route exists."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 
-from bentpipe.trace_check.handovers import Versions
-from bentpipe.trace_check.trace import Finding, Line, Trace, Visit
+from bentpipe.trace_check.handovers import Routing
+from bentpipe.trace_check.trace import Direction, Finding, Trace, Visit
 
-__all__ = ["holds"]
-
-
-def holds(trace: Trace) -> Iterator[Finding]:
-    """Every node holds those for whom no way leads on, as far as there is room, until the instant at which one does."""
-    versions = Versions(trace.spec["graph"])
-    for hold in trace.holds.values():
-        yield from _hold(trace, hold, versions)
+__all__ = ["check_node_buffers"]
 
 
-def _hold(trace: Trace, hold: Line, versions: Versions) -> Iterator[Finding]:
-    limit = hold.stages[0]["bytes"]
-    inside: deque[Visit] = deque()
-    last: dict[str, Visit] = {}
-    for visit in hold.visits[0]:
-        to = trace.sent[visit.packet]["to_node"]
-        if versions.goes_on(visit.came, hold.name, to):
-            text = f"packet {visit.packet} for {to} was held at {visit.came} ns, when it could go on"
-            yield Finding("a way that holds", hold.name, text)
-        inside = deque(one for one in inside if one.gone is None or one.gone > visit.came)
-        held = sum(one.bytes for one in inside)
-        fits = held + visit.bytes <= limit
+def check_node_buffers(trace: Trace) -> Iterator[Finding]:
+    """Check that each node stores packets without a route, within its limit, until a route exists."""
+    routing = Routing(trace.spec["graph"])
+    for node in trace.node_buffers.values():
+        yield from _check_node(trace, node, routing)
+
+
+def _check_node(trace: Trace, node: Direction, routing: Routing) -> Iterator[Finding]:
+    limit = node.stages[0]["bytes"]
+    stored_visits: deque[Visit] = deque()
+    last_by_destination: dict[str, Visit] = {}
+    for visit in node.visits[0]:
+        destination = trace.sent[visit.packet]["to_node"]
+        if routing.can_forward(visit.arrival, node.name, destination):
+            text = f"packet {visit.packet} for {destination} was buffered at {visit.arrival} ns, when a route existed"
+            yield Finding("a way that holds", node.name, text)
+        stored_visits = deque(
+            stored_visit
+            for stored_visit in stored_visits
+            if stored_visit.removal is None or stored_visit.removal > visit.arrival
+        )
+        stored = sum(stored_visit.bytes for stored_visit in stored_visits)
+        fits = stored + visit.bytes <= limit
         if visit.dropped is not None:
-            if visit.dropped != visit.came or visit.cause != "overflow":
-                text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns, while it was held"
-                yield Finding("a cause for every drop", hold.name, text)
+            if visit.dropped != visit.arrival or visit.cause != "overflow":
+                text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns while it was buffered"
+                yield Finding("a cause for every drop", node.name, text)
             elif fits:
                 text = (
-                    f"packet {visit.packet} found no room at {visit.came} ns behind {held} bytes of {limit}"
+                    f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind {stored} "
+                    f"bytes of {limit}"
                 )
-                yield Finding("no drop while there is room", hold.name, text)
+                yield Finding("no drop while there is room", node.name, text)
             continue
         if not fits:
-            text = f"packet {visit.packet} was let in at {visit.came} ns behind {held} bytes of {limit}"
-            yield Finding("no queue longer than its limit", hold.name, text)
-        inside.append(visit)
-        yield from _released(visit, hold, versions.opens(visit.came, hold.name, to), trace.end)
-        before = last.get(to)
-        if before is not None and visit.left is not None and before.left_step > visit.left_step:
-            text = f"packet {visit.packet} went on before packet {before.packet}, which had come before it"
-            yield Finding("the order is kept", hold.name, text)
-        last[to] = visit
+            text = (
+                f"packet {visit.packet} was buffered at {visit.arrival} ns behind {stored} bytes of {limit}"
+            )
+            yield Finding("no queue longer than its limit", node.name, text)
+        stored_visits.append(visit)
+        yield from _check_release(
+            visit, node, routing.next_forwarding(visit.arrival, node.name, destination), trace.end
+        )
+        predecessor = last_by_destination.get(destination)
+        if (
+            predecessor is not None
+            and visit.departure is not None
+            and predecessor.departure_step > visit.departure_step
+        ):
+            text = f"packet {visit.packet} left before packet {predecessor.packet}, which had arrived earlier"
+            yield Finding("the order is kept", node.name, text)
+        last_by_destination[destination] = visit
 
 
-def _released(visit: Visit, hold: Line, due: int | None, end: int) -> Iterator[Finding]:
-    """It goes on when a way does, at that very instant."""
-    if visit.left == due or (visit.left is None and due is not None and due >= end):
+def _check_release(visit: Visit, node: Direction, due: int | None, end: int) -> Iterator[Finding]:
+    """Check that the node forwards a packet at the instant of its next route."""
+    if visit.departure == due or (visit.departure is None and due is not None and due >= end):
         return
-    wanted = "never" if due is None else f"at {due} ns"
-    text = f"packet {visit.packet} went on at {visit.left} ns, expected {wanted}, when a way leads on"
-    yield Finding("held until a way leads on", hold.name, text)
+    expected = "never" if due is None else f"at {due} ns"
+    text = f"packet {visit.packet} left at {visit.departure} ns, expected {expected} (next route)"
+    yield Finding("held until a way leads on", node.name, text)

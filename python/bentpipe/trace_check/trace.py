@@ -1,4 +1,4 @@
-"""A traced run as it lies in its store: what was asked for (``spec.json``) and every step that a packet made.
+"""Steps of a traced run: specification (``spec.json``), packet steps and radio attempts.
 
 Instants are whole nanoseconds since the start of the run.
 """
@@ -10,78 +10,88 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.trace_check.handovers import Spec, changed
+from bentpipe.trace_check.handovers import Spec, merge_changes
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Attempt", "Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
+__all__ = [
+    "Attempt",
+    "Crossing",
+    "Direction",
+    "Finding",
+    "Rule",
+    "Trace",
+    "Visit",
+    "load_trace",
+    "nanoseconds",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in a run that cannot be."""
+    """Violation of an invariant in a run."""
 
     rule: str
-    """Which rule is broken, in a word or two."""
+    """Short name of the rule."""
     place: str
-    """A link's direction, a flow, or the run."""
+    """Direction of a link, flow, node or run."""
     text: str
-    """What was found, and what was expected."""
+    """Found and expected values."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """A packet in one stage."""
+    """Passage of a packet through one stage."""
 
     packet: int
     bytes: int
-    came: int
-    left: int | None = None
-    left_step: int = -1
-    """Tells who was first of those that left at one instant."""
+    arrival: int
+    departure: int | None = None
+    departure_step: int = -1
+    """Number of the departure step: orders departures of the same instant."""
     dropped: int | None = None
     cause: str = ""
     user: int = 0
-    """Whose it is."""
+    """User whose flow sent the packet."""
 
     @property
-    def gone(self) -> int | None:
-        """When it was not there any more."""
-        return self.left if self.left is not None else self.dropped
+    def removal(self) -> int | None:
+        """Instant at which the packet left the stage or was dropped; None while it is inside."""
+        return self.departure if self.departure is not None else self.dropped
 
 
 @dataclass(slots=True)
 class Crossing:
-    """A packet on one link."""
+    """Passage of a packet through one link direction."""
 
-    line: str
+    direction: str
     packet: int
-    entered: int
-    left: int | None = None
+    entry: int
+    departure: int | None = None
     dropped: int | None = None
     cause: str = ""
-    stranded: bool = False
-    """It left, and from the node at the link's end no way led on."""
+    no_route: bool = False
+    """The packet left the link, and the node at the end had no route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A packet on the air of a radio link."""
+    """Transmission attempt at a packet on a radio link."""
 
     packet: int
     user: int
     attempt: int
-    """Which one at it, from 1."""
+    """Number of the attempt at this packet, from 1."""
     copy: bool
-    """The packet had left already."""
+    """The packet had left the stage already."""
     begin: int
     end: int
 
 
 @dataclass
-class Line:
-    """One direction of a link: what it is made of, and who was in it."""
+class Direction:
+    """Direction of a link, or a store-and-forward node: its stages and the packets in them."""
 
     name: str
     start: str
@@ -90,138 +100,146 @@ class Line:
     visits: list[list[Visit]]
     """By stage, in order of arrival."""
     attempts: list[list[Attempt] | None]
-    """By stage, in the order in which they began; None: the run has no table of them."""
+    """By stage, in order of begin; None: the run has no table of attempts."""
     crossings: list[Crossing] = field(default_factory=list)
 
 
-Rule = Callable[[Line, Spec, Sequence[Visit], int], Iterator[Finding]]
-"""What cannot be in a stage of a line, of its specification, its visits in order of arrival, and the run's end."""
+Rule = Callable[[Direction, Spec, Sequence[Visit], int], Iterator[Finding]]
+"""Check of a stage: direction, specification of the stage, visits in order of arrival, end of the run."""
 
 
 @dataclass
 class Trace:
-    """A run."""
+    """Packets and steps of a run."""
 
     spec: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
-    lines: dict[str, Line]
-    holds: dict[str, Line]
-    """Nodes that hold packets, each as a line from itself to itself with one stage."""
-    ways: dict[int, list[Crossing]]
-    """Of each packet the links it crossed, in order."""
+    directions: dict[str, Direction]
+    node_buffers: dict[str, Direction]
+    """Store-and-forward nodes, each as a direction from itself to itself with one stage."""
+    paths: dict[int, list[Crossing]]
+    """Link directions that each packet crossed, in order."""
     sent: list[dict[str, Any]]
-    """The table of packets."""
+    """Rows of the table of packets."""
     findings: list[Finding]
-    """What is wrong with the steps themselves."""
+    """Violations in the steps themselves."""
 
     @property
     def end(self) -> int:
-        """The end of the run."""
+        """End of the run in ns."""
         return int(self.spec["duration_ns"])
 
-    def place(self, name: str) -> Line | None:
-        """A line, or a node that holds."""
-        return self.lines.get(name) or self.holds.get(name)
+    def find_direction(self, name: str) -> Direction | None:
+        """Return the link direction or store-and-forward node of a name."""
+        return self.directions.get(name) or self.node_buffers.get(name)
 
 
 def nanoseconds(seconds: float | None) -> int | None:
-    """The nearest whole nanosecond."""
+    """Round seconds to whole nanoseconds."""
     return None if seconds is None else round(seconds * 1e9)
 
 
-def load(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Trace:
-    """The run of ``spec``; ``tables`` are its own rows, ``stages`` and ``packets`` among them."""
-    lines = {}
+def load_trace(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Trace:
+    """Load the trace of a run.
+
+    Args:
+        spec: specification of the run.
+        tables: rows of this run, with ``stages`` and ``packets`` among them.
+    """
+    directions = {}
     for link in spec["graph"]["links"]:
         ends = (link["client_side"], link["server_side"])
-        for way, (start, end) in (("up", ends), ("down", ends[::-1])):
-            name = f"{link['name']}.{way}"
-            stages = changed(spec["graph"], name, link[way])
-            lines[name] = Line(name, start, end, stages, [[] for _ in stages], [None] * len(stages))
-    holds = {
-        node["name"]: Line(node["name"], node["name"], node["name"], [_stage(node)], [[]], [None])
+        for side, (start, end) in (("up", ends), ("down", ends[::-1])):
+            name = f"{link['name']}.{side}"
+            stages = merge_changes(spec["graph"], name, link[side])
+            directions[name] = Direction(name, start, end, stages, [[] for _ in stages], [None] * len(stages))
+    node_buffers = {
+        node["name"]: Direction(node["name"], node["name"], node["name"], [_buffer_stage(node)], [[]], [None])
         for node in spec["graph"]["nodes"]
         if node.get("hold_bytes") is not None
     }
-    trace = Trace(spec, tables, lines, holds, defaultdict(list), tables["packets"].to_dicts(), [])
-    _read(trace)
+    trace = Trace(spec, tables, directions, node_buffers, defaultdict(list), tables["packets"].to_dicts(), [])
+    _read_steps(trace)
     _read_attempts(trace)
-    for packet, crossings in trace.ways.items():
-        last, place = crossings[-1], trace.place(crossings[-1].line)
-        end = None if place is None else place.end
-        last.stranded = last.left is not None and end != trace.sent[packet]["to_node"]
+    for packet, crossings in trace.paths.items():
+        last, direction = crossings[-1], trace.find_direction(crossings[-1].direction)
+        end = None if direction is None else direction.end
+        last.no_route = last.departure is not None and end != trace.sent[packet]["to_node"]
     return trace
 
 
-def _stage(node: Spec) -> dict[str, Any]:
+def _buffer_stage(node: Spec) -> dict[str, Any]:
+    """Return the stage that stands for the buffer of a node."""
     return {"kind": "hold", "bytes": node["hold_bytes"]}
 
 
-def _read(trace: Trace) -> None:
-    """Puts every step in its place, and tells of those that have none."""
-    say = trace.findings.append
-    whose = {flow["name"]: flow.get("user", 0) for flow in trace.spec["flows"]}
-    packets = [(packet["bytes"], whose.get(packet["flow"], 0)) for packet in trace.sent]
-    places = {**trace.holds, **trace.lines}
+def _read_steps(trace: Trace) -> None:
+    """Assign every step to its direction and stage; report steps without one."""
+    report = trace.findings.append
+    user_of = {flow["name"]: flow.get("user", 0) for flow in trace.spec["flows"]}
+    packets = [(packet["bytes"], user_of.get(packet["flow"], 0)) for packet in trace.sent]
+    directions = {**trace.node_buffers, **trace.directions}
     inside: dict[tuple[str, int], tuple[int, Visit]] = {}
-    before = 0
+    previous = 0
     columns = ("step", "packet", "link", "stage", "at_ns", "dropped")
-    for step, packet, name, stage, at, cause in (
+    for step, packet, name, stage, instant, cause in (
         trace.tables["stages"].sort("step").select(columns).iter_rows()
     ):
-        line = places.get(name)
-        if line is None or not 0 <= stage <= len(line.stages) or not 0 <= packet < len(packets):
-            say(
+        direction = directions.get(name)
+        if direction is None or not 0 <= stage <= len(direction.stages) or not 0 <= packet < len(packets):
+            report(
                 Finding("a place for everything", str(name), f"step {step}: there is no such stage or packet")
             )
             continue
-        if at < before:
-            say(
+        if instant < previous:
+            report(
                 Finding(
-                    "time passes", name, f"packet {packet} made a step at {at} ns, after one at {before} ns"
+                    "time passes",
+                    name,
+                    f"packet {packet} made a step at {instant} ns, after one at {previous} ns",
                 )
             )
-        before = at
-        place, here = inside.pop((name, packet), (-1, None))
-        if stage != place + (not cause):
-            text = f"packet {packet} was in stage {place}, and at {at} ns in stage {stage}"
-            say(Finding("one stage after the other", name, text))
-        if here is None:
-            crossing = Crossing(name, packet, at)
-            line.crossings.append(crossing)
-            trace.ways[packet].append(crossing)
+        previous = instant
+        current, visit = inside.pop((name, packet), (-1, None))
+        if stage != current + (not cause):
+            text = f"packet {packet} was in stage {current}, and at {instant} ns in stage {stage}"
+            report(Finding("one stage after the other", name, text))
+        if visit is None:
+            crossing = Crossing(name, packet, instant)
+            direction.crossings.append(crossing)
+            trace.paths[packet].append(crossing)
         else:
-            crossing = trace.ways[packet][-1]
+            crossing = trace.paths[packet][-1]
         if cause:
-            crossing.dropped, crossing.cause = at, cause
-            if here is not None:
-                here.dropped, here.cause = at, cause
+            crossing.dropped, crossing.cause = instant, cause
+            if visit is not None:
+                visit.dropped, visit.cause = instant, cause
             continue
-        if here is not None:
-            here.left, here.left_step = at, step
-        if stage == len(line.stages):
-            crossing.left = at
+        if visit is not None:
+            visit.departure, visit.departure_step = instant, step
+        if stage == len(direction.stages):
+            crossing.departure = instant
         else:
             size, user = packets[packet]
-            visit = Visit(packet, size, at, user=user)
-            line.visits[stage].append(visit)
+            visit = Visit(packet, size, instant, user=user)
+            direction.visits[stage].append(visit)
             inside[name, packet] = stage, visit
 
 
 def _read_attempts(trace: Trace) -> None:
-    """Puts every attempt in its place, and tells of those that have none."""
+    """Assign every attempt to its direction and stage; report attempts without one."""
     if "attempts" not in trace.tables:
         return
-    for line in trace.lines.values():
-        line.attempts = [[] for _ in line.stages]
+    for direction in trace.directions.values():
+        direction.attempts = [[] for _ in direction.stages]
     columns = ("packet", "link", "stage", "user", "attempt", "copy", "begin_ns", "end_ns")
     for packet, name, stage, user, attempt, copy, begin, end in (
         trace.tables["attempts"].select(columns).sort("begin_ns", "end_ns", maintain_order=True).iter_rows()
     ):
-        place = trace.lines.get(name)
-        tried = place.attempts[stage] if place is not None and 0 <= stage < len(place.stages) else None
-        if tried is None or not 0 <= packet < len(trace.sent) or end < begin:
+        place = trace.directions.get(name)
+        attempts = place.attempts[stage] if place is not None and 0 <= stage < len(place.stages) else None
+        if attempts is None or not 0 <= packet < len(trace.sent) or end < begin:
             text = f"attempt {attempt} at packet {packet} from {begin} to {end} ns: no such stage, packet or time"
             trace.findings.append(Finding("a place for everything", str(name), text))
             continue
-        tried.append(Attempt(packet, user, attempt, bool(copy), begin, end))
+        attempts.append(Attempt(packet, user, attempt, bool(copy), begin, end))

@@ -1,5 +1,4 @@
-"""Queues of users: each is first in, first out and bounded, and takes its turn where its scheduler says so; what is
-said of them adds up to what was seen."""
+"""Checks of per-user queues: each is a bounded FIFO, its scheduler serves it in turn, and its counters add up."""
 
 from __future__ import annotations
 
@@ -8,233 +7,287 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bentpipe.trace_check.handovers import Spec
-from bentpipe.trace_check.trace import Finding, Line, Trace, Visit
+from bentpipe.trace_check.trace import Direction, Finding, Trace, Visit
 
-__all__ = ["by_user", "in_turn", "queues", "shared"]
+__all__ = ["check_service", "check_user_counters", "check_user_queues", "group_by_user"]
 
 _DROPS = {
     "dropped_overflow_packets": "overflow",
     "dropped_late_packets": "aqm",
     "dropped_outage_packets": "outage",
 }
-"""Columns, and the causes that they count."""
+"""Columns, each with the cause that it counts."""
 
 
-def by_user(visits: Sequence[Visit]) -> dict[int, list[Visit]]:
-    """The visits of each user, in order of arrival."""
-    found: dict[int, list[Visit]] = defaultdict(list)
+def group_by_user(visits: Sequence[Visit]) -> dict[int, list[Visit]]:
+    """Return the visits of each user, in order of arrival."""
+    groups: dict[int, list[Visit]] = defaultdict(list)
     for visit in visits:
-        found[visit.user].append(visit)
-    return dict(sorted(found.items()))
+        groups[visit.user].append(visit)
+    return dict(sorted(groups.items()))
 
 
-def shared(
-    line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int] | None = None
+def check_user_queues(
+    direction: Direction, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int] | None = None
 ) -> Iterator[Finding]:
-    """Queues of users before a transmitter; ``begins`` says when the services of packets began, where that is known."""
+    """Check the queues of the users before a transmitter.
+
+    Args:
+        direction: direction of the link.
+        stage: specification of the stage.
+        visits: packets in order of arrival.
+        begins: begin of service of each packet in ns; None: unknown.
+    """
     queue = stage["queue"]
     scheduler = queue["scheduler"]
-    yield from _causes(line, scheduler, visits, single=begins is not None)
+    yield from _check_causes(direction, scheduler, visits, is_lossless=begins is not None)
     if not stage.get("limits"):
-        yield from _room(line, queue, visits, begins)
+        yield from _check_limits(direction, queue, visits, begins)
     if begins is not None:
-        # Who is in service at the end is not known.
-        left = {
-            one.packet: begins[one.packet] for one in visits if one.left is not None and one.packet in begins
+        # The packet in service at the end of the run is unknown.
+        served = {
+            visit.packet: begins[visit.packet]
+            for visit in visits
+            if visit.departure is not None and visit.packet in begins
         }
-        yield from in_turn(line, scheduler, visits, left)
+        yield from check_service(direction, scheduler, visits, served)
 
 
-def in_turn(
-    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+def check_service(
+    direction: Direction, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Who is served when: each user in order, and as the scheduler promises; ``begins`` has the packets that were."""
-    for own in by_user(visits).values():
-        yield from _in_order(line, own, begins)
-    yield from SCHEDULERS[scheduler["name"]](line, scheduler, visits, begins)
+    """Check the order of service: FIFO for each user, and the rule of the scheduler between users.
+
+    Args:
+        direction: direction of the link.
+        scheduler: specification of the scheduler.
+        visits: packets in order of arrival.
+        begins: begin of service in ns of each packet that was served.
+    """
+    for user_visits in group_by_user(visits).values():
+        yield from _check_fifo(direction, user_visits, begins)
+    yield from SCHEDULERS[scheduler["name"]](direction, scheduler, visits, begins)
 
 
-def _causes(line: Line, scheduler: Spec, visits: Sequence[Visit], *, single: bool) -> Iterator[Finding]:
-    """Only CoDeS drops who waits, and nobody before the limit; a link that loses nothing itself (``single``) drops for
-    no other cause."""
+def _check_causes(
+    direction: Direction, scheduler: Spec, visits: Sequence[Visit], *, is_lossless: bool
+) -> Iterator[Finding]:
+    """Check the causes of drops: only CoDeS drops waiting packets, and only after its limit.
+
+    ``single``: the link itself loses no packets, so no other cause is valid.
+    """
     for visit in visits:
-        if single and visit.cause not in ("", "overflow", "aqm", "outage"):
+        if is_lossless and visit.cause not in ("", "overflow", "aqm", "outage"):
             text = f"packet {visit.packet} was dropped ({visit.cause}) by a queue"
-            yield Finding("a cause for every drop", line.name, text)
+            yield Finding("a cause for every drop", direction.name, text)
         if visit.cause != "aqm" or visit.dropped is None:
             continue
-        waited = visit.dropped - visit.came
+        wait = visit.dropped - visit.arrival
         if scheduler["name"] != "codes":
             text = f"packet {visit.packet} was dropped (aqm) by {scheduler['name']}"
-            yield Finding("a cause for every drop", line.name, text)
-        elif waited <= scheduler["time_limit_ns"]:
-            text = f"packet {visit.packet} was dropped after {waited} ns, before the limit"
-            yield Finding("nobody is dropped in time", line.name, text)
+            yield Finding("a cause for every drop", direction.name, text)
+        elif wait <= scheduler["time_limit_ns"]:
+            text = f"packet {visit.packet} was dropped after {wait} ns, before the limit"
+            yield Finding("nobody is dropped in time", direction.name, text)
 
 
-def _room(
-    line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int] | None
+def _check_limits(
+    direction: Direction, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int] | None
 ) -> Iterator[Finding]:
-    """No more waits than may, and who finds no room has none, in its own queue or in all of them together."""
-    # Who is in service at the end is not known.
-    last = max((visit.left for visit in visits if visit.left is not None), default=-1)
-    every = [visit for visit in visits if visit.came <= last]
-    fits = _fits(queue["total"], every, begins)
-    for own in by_user(every).values():
+    """Check the limits: no queue is above its own or the common limit, and dropped packets found one exceeded."""
+    # The packet in service at the end of the run is unknown.
+    last_departure = max((visit.departure for visit in visits if visit.departure is not None), default=-1)
+    known_visits = [visit for visit in visits if visit.arrival <= last_departure]
+    fits = _fits_limit(queue["total"], known_visits, begins)
+    for user_visits in group_by_user(known_visits).values():
         fits = {
             **fits,
             **{
-                packet: fits[packet] and own_fits
-                for packet, own_fits in _fits(queue["limit"], own, begins).items()
+                packet: fits[packet] and fits_user
+                for packet, fits_user in _fits_limit(queue["limit"], user_visits, begins).items()
             },
         }
-    # Where all are bounded together, who comes may take the place of the last of the longest queue.
-    taken = {visit.dropped for visit in visits if visit.cause == "overflow" and not _turned_away(visit)}
-    for visit in every:
-        if _turned_away(visit):
-            if fits[visit.packet] and visit.came not in taken:
-                text = f"packet {visit.packet} of user {visit.user} found no room at {visit.came} ns"
-                yield Finding("no drop while there is room", line.name, text)
+    # With a common limit an arrival may replace the last packet of the longest queue.
+    replaced = {visit.dropped for visit in visits if visit.cause == "overflow" and not _is_tail_drop(visit)}
+    for visit in known_visits:
+        if _is_tail_drop(visit):
+            if fits[visit.packet] and visit.arrival not in replaced:
+                text = (
+                    f"packet {visit.packet} of user {visit.user} was dropped (overflow) below the limit "
+                    f"at {visit.arrival} ns"
+                )
+                yield Finding("no drop while there is room", direction.name, text)
             continue
-        if begins is not None and not fits[visit.packet] and begins.get(visit.packet) != visit.came:
-            text = f"packet {visit.packet} of user {visit.user} was let in at {visit.came} ns where there was no room"
-            yield Finding("no queue longer than its limit", line.name, text)
+        if begins is not None and not fits[visit.packet] and begins.get(visit.packet) != visit.arrival:
+            text = f"packet {visit.packet} of user {visit.user} was enqueued at {visit.arrival} ns above the limit"
+            yield Finding("no queue longer than its limit", direction.name, text)
         if visit.cause == "overflow" and not queue["total"]:
-            text = f"packet {visit.packet}, let in at {visit.came} ns, found no room at {visit.dropped} ns"
-            yield Finding("a full queue drops who comes", line.name, text)
+            text = (
+                f"packet {visit.packet}, enqueued at {visit.arrival} ns, was dropped (overflow) at "
+                f"{visit.dropped} ns"
+            )
+            yield Finding("a full queue drops who comes", direction.name, text)
 
 
-def _turned_away(visit: Visit) -> bool:
-    return visit.dropped == visit.came and visit.cause == "overflow"
+def _is_tail_drop(visit: Visit) -> bool:
+    return visit.dropped == visit.arrival and visit.cause == "overflow"
 
 
-def _fits(limit: Spec | None, visits: Sequence[Visit], begins: Mapping[int, int] | None) -> dict[int, bool]:
-    """Whether there is room for each packet when it comes. Where it is not known when services begin, all who are
-    inside count: they are no fewer than those who wait."""
+def _fits_limit(
+    limit: Spec | None, visits: Sequence[Visit], begins: Mapping[int, int] | None
+) -> dict[int, bool]:
+    """Return for each packet whether it fits into the queue at its arrival.
+
+    If begins of service are unknown, all packets in the stage count: at least as many as wait.
+    """
     limit = limit or {}
-    inside = inside_bytes = first = 0
-    gone = sorted(
-        (at, visit.bytes)
+    waiting = waiting_bytes = next_exit = 0
+    exits = sorted(
+        (instant, visit.bytes)
         for visit in visits
-        if not _turned_away(visit)
-        and (at := visit.gone if begins is None else begins.get(visit.packet, visit.dropped)) is not None
+        if not _is_tail_drop(visit)
+        and (instant := visit.removal if begins is None else begins.get(visit.packet, visit.dropped))
+        is not None
     )
-    found = {}
+    result = {}
     for visit in visits:
-        while first < len(gone) and gone[first][0] <= visit.came - (begins is None):
-            inside, inside_bytes, first = inside - 1, inside_bytes - gone[first][1], first + 1
-        fits = inside < limit.get("packets", inside + 1)
-        found[visit.packet] = fits and inside_bytes + visit.bytes <= limit.get(
-            "bytes", inside_bytes + visit.bytes
+        while next_exit < len(exits) and exits[next_exit][0] <= visit.arrival - (begins is None):
+            waiting, waiting_bytes, next_exit = (
+                waiting - 1,
+                waiting_bytes - exits[next_exit][1],
+                next_exit + 1,
+            )
+        fits = waiting < limit.get("packets", waiting + 1)
+        result[visit.packet] = fits and waiting_bytes + visit.bytes <= limit.get(
+            "bytes", waiting_bytes + visit.bytes
         )
-        if not _turned_away(visit):
-            inside, inside_bytes = inside + 1, inside_bytes + visit.bytes
-    return found
+        if not _is_tail_drop(visit):
+            waiting, waiting_bytes = waiting + 1, waiting_bytes + visit.bytes
+    return result
 
 
-def _in_order(line: Line, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
-    before = -1
+def _check_fifo(
+    direction: Direction, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    latest = -1
     for visit in visits:
         if visit.packet in begins:
-            if begins[visit.packet] < before:
+            if begins[visit.packet] < latest:
                 yield Finding(
-                    "the order is kept", line.name, f"packet {visit.packet} was overtaken by its user's"
+                    "the order is kept",
+                    direction.name,
+                    f"packet {visit.packet} was overtaken by a packet of its user",
                 )
-            before = begins[visit.packet]
+            latest = begins[visit.packet]
 
 
-def _only_in_order(
-    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+def _check_nothing(
+    direction: Direction, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """A decision depends on the state of channels or on bytes, which the trace of packets does not have."""
-    del line, scheduler, visits, begins
+    """Check nothing: the decision depends on channel states or bytes that the trace does not have."""
+    del direction, scheduler, visits, begins
     yield from ()
 
 
-def _in_time(
-    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+def _check_deadline(
+    direction: Direction, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
     limit = scheduler["time_limit_ns"]
     for visit in visits:
-        if visit.packet in begins and begins[visit.packet] - visit.came > limit:
-            waited = begins[visit.packet] - visit.came
-            text = f"packet {visit.packet} was served after {waited} ns, expected {limit} ns at most"
-            yield Finding("nobody is served late", line.name, text)
+        if visit.packet in begins and begins[visit.packet] - visit.arrival > limit:
+            wait = begins[visit.packet] - visit.arrival
+            text = f"packet {visit.packet} was served after {wait} ns, expected {limit} ns at most"
+            yield Finding("nobody is served late", direction.name, text)
 
 
-def _in_turn(
-    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+def _check_round_robin(
+    direction: Direction, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Nobody is served twice while another waits all the time and is not served."""
+    """Check that no user is served twice while another user waits all the time without service."""
     del scheduler
-    users = by_user(visits)
-    turns = {
-        user: sorted(begins[one.packet] for one in own if one.packet in begins) for user, own in users.items()
+    users = group_by_user(visits)
+    services = {
+        user: sorted(begins[visit.packet] for visit in user_visits if visit.packet in begins)
+        for user, user_visits in users.items()
     }
-    for other, own in users.items():
-        waits = [(one.came, begins[one.packet]) for one in own if one.packet in begins]
-        for came, until in waits:
-            if until <= came:
+    for waiting_user, user_visits in users.items():
+        intervals = [(visit.arrival, begins[visit.packet]) for visit in user_visits if visit.packet in begins]
+        for arrival, begin in intervals:
+            if begin <= arrival:
                 continue
-            for user, served in turns.items():
-                if user == other:
+            for user, service_begins in services.items():
+                if user == waiting_user:
                     continue
-                # Services that begin while this packet waits as its user's next, none of its user's between them.
-                since = turns[other][bisect_left(turns[other], until) - 1] if turns[other] else -1
-                start = max(came, since if since < until else -1)
-                between = bisect_left(served, until) - bisect_right(served, start)
-                if between > 1:
-                    text = f"user {user} was served {between} times while user {other} waited"
-                    yield Finding("round robin takes turns", line.name, text)
+                # Services of other users while this packet is the next of its user.
+                previous = (
+                    services[waiting_user][bisect_left(services[waiting_user], begin) - 1]
+                    if services[waiting_user]
+                    else -1
+                )
+                interval_start = max(arrival, previous if previous < begin else -1)
+                service_count = bisect_left(service_begins, begin) - bisect_right(
+                    service_begins, interval_start
+                )
+                if service_count > 1:
+                    text = f"user {user} was served {service_count} times while user {waiting_user} waited"
+                    yield Finding("round robin takes turns", direction.name, text)
                     return
 
 
 SCHEDULERS: Mapping[str, Callable[..., Iterator[Finding]]] = {
-    "round_robin": _in_turn,
-    "deficit_round_robin": _only_in_order,
-    "maximum_rate": _only_in_order,
-    "proportional_fair": _only_in_order,
-    "codes": _in_time,
-    "m_lwdf": _only_in_order,
-    "exp_pf": _only_in_order,
-    "own": _only_in_order,
+    "round_robin": _check_round_robin,
+    "deficit_round_robin": _check_nothing,
+    "maximum_rate": _check_nothing,
+    "proportional_fair": _check_nothing,
+    "codes": _check_deadline,
+    "m_lwdf": _check_nothing,
+    "exp_pf": _check_nothing,
+    "own": _check_nothing,
 }
-"""The checker of each scheduler, by its name in a resolved run."""
+"""Checker of each scheduler, by its name in a resolved run."""
 
 
-def queues(trace: Trace, line: Line) -> Iterator[Finding]:
-    """What is said of users' queues is what was seen, and each user's packets are conserved."""
-    place = next(
-        (n for n, stage in enumerate(line.stages) if (stage.get("queue") or {}).get("kind") == "per_user"),
+def check_user_counters(trace: Trace, direction: Direction) -> Iterator[Finding]:
+    """Compare the table of per-user queues with the packets, and check the conservation of packets."""
+    number = next(
+        (
+            index
+            for index, stage in enumerate(direction.stages)
+            if (stage.get("queue") or {}).get("kind") == "per_user"
+        ),
         None,
     )
-    if place is None:
+    if number is None:
         return
-    seen = by_user(line.visits[place])
+    visits_of = group_by_user(direction.visits[number])
     if "user_queues" not in trace.tables:
-        if seen:
-            yield Finding("counters count", line.name, "the run has no table of its users' queues")
+        if visits_of:
+            yield Finding("counters count", direction.name, "the run has no table of per-user queues")
         return
-    frame = trace.tables["user_queues"].filter(trace.tables["user_queues"]["link"] == line.name)
+    frame = trace.tables["user_queues"].filter(trace.tables["user_queues"]["link"] == direction.name)
     rows = {row["user"]: row for row in frame.iter_rows(named=True)}
-    for user in sorted(set(rows) ^ set(seen)):
-        yield Finding("counters count", line.name, f"user {user} has packets or a row in the table, not both")
+    for user in sorted(set(rows) ^ set(visits_of)):
+        yield Finding(
+            "counters count", direction.name, f"user {user} has only packets or only a row in the table"
+        )
     for user, row in rows.items():
-        own = seen.get(user, [])
-        told = {name: row[name] for name in ("arrived_packets", *_DROPS)}
-        found = {"arrived_packets": len(own)} | {
-            name: sum(visit.cause == cause for visit in own) for name, cause in _DROPS.items()
+        user_visits = visits_of.get(user, [])
+        reported = {name: row[name] for name in ("arrived_packets", *_DROPS)}
+        counted = {"arrived_packets": len(user_visits)} | {
+            name: sum(visit.cause == cause for visit in user_visits) for name, cause in _DROPS.items()
         }
-        if line.stages[place]["kind"] == "radio":
-            # Of what a hand-over loses some had been sent already.
-            del told["dropped_outage_packets"], found["dropped_outage_packets"]
-        if told != found:
-            yield Finding("counters count", line.name, f"user {user}: {told}, and {found} were seen")
-        out = row["sent_packets"] + row["queued_packets"] + sum(row[name] for name in _DROPS)
-        if out != row["arrived_packets"]:
-            text = f"user {user}: {row['arrived_packets']} came, and {out} were sent, wait or were dropped"
-            yield Finding("bytes are conserved", line.name, text)
+        if direction.stages[number]["kind"] == "radio":
+            # A handover also loses packets that were sent already.
+            del reported["dropped_outage_packets"], counted["dropped_outage_packets"]
+        if reported != counted:
+            yield Finding("counters count", direction.name, f"user {user}: {reported}, expected {counted}")
+        total = row["sent_packets"] + row["queued_packets"] + sum(row[name] for name in _DROPS)
+        if total != row["arrived_packets"]:
+            text = f"user {user}: {row['arrived_packets']} arrived, {total} were sent, queued or dropped"
+            yield Finding("bytes are conserved", direction.name, text)
         if row["longest_wait_s"] * row["sent_packets"] < row["waited_s"] * (1 - 1e-9) - 1e-9:
             yield Finding(
-                "counters count", line.name, f"user {user}: the sum of waits is above what the longest allows"
+                "counters count",
+                direction.name,
+                f"user {user}: waited_s is above longest_wait_s times sent_packets",
             )

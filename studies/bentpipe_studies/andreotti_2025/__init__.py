@@ -1,8 +1,16 @@
-"""QUIC over LEO and GEO: alone, against QUIC, against TCP; bundles (Andreotti 2025, sections 4.2 to 4.4, chapter 5).
+"""QUIC and bundles over LEO and GEO (Andreotti 2025, sections 4.2 to 4.4 and chapter 5).
 
-Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
-``notes.toml`` beside it. Statements become criteria that can fail in ``claims.py``.
-Nothing is tuned to a published value.
+QUIC flows run alone, against QUIC and against TCP.
+
+Values and statements of the thesis are in ``studies/andreotti-2025/published.toml``, explanations of
+differences in
+``notes.toml`` beside it. Nothing is tuned to a published value.
+
+- ``cells``: keys and cells of the sweeps
+- ``claims``: claims c1 to c6 as criteria that can fail
+- ``extensions``: tables without published counterpart
+- ``emulation``: the short form in real time
+- ``dtn``: bundles over QUIC (chapter 5)
 """
 
 from __future__ import annotations
@@ -17,10 +25,10 @@ from bentpipe_studies.andreotti_2025.cells import (
     ALONE,
     DELAY,
     GEO,
+    INTERPRETATIONS,
     LEO,
     LOSS,
     RATE,
-    READINGS,
     TCP,
     pair,
     queue,
@@ -36,17 +44,17 @@ from bentpipe_studies.andreotti_2025.extensions import (
     why_tcp_tables,
 )
 from bentpipe_studies.evidence import FilteredCubic, UnfrozenHybla
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, Row, either, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, Row, match_any, match_cells
 from bentpipe_studies.verdicts import FLOOR, Claim, Quantity
 
 __all__ = ["STUDY", "Andreotti2025"]
 
 JAIN_TOLERANCE = 1e-4
-"""Of the printed indices: two are truncated, not rounded."""
+"""Tolerance of the printed indices: two are truncated, not rounded."""
 
 WHY = ("why", "why-alone", "why-tcp", "why-tcp-split")
-"""Parts that are evidence."""
+"""Parts that are evidence for explanations."""
 
 TOLERANCE = (
     "A published number agrees when it lies where one more run would with 95 %: the mean ± t s √(1 + 1/n) over seeds, "
@@ -57,83 +65,99 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Andreotti2025(Published):
-    """The study."""
+class Andreotti2025(PublishedStudy):
+    """Study of Andreotti 2025."""
 
     name: str = "andreotti-2025"
     title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4 and chapter 5"
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
+        """Return the parts: scenarios, each with a store."""
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
-            Part(name, self.place / f"{name}.toml")
-            for name in (*READINGS.values(), "friendliness", "late-start", *TCP)
+            Part(name, self.directory / f"{name}.toml")
+            for name in (*INTERPRETATIONS.values(), "friendliness", "late-start", *TCP)
         ]
-        why = [Part(name, self.place / f"{name}.toml", nearer) for name in WHY]
-        return [*plain, *why, *dtn.parts(self.place)]
+        explanation = [Part(name, self.directory / f"{name}.toml", nearer) for name in WHY]
+        return [*plain, *explanation, *dtn.parts(self.directory)]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """Parts, printed rows, claims, and single claims."""
-        single = dict.fromkeys(READINGS.values(), matching())
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
+        """Return the selections: parts, printed rows, all claims, and single claims."""
+        single = dict.fromkeys(INTERPRETATIONS.values(), match_cells())
         leo10, geo10 = {DELAY: [LEO], RATE: ["10 Mbit/s"]}, {DELAY: [GEO], RATE: ["10 Mbit/s"]}
-        both = dict.fromkeys
-        claims: dict[str, dict[str, Wanted]] = {
-            "c1": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %"]})),
-            "c2": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %", "10 %"]})),
-            "c3": both(READINGS.values(), matching(geo10)),
-            "c4": both(READINGS.values(), matching({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})),
-            "c5": {"single-flow": matching({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
-            "c6": {"late-start": matching()},
+        dict_of = dict.fromkeys
+        claims: dict[str, dict[str, CellFilter]] = {
+            "c1": dict_of(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %"]})),
+            "c2": dict_of(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %", "10 %"]})),
+            "c3": dict_of(INTERPRETATIONS.values(), match_cells(geo10)),
+            "c4": dict_of(
+                INTERPRETATIONS.values(), match_cells({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})
+            ),
+            "c5": {"single-flow": match_cells({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
+            "c6": {"late-start": match_cells()},
         }
-        needed: dict[str, list[Wanted]] = {}
+        filters: dict[str, list[CellFilter]] = {}
         for needs in claims.values():
-            for part, wanted in needs.items():
-                needed.setdefault(part, []).append(wanted)
+            for part, accepts in needs.items():
+                filters.setdefault(part, []).append(accepts)
         return {
             "single": single,
-            "friendliness": {"friendliness": matching()},
-            "tcp": dict.fromkeys(TCP, matching()),
-            "rows": {"friendliness": matching({LOSS: ["0.01 %"]}), **dict.fromkeys(TCP[:2], matching())},
-            "late-start": {"late-start": matching()},
-            "why": dict.fromkeys(WHY, matching()),
-            "claims": {part: either(tests) for part, tests in needed.items()},
+            "friendliness": {"friendliness": match_cells()},
+            "tcp": dict.fromkeys(TCP, match_cells()),
+            "rows": {
+                "friendliness": match_cells({LOSS: ["0.01 %"]}),
+                **dict.fromkeys(TCP[:2], match_cells()),
+            },
+            "late-start": {"late-start": match_cells()},
+            "why": dict.fromkeys(WHY, match_cells()),
+            "claims": {part: match_any(accepted) for part, accepted in filters.items()},
             **claims,
             **dtn.WORDS,
         }
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
-        """Rows, claims, and what stands alone."""
-        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why", "dtn"}
-        rows = self.rows(measured) if asked & {"rows", "friendliness", "tcp"} else ()
-        every = "claims" in asked
-        claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
+        """Return rows, claims and tables of the selections."""
+        selection = set(only) or {
+            "rows",
+            "claims",
+            "single",
+            "friendliness",
+            "late-start",
+            "tcp",
+            "why",
+            "dtn",
+        }
+        rows = self.rows(measurements) if selection & {"rows", "friendliness", "tcp"} else ()
+        all_claims = "claims" in selection
+        claims = [claim for claim in self.claims(measurements) if all_claims or claim.id in selection]
         tables: list[TextTable] = []
-        if "single" in asked:
-            tables += [alone_table(measured, *reading) for reading in READINGS.items()]
-        if "friendliness" in asked:
-            tables += [grid_table(measured, reading) for reading in READINGS]
-        if "late-start" in asked:
-            tables.append(late_table(measured))
-        if "tcp" in asked:
-            tables.append(tcp_table(measured))
-        if "why" in asked:
-            tables += [why_table(measured), why_alone_table(measured), *why_tcp_tables(measured)]
-        if not asked & set(dtn.WORDS):
+        if "single" in selection:
+            tables += [
+                alone_table(measurements, *interpretation) for interpretation in INTERPRETATIONS.items()
+            ]
+        if "friendliness" in selection:
+            tables += [grid_table(measurements, interpretation) for interpretation in INTERPRETATIONS]
+        if "late-start" in selection:
+            tables.append(late_table(measurements))
+        if "tcp" in selection:
+            tables.append(tcp_table(measurements))
+        if "why" in selection:
+            tables += [why_table(measurements), why_alone_table(measurements), *why_tcp_tables(measurements)]
+        if not selection & set(dtn.WORDS):
             return self.answer(rows, claims, tables)
-        chapter = dtn.found(measured, asked, self.published, self.notes["dtn"])
-        found = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
-        # With bundles alone the readings are of the controller.
+        chapter = dtn.chapter_5(measurements, selection, self.published, self.notes["dtn"])
+        findings = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
+        # With bundles alone the interpretations are controllers.
         return replace(
-            found,
-            notes=(*chapter.notes, *found.notes),
-            drawn=chapter.drawn,
-            reading_title="reading" if rows or claims else "controller",
-            rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
+            findings,
+            notes=(*chapter.notes, *findings.notes),
+            charts=chapter.charts,
+            interpretation_title="reading" if rows or claims else "controller",
+            rows_title=findings.rows_title if rows else "Numbers in the text of chapter 5, s",
         )
 
     def answer(self, rows: Sequence[Row], claims: Sequence[Claim], tables: Sequence[TextTable]) -> Findings:
-        """All of it, with what belongs to every answer."""
+        """Return findings with tolerance, reminders and figures."""
         return Findings(
             tuple(rows),
             tuple(claims),
@@ -144,7 +168,7 @@ class Andreotti2025(Published):
         )
 
     def reminders(self) -> list[str]:
-        """What is checked of the published numbers themselves, and rows that are not run."""
+        """Return the check of the published values themselves."""
         found = []
         rows = self.published["friendliness"]
         wrong = [row for row in rows if abs((jain_index(row["goodput"]) or 0) - row["jain"]) > JAIN_TOLERANCE]
@@ -157,43 +181,52 @@ class Andreotti2025(Published):
         )
         return found
 
-    def rows(self, measured: Measured) -> tuple[Row, ...]:
-        """The printed pairs, each in both readings."""
+    def rows(self, measurements: Measurements) -> tuple[Row, ...]:
+        """Return the printed pairs under both interpretations of the queue."""
         found = []
         for row in self.published["friendliness"]:
             part = row.get("part", "friendliness")
-            for reading in READINGS:
-                cell = pair(reading, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
+            for interpretation in INTERPRETATIONS:
+                cell = pair(interpretation, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
                 if part in TCP:
-                    cell = queue(reading)
-                metrics = measured.rows(part, cell, "rival")
+                    cell = queue(interpretation)
+                metrics = measurements.rows(part, cell, "rival")
                 jain = tuple(metrics["jain"].to_list()) if metrics.height else ()
                 found.append(
                     Row(
                         row["id"],
                         f"{'LEO' if row['rtt_ms'] == 30 else 'GEO'}: {row['first']} against {row['second']}",
                         row["where"],
-                        reading,
+                        interpretation,
                         (
-                            Quantity("first", row["goodput"][0], measured.goodput(part, cell, "hybla")),
-                            Quantity("second", row["goodput"][1], measured.goodput(part, cell, "rival")),
-                            Quantity("jain", row["jain"], jain, most=1.0),
+                            Quantity("first", row["goodput"][0], measurements.goodput(part, cell, "hybla")),
+                            Quantity("second", row["goodput"][1], measurements.goodput(part, cell, "rival")),
+                            Quantity("jain", row["jain"], jain, upper_bound=1.0),
                         ),
                         self.notes["rows"].get(row["id"], ""),
                     )
                 )
         return tuple(found)
 
-    def claims(self, measured: Measured) -> tuple[Claim, ...]:
-        """c1 to c6 as criteria, in the readings in which they can be measured."""
+    def claims(self, measurements: Measurements) -> tuple[Claim, ...]:
+        """Return c1 to c6 as criteria, under the interpretations that can measure them."""
         found = []
         for name, text in self.published["claims"].items():
             criterion, check = CRITERIA[name]
-            for reading, part in READINGS.items():
-                if name == "c5" and reading != "netem":
+            for interpretation, part in INTERPRETATIONS.items():
+                if name == "c5" and interpretation != "netem":
                     continue  # 100 Mb/s is run in the testbed's queue only
-                why = self.notes["claims"].get(name, "")
-                found.append(Claim(name, text, criterion, reading, check(measured, part, reading), why))
+                explanation = self.notes["claims"].get(name, "")
+                found.append(
+                    Claim(
+                        name,
+                        text,
+                        criterion,
+                        interpretation,
+                        check(measurements, part, interpretation),
+                        explanation,
+                    )
+                )
         return tuple(found)
 
 

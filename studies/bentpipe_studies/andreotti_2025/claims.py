@@ -1,83 +1,92 @@
-"""Claims c1 to c6 as criteria that can fail: thresholds with their reasons, checks on measured numbers."""
+"""Claims c1 to c6 as criteria that can fail: thresholds with their reasons, and checks of measured values."""
 
 from __future__ import annotations
 
 from bentpipe_studies import measures
 from bentpipe_studies.andreotti_2025.cells import CONTROLLERS, GEO, LEO, LOSSES, alone, late, per_seed
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.verdicts import Check
 
 CLOSE = 0.9
-"""Part of the link rate that counts as reaching it, or being (very) close to it. Of 1468 bytes of a packet about 1400
-are the stream's (95 %); with half a BDP of waiting room a controller that halves uses 96 % of the link at best
-(0.75 (D+Q)² / (D²+DQ+Q²), Q = D/2): 0.92 in all, and 2 % are for the start and for random losses."""
+"""Ratio of the link rate that counts as reaching it, or as (very) close to it.
+
+Of 1468 bytes of a packet about 1400 are stream bytes (95 %). With a queue of half a BDP a controller that
+halves its
+window uses at most 96 % of the link (0.75 (D+Q)² / (D²+DQ+Q²), Q = D/2). Together 0.92; 2 % are for start-up
+and random
+losses.
+"""
 
 LOW = 0.2
-"""Part of the link rate that counts as extremely low: a little above what Reno's law, 1.31 / sqrt(p) packets a round
-trip (Mathis et al. 1997), leaves of 10 Mb/s at 10 % loss and 30 ms: 1.6 Mb/s."""
+"""Ratio of the link rate that counts as extremely low.
+
+It is a little above Reno's law, 1.31 / sqrt(p) packets a round trip (Mathis et al. 1997): 1.6 of 10 Mb/s at
+10 % loss
+and 30 ms.
+"""
 
 FOLLOWS = 0.5
-"""A mean window at 10 % loss below this part of that at 0.01 % follows losses. By Reno's law it falls to 1/32."""
+"""Ratio of mean windows, 10 % over 0.01 % loss, below which a window follows losses. By Reno's law it falls to 1/32."""
 
 FAIR = 0.9
 """Jain's index from which a share is fair: the thesis concludes "shared equally" from 0.9091."""
 
 SETTLED_S = 5.0
-"""Start of the time over which steadiness and windows are measured; in the thesis, time enough to fill a LEO link."""
+"""Start of the span for variation and windows, seconds; in the thesis, enough to fill a LEO link."""
 
 
-def c1(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
-    """Every controller close to the rate."""
+def c1(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...]:
+    """Check that every controller is close to the rate."""
     return tuple(
-        Check(f"{name}, Mb/s", measured.goodput(part, alone(LEO, "0.01 %", name)), CLOSE * 10)
+        Check(f"{name}, Mb/s", measurements.goodput(part, alone(LEO, "0.01 %", name)), CLOSE * 10)
         for name in CONTROLLERS
     )
 
 
-def c2(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
-    """All low at 10 %; the window of BBR stays."""
+def c2(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...]:
+    """Check that every controller is low at 10 % loss, and that the window of BBR stays."""
     low = [
         Check(
             f"{name} at 10 %, Mb/s",
-            measured.goodput(part, alone(LEO, "10 %", name)),
+            measurements.goodput(part, alone(LEO, "10 %", name)),
             LOW * 10,
             at_least=False,
         )
         for name in CONTROLLERS
     ]
     windows = [
-        measures.mean_window(measured, part, alone(LEO, loss, "bbr"), SETTLED_S)
+        measures.mean_window(measurements, part, alone(LEO, loss, "bbr"), SETTLED_S)
         for loss in ("10 %", "0.01 %")
     ]
     ratio = tuple(high / calm for high, calm in per_seed(*windows))
     return (*low, Check("BBR's mean window at 10 % over that at 0.01 %", ratio, FOLLOWS))
 
 
-def c3(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
-    """All but NewReno reach the rate at every loss; NewReno is last at every loss."""
+def c3(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...]:
+    """Check that all but NewReno reach the rate at every loss, and that NewReno is last at every loss."""
     checks = []
     for loss in LOSSES[GEO]:
-        got = {name: measured.goodput(part, alone(GEO, loss, name)) for name in CONTROLLERS}
+        got = {name: measurements.goodput(part, alone(GEO, loss, name)) for name in CONTROLLERS}
         checks += [Check(f"{name} at {loss}, Mb/s", got[name], CLOSE * 10) for name in CONTROLLERS[1:]]
         ratio = tuple(reno / min(others) for reno, *others in per_seed(*got.values()))
         checks.append(Check(f"NewReno at {loss} over the least of the others", ratio, 1.0, at_least=False))
     return tuple(checks)
 
 
-def c4(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
-    """Coefficient of variation of 1 s goodput: Hybla's over CUBIC's."""
+def c4(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...]:
+    """Check the coefficient of variation of 1 s goodput: Hybla's over CUBIC's."""
     swing = [
-        measures.variation(measured, part, alone(GEO, "0.01 %", name), SETTLED_S)
+        measures.variation(measurements, part, alone(GEO, "0.01 %", name), SETTLED_S)
         for name in ("hybla", "cubic")
     ]
     ratio = tuple(hybla / cubic for hybla, cubic in per_seed(*swing))
     return (Check("Hybla's coefficient of variation over CUBIC's, same seed", ratio, 1.0, at_least=False),)
 
 
-def c5(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
-    """At 100 Mb/s BBR is close at every loss, nobody else is, and Hybla does well at low loss."""
+def c5(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...]:
+    """Check that only BBR is close to 100 Mb/s at every loss, and that Hybla does well at low loss."""
     got = {
-        (name, loss): measured.goodput(part, alone(GEO, loss, name, 100))
+        (name, loss): measurements.goodput(part, alone(GEO, loss, name, 100))
         for name in CONTROLLERS
         for loss in LOSSES[GEO]
     }
@@ -93,11 +102,11 @@ def c5(measured: Measured, part: str, _reading: str) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def c6(measured: Measured, _part: str, reading: str) -> tuple[Check, ...]:
-    """Hybla, then CUBIC 5 s later: fair soon, and on the whole."""
-    cell = late(reading, "hybla", "cubic")
-    soon = measures.jain_between(measured, "late-start", cell, 10.0, 30.0)
-    whole = measures.jain_between(measured, "late-start", cell, 5.0, None)
+def c6(measurements: Measurements, _part: str, interpretation: str) -> tuple[Check, ...]:
+    """Check that Hybla and a CUBIC flow 5 s later are fair soon, and over the whole run."""
+    cell = late(interpretation, "hybla", "cubic")
+    soon = measures.jain_between(measurements, "late-start", cell, 10.0, 30.0)
+    whole = measures.jain_between(measurements, "late-start", cell, 5.0, None)
     return (
         Check("Jain's index from 10 to 30 s (5 s after the second flow's start)", soon, FAIR),
         Check("Jain's index from 5 s to the end", whole, FAIR),
@@ -120,4 +129,4 @@ CRITERIA = {
     "c5": (_C5, c5),
     "c6": (f"Jain's index of what both deliver ≥ {_FAIR} from 10 to 30 s, and from 5 s to the end", c6),
 }
-"""Claims as criteria: what is checked, in words and in code."""
+"""Criteria of the claims: text and checks."""

@@ -1,7 +1,10 @@
-"""The short form in real time: QUIC over UDP sockets alone, in pairs, and against the kernel's TCP.
+"""Short form in real time: QUIC over UDP sockets alone, in pairs, and against kernel TCP.
 
-Published, simulated and real side by side. The thesis's runs last 300 s, these 100 s on both clocks, so that the
-simulated number says what the shorter run alone changes. Sentences on differences are in ``notes.toml``, ``[real]``.
+Tables compare published, simulated and real values. The thesis's runs last 300 s. These last 100 s in both
+engines, so
+the simulated value shows the effect of the shorter run alone. Explanations of differences are in
+``notes.toml``,
+``[real]``.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from bentpipe.metrics.format import TextTable, format_mean
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.store.journal import host_summary
 from bentpipe_studies.andreotti_2025.cells import LEO
-from bentpipe_studies.output import Judged, bounds
-from bentpipe_studies.study import folder, toml
+from bentpipe_studies.output import StudyOutput, interval_columns
+from bentpipe_studies.study import read_toml, study_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,40 +34,45 @@ DELAY = "path.satellite.delay"
 
 
 def run(
-    place: Path,
+    directory: Path,
     *,
     only: str | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
     watch: Observer | None = None,
-) -> Judged:
-    """Runs (or resumes) both stores of each part below ``place``: its rows. Good when everything ran.
+) -> StudyOutput:
+    """Run (or resume) both stores of each part in ``directory`` and compare them.
+
+    The output is good when every run finished.
 
     Raises:
-        ScenarioError: no such part, or what this machine cannot have in real time.
+        ScenarioError: no such part, or this host cannot run it in real time.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
-    words = [word.strip() for word in only.split(",")] if only else list(PARTS)
-    for word in words:
-        if word not in PARTS:
-            raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
-    here = folder("andreotti-2025")
-    plans = {word: plan_engines(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
+    parts = [part.strip() for part in only.split(",")] if only else list(PARTS)
+    for part in parts:
+        if part not in PARTS:
+            raise ScenarioError([("only", unknown_name(part, PARTS, "part in real time"))], SOURCE_ARGUMENT)
+    scenarios = study_directory("andreotti-2025")
+    plans = {part: plan_engines(scenarios / f"{part}.toml", directory / part, seeds=seeds) for part in parts}
     failures = []
     found: dict[str, EngineComparison] = {}
-    for word, both in plans.items():
-        for report in run_both(both, jobs, watch):
+    for part, pair_ in plans.items():
+        for report in run_both(pair_, jobs, watch):
             failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
-        found[word] = compare_engines(*both.stores)
-    published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
-    tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
+        found[part] = compare_engines(*pair_.stores)
+    published, notes = (
+        read_toml(scenarios / "published.toml"),
+        read_toml(scenarios / "notes.toml").get("real", {}),
+    )
+    tables = {part: side_by_side(comparison, published) for part, comparison in found.items()}
     shown: list[str | TextTable] = []
-    for word, comparison in found.items():
+    for part, comparison in found.items():
         shown += [
-            TextTable(f"{comparison.title}: goodput, Mb/s", tables[word]),
+            TextTable(f"{comparison.title}: goodput, Mb/s", tables[part]),
             host_summary(comparison.real.path),
         ]
-    return Judged(
+    return StudyOutput(
         {"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes},
         (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
         tuple(f"failed: {error}" for error in failures[:10]),
@@ -74,21 +82,22 @@ def run(
 
 
 def _verdicts(comparison: EngineComparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Real against simulated goodput, as a frame of verdicts has them."""
+    """Return real against simulated goodput as rows of :meth:`StudyOutput.frame`."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
         {
             "id": _pair(row), "what": f"{'LEO' if row.cell[DELAY] == LEO else 'GEO'}: {_pair(row)}",
             "reading": "real against simulated", "part": "hybla" if row.flow == "hybla" else _rival(row),
             "published": None if (printed := _printed(row, published["friendliness"])) is None else float(printed),
-            **bounds(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value, "together": row.verdict.value,
+            **interval_columns(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value,
+            "together": row.verdict.value,
         }
         for row in rows
     ]  # fmt: skip
 
 
 def side_by_side(comparison: EngineComparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a flow and cell: published (where it is printed), simulated, real, and how far those two are apart."""
+    """Return published (if printed), simulated and real goodput and their difference, by flow and cell."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
         {
@@ -118,7 +127,7 @@ def _pair(row: Row) -> str:
 
 
 def _printed(row: Row, rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """What the thesis prints of this flow; its TCP over GEO was split, which this one is not."""
+    """Return the printed goodput of a flow; the thesis's TCP over GEO was split, which this one is not."""
     if row.flow == "bulk":
         return None
     rtt = 30 if row.cell[DELAY] == LEO else 500

@@ -1,8 +1,15 @@
-"""The regression tests of draft-kuhn-quic-4-sat: transfers over six satellite accesses, with the draft's objectives.
+"""Regression tests of draft-kuhn-quic-4-sat: transfers against the objectives of the draft.
 
-Accesses and objectives are in ``studies/etosat/published.toml``. Every objective gets a verdict for QUIC with each
-controller and for split TCP; a missed objective is a result, and says nothing against the draft, whose numbers are
-first thoughts.
+The transfers run over six satellite accesses.
+
+Accesses and objectives are in ``studies/etosat/published.toml``. Every objective gets a verdict for QUIC with
+each
+controller and for split TCP. A missed objective is a result. It says nothing against the draft, whose numbers
+are first
+thoughts.
+
+- ``transfers``: transfer times from the series of a flow
+- ``figures``: download times beside the objectives
 """
 
 from __future__ import annotations
@@ -15,8 +22,8 @@ from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.etosat.figures import downloads
 from bentpipe_studies.etosat.transfers import transfer_times
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, as_text, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells, sweep_text
 from bentpipe_studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]
@@ -25,7 +32,7 @@ DOWN, UP, SEND = "path.satellite.down.rate", "path.satellite.up.rate", "flow.dat
 LOSS, CHANGES = "path.satellite.down.loss", "path.satellite.down.changes"
 CONTROLLER = "flow.data.congestion"
 KNOWING = "path.gateway.client_side.rate_knowing"
-ARMS: dict[str, tuple[str, dict[str, str]]] = {
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "QUIC newreno": ("quic", {CONTROLLER: "newreno"}),
     "QUIC cubic": ("quic", {CONTROLLER: "cubic"}),
     "QUIC bbr": ("quic", {CONTROLLER: "bbr"}),
@@ -33,7 +40,7 @@ ARMS: dict[str, tuple[str, dict[str, str]]] = {
     "TCP split, hybla between": ("tcp-split", {KNOWING: "false"}),
     "TCP split, rate known": ("tcp-split", {KNOWING: "true"}),
 }
-"""What is tried on every access: the part and the cell of each."""
+"""Variants that run on every access: part and cell of each."""
 
 TOLERANCE = (
     "An objective is met (agrees) when the mean time over seeds, from the start of the connection to the last byte in "
@@ -44,8 +51,7 @@ TOLERANCE = (
 
 @dataclass(frozen=True)
 class Access:
-    """An access of the draft with its objectives: seconds by direction and bytes, ``None`` where it has
-    none."""
+    """Access of the draft with its objectives: seconds by direction and bytes, ``None`` without an objective."""
 
     id: str
     title: str
@@ -54,12 +60,15 @@ class Access:
 
 
 def access(entry: Mapping[str, Any], sizes: Sequence[int]) -> Access:
-    """An entry of ``published.toml``; both directions are reported, those of its objectives are judged."""
+    """Return an entry of ``published.toml`` as an access.
+
+    Both directions are reported; a direction with an objective gets a verdict.
+    """
     later = entry.get("down_later")
     changes = [{"at": f"{later['at_s']} s", "rate": _rate(later["mbps"])}] if later else []
     cell = {
         DOWN: _rate(entry["down_mbps"]), UP: _rate(entry["up_mbps"]), LOSS: f"{entry['loss'] * 100:g} %",
-        CHANGES: as_text(changes),
+        CHANGES: sweep_text(changes),
     }  # fmt: skip
     objectives: dict[str, dict[int, float | None]] = {
         "down": dict.fromkeys(sizes),
@@ -74,96 +83,102 @@ def _rate(mbps: float) -> str:
     return f"{mbps:g} Mbit/s" if mbps >= 1 else f"{mbps * 1e3:g} kbit/s"
 
 
-def fact(text: str, values: Sequence[float | None], most_s: float) -> Check | Fact:
-    """A check of a mean, or the fact that a transfer did not end."""
-    whole = tuple(value for value in values if value is not None)
-    if len(whole) == len(values):
-        return Check(text, whole, most_s, at_least=False)
-    needed = f"≤ {format_significant(most_s)}"
-    return Fact(text, f"{len(values) - len(whole)} of {len(values)} not done", needed, Verdict.DIFFERS)
+def fact(text: str, values: Sequence[float | None], limit_s: float) -> Check | Fact:
+    """Return a check of the mean time, or the fact that a transfer did not finish."""
+    finished = tuple(value for value in values if value is not None)
+    if len(finished) == len(values):
+        return Check(text, finished, limit_s, at_least=False)
+    needed = f"≤ {format_significant(limit_s)}"
+    return Fact(text, f"{len(values) - len(finished)} of {len(values)} not done", needed, Verdict.DIFFERS)
 
 
 @dataclass(frozen=True)
-class Etosat(Published):
-    """The study."""
+class Etosat(PublishedStudy):
+    """Study of the draft's regression tests."""
 
     name: str = "etosat"
     title: str = "ETOSAT: the regression tests of draft-kuhn-quic-4-sat"
 
     def accesses(self) -> list[Access]:
-        """All of them, in the draft's order."""
+        """Return all accesses, in the order of the draft."""
         sizes = self.published["setup"]["report_after_bytes"]
         return [access(entry, sizes) for entry in self.published["access"]]
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
-        return [Part(name, self.place / f"{name}.toml") for name in ("quic", "tcp-split")]
+        """Return the parts: QUIC and split TCP."""
+        return [Part(name, self.directory / f"{name}.toml") for name in ("quic", "tcp-split")]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """Transports, and accesses."""
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
+        """Return the selections: transports and accesses."""
         parts = ("quic", "tcp-split")
         accesses = {
-            one.id: dict.fromkeys(parts, matching({key: [value] for key, value in one.cell.items()}))
+            one.id: dict.fromkeys(parts, match_cells({key: [value] for key, value in one.cell.items()}))
             for one in self.accesses()
         }
-        return {**{part: {part: matching()} for part in parts}, **accesses}
+        return {**{part: {part: match_cells()} for part in parts}, **accesses}
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
-        """A claim an access, direction and arm, and all times in a table a direction."""
-        accesses = [one for one in self.accesses() if one.id in only] or self.accesses()
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
+        """Return a claim for each access, direction and variant, and a table of times for each direction."""
+        accesses = [access_ for access_ in self.accesses() if access_.id in only] or self.accesses()
         claims: list[Claim] = []
         tables: dict[str, list[dict[str, Any]]] = {"down": [], "up": []}
         points: list[dict[str, Any]] = []
-        for one in accesses:
-            for send, wanted in one.objectives.items():
-                for arm, (part, own) in ARMS.items():
-                    cell = {**one.cell, SEND: send, **own}
-                    times = transfer_times(measured, part, cell, send, list(wanted))
+        for access_ in accesses:
+            for send, objectives in access_.objectives.items():
+                for variant, (part, settings) in VARIANTS.items():
+                    cell = {**access_.cell, SEND: send, **settings}
+                    times = transfer_times(measurements, part, cell, send, list(objectives))
                     if not any(times.values()):
                         continue
-                    if any(wanted.values()):
-                        claims.append(self._claim(one, send, arm, times, wanted))
-                    head = {"access": one.id, "by": arm}
+                    if any(objectives.values()):
+                        claims.append(self._claim(access_, send, variant, times, objectives))
+                    head = {"access": access_.id, "by": variant}
                     if send == "down":
-                        points += _points(head, times, wanted)
-                    tables[send].append({**head, **{_mb(size): _time(times[size]) for size in wanted}})
-        words = {"down": "Downloads", "up": "Uploads"}
+                        points += _points(head, times, objectives)
+                    tables[send].append({**head, **{_mb(size): _time(times[size]) for size in objectives}})
+        titles = {"down": "Downloads", "up": "Uploads"}
         return Findings(
             (),
             tuple(claims),
             tuple(
-                TextTable(f"{words[send]}: seconds until so much had come", tuple(rows))
+                TextTable(f"{titles[send]}: seconds until so much had come", tuple(rows))
                 for send, rows in tables.items()
                 if rows
             ),
             TOLERANCE,
-            drawn=tuple(figure for figure in [downloads(points)] if figure is not None),
-            reading_title="by",
+            charts=tuple(figure for figure in [downloads(points)] if figure is not None),
+            interpretation_title="by",
         )
 
     def _claim(
-        self, one: Access, send: str, arm: str, times: Mapping[int, tuple[float | None, ...]],
-        wanted: Mapping[int, float | None],
+        self, access_: Access, send: str, variant: str, times: Mapping[int, tuple[float | None, ...]],
+        objectives: Mapping[int, float | None],
     ) -> Claim:  # fmt: skip
-        most = {size: seconds for size, seconds in wanted.items() if seconds is not None}
-        checks = tuple(fact(f"{_mb(size)}, s", times[size], seconds) for size, seconds in most.items())
-        name = f"{one.id} {send}"
-        text = f"{one.title}, {send}: " + ", ".join(
-            f"{_mb(size)} in {value:g} s" for size, value in most.items()
+        limits = {size: seconds for size, seconds in objectives.items() if seconds is not None}
+        checks = tuple(fact(f"{_mb(size)}, s", times[size], seconds) for size, seconds in limits.items())
+        name = f"{access_.id} {send}"
+        text = f"{access_.title}, {send}: " + ", ".join(
+            f"{_mb(size)} in {value:g} s" for size, value in limits.items()
         )
-        why = self.notes["objectives"].get(name, "")
-        return Claim(name, text, "each time at most the objective", arm, checks, why)
+        explanation = self.notes["objectives"].get(name, "")
+        return Claim(name, text, "each time at most the objective", variant, checks, explanation)
 
 
 def _points(
-    head: Mapping[str, str], times: Mapping[int, tuple[float | None, ...]], wanted: Mapping[int, float | None]
+    head: Mapping[str, str],
+    times: Mapping[int, tuple[float | None, ...]],
+    objectives: Mapping[int, float | None],
 ) -> list[dict[str, Any]]:
-    """Of transfers that ended in every seed, the mean time of each size."""
+    """Return the mean time of each size, for transfers that finished with every seed."""
     found = []
     for size, values in times.items():
-        whole = [value for value in values if value is not None]
-        if whole and len(whole) == len(values):
-            point = {"size": size / 1e6, "seconds": sum(whole) / len(whole), "objective": wanted[size]}
+        finished = [value for value in values if value is not None]
+        if finished and len(finished) == len(values):
+            point = {
+                "size": size / 1e6,
+                "seconds": sum(finished) / len(finished),
+                "objective": objectives[size],
+            }
             found.append({**head, **point})
     return found
 
@@ -175,9 +190,9 @@ def _mb(size: int) -> str:
 def _time(values: Sequence[float | None]) -> str:
     if any(value is None for value in values):
         return "not done"
-    whole = [value for value in values if value is not None]
-    return format_significant(sum(whole) / len(whole), 3) if whole else "–"
+    finished = [value for value in values if value is not None]
+    return format_significant(sum(finished) / len(finished), 3) if finished else "–"
 
 
 STUDY = Etosat()
-"""The study, as the command line finds it."""
+"""The study, for the command line."""

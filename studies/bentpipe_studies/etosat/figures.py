@@ -1,4 +1,4 @@
-"""The figure of the study: times of downloads beside the draft's objectives."""
+"""Figure of the study: download times beside the draft's objectives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ __all__ = ["downloads"]
 
 
 def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """``rows``: ``access``, ``by``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``."""
+    """Return the figure of download times; ``None`` without rows.
+
+    Args:
+        rows: ``access``, ``by``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``.
+    """
     if not rows:
         return None
     frame = pl.DataFrame(
@@ -28,7 +32,7 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         ],
         schema={"access": pl.String, "by": pl.String, "size": pl.String, "x": pl.Float64, "objective": pl.Float64},
     )  # fmt: skip
-    arms = frame["by"].unique(maintain_order=True).to_list()
+    variants = frame["by"].unique(maintain_order=True).to_list()
     sizes = frame["size"].unique(maintain_order=True).to_list()
     accesses = frame["access"].unique(maintain_order=True).to_list()
     y = alt.Y("access:N", sort=accesses, title=None, axis=alt.Axis(grid=True, minExtent=70))
@@ -40,7 +44,7 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         .encode(x=alt.X("objective:Q", title=title, scale=alt.Scale(type="log")), y=y)
         .transform_filter("isValid(datum.objective)"),
         base.mark_point(filled=True, size=60, opacity=0.85).encode(
-            x=x, y=y, color=colour(arms, "by"), shape=shape(arms, "by")
+            x=x, y=y, color=colour(variants, "by"), shape=shape(variants, "by")
         ),
     ).properties(width=(WIDTH - 160) // 3, height=34 * len(accesses))
     panel = alt.Facet("size:N", sort=sizes, title=None, header=alt.Header(labelAnchor="start"))

@@ -1,4 +1,4 @@
-"""When a transfer had brought its first 2, 10 and 100 MB, from the series of its flow."""
+"""Times at which a transfer has delivered 2, 10 and 100 MB, from the series of its flow."""
 
 from __future__ import annotations
 
@@ -9,34 +9,37 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["crossing_s", "transfer_times"]
 
 
-def crossing_s(time_s: Sequence[float], count: Sequence[float], wanted: float) -> float | None:
-    """When a counter reaches ``wanted``, in a straight line between two samples; ``None`` when it does not."""
-    right = bisect_left(count, wanted)
+def crossing_s(time_s: Sequence[float], count: Sequence[float], target: float) -> float | None:
+    """Return the time at which a counter reaches ``wanted``, linear between samples; ``None`` if never."""
+    right = bisect_left(count, target)
     if right == len(count):
         return None
     if right == 0:
         return time_s[0]
     rise = count[right] - count[right - 1]
-    part = (wanted - count[right - 1]) / rise
+    part = (target - count[right - 1]) / rise
     return time_s[right - 1] + (time_s[right] - time_s[right - 1]) * part
 
 
 def transfer_times(
-    measured: Measured, part: str, cell: Mapping[str, str], send: str, sizes: Sequence[int]
+    measurements: Measurements, part: str, cell: Mapping[str, str], send: str, sizes: Sequence[int]
 ) -> dict[int, tuple[float | None, ...]]:
-    """Seconds from the flow's start (connection set-up counts) until its first bytes of each size had come in order.
+    """Return the times from the start of a flow until its first bytes of each size arrived in order.
 
-    One value a seed; ``None`` where the run ended before.
+    Returns:
+        For each size one value for each seed, seconds; the time includes connection set-up. ``None`` where
+        the run ended
+        before.
     """
-    summary = measured.table(part, "summary")
+    summary = measurements.table(part, "summary")
     found: dict[int, list[float | None]] = {size: [] for size in sizes}
-    reading = measured.reading(part)
-    if reading is None or not summary.height:
+    store = measurements.store(part)
+    if store is None or not summary.height:
         return dict.fromkeys(sizes, ())
     for key, value in cell.items():
         if key in summary.columns:
@@ -44,7 +47,7 @@ def transfer_times(
     receiver = "client" if send == "down" else "server"
     for row in summary.filter(pl.col("side") == "client").sort("seed").iter_rows(named=True):
         columns = ["time_s", "flow", "side", "received_in_order_bytes"]
-        frame = reading.rows("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
+        frame = store.rows("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
         times, counts = frame["time_s"].to_list(), frame["received_in_order_bytes"].to_list()
         for size in sizes:
             at = crossing_s(times, counts, size)

@@ -1,9 +1,24 @@
-"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to 6).
+"""TCP over a constellation and Adaptive-HARQ on a satellite channel (Tauran 2018, chapters 3 to 6).
 
-Numbers and statements of the thesis are in ``studies/tauran-2018/published.toml``, sentences on differences in
-``notes.toml`` beside it. The channel traces of the thesis are not public, so the model was fitted to its figures at 7,
-10 and 13 dB: what had a part in that is calibrated, and agrees with nothing. ``chapter_6`` is the
-folder of the chapter on schedulers, the modules beside it are of chapters 3 to 5.
+The channel is that of land mobile satellite (LMS) services.
+
+Values and statements of the thesis are in ``studies/tauran-2018/published.toml``, explanations of differences
+in
+``notes.toml`` beside it. The channel traces of the thesis are not public, so the model was fitted to its
+figures at 7,
+10 and 13 dB. Numbers that had a part in the fit are calibrated: they are no evidence.
+
+- ``cells``: keys and cells of the sweeps
+- ``runs``: one row of measures for each run
+- ``rows``: tables 4.1, 4.2 and 5.1 and numbers in the text
+- ``comparison``: ratios of cells within a seed
+- ``claims``: statements of chapters 4 and 5 as criteria
+- ``extensions``: statements on other variants, rates, users, constellation and equation 3.3
+- ``evidence``: one changed setting at a time
+- ``orbits``: delays over the constellation
+- ``figures``: figures of chapters 3 to 5
+- ``packet_sequences``: packet sequence diagrams of chapter 3
+- ``chapter_6``: schedulers (chapter 6)
 """
 
 from __future__ import annotations
@@ -11,12 +26,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.tauran_2018 import chapter_6 as users
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, SNR, VARIANT
 from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
-from bentpipe_studies.tauran_2018.comparison import Material
+from bentpipe_studies.tauran_2018.comparison import StudyRuns
 from bentpipe_studies.tauran_2018.evidence import evidence
 from bentpipe_studies.tauran_2018.figures import figures
 from bentpipe_studies.tauran_2018.orbits import Orbits
@@ -53,82 +68,83 @@ SLIPS = (
 
 
 @dataclass(frozen=True)
-class Tauran2018(Published):
-    """The study."""
+class Tauran2018(PublishedStudy):
+    """Study of Tauran 2018."""
 
     name: str = "tauran-2018"
     title: str = "Tauran 2018: TCP over Adaptive-HARQ on a land mobile satellite channel, chapters 3 to 6"
     full: bool = False
-    """Chapter 6 with runs of 600 s."""
+    """Whether chapter 6 has runs of 600 s."""
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
-        own = [Part(name, self.place / f"{name}.toml") for name in PARTS]
-        return [*own, *users.parts(self.place, full=self.full)]
+        """Return the parts: scenarios, each with a store."""
+        parts_ = [Part(name, self.directory / f"{name}.toml") for name in PARTS]
+        return [*parts_, *users.parts(self.directory, full=self.full)]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """Parts and tables."""
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
+        """Return the selections: parts and tables."""
         plain = {ACKS: ["true"], VARIANT: ["NewReno", "CUBIC"]}
         return {
-            "probe": {"probe": matching()},
-            "tables": {"tables": matching()},
-            "4.1": {"tables": matching({**plain, "reordering": ["without"]})},
-            "4.2": {"tables": matching({**plain, "reordering": list(BUFFERS)})},
-            "5.1": {"tables": matching({ACKS: ["false"], "reordering": ["without"]})},
-            "ladders": {"ladders": matching()},
-            "timers": {"timers": matching()},
-            "d-sack": {"dsack": matching(), "tables": matching(plain)},
-            "lossless": {"lossless": matching()},
-            "users": {"users": matching(), "tables": matching({SNR: ["7 dB", "10 dB", "13 dB"]})},
-            "others": {"others": matching(), "tables": matching({ACKS: ["true"], VARIANT: ["Hybla"]})},
-            "equation": {"equation": matching()},
+            "probe": {"probe": match_cells()},
+            "tables": {"tables": match_cells()},
+            "4.1": {"tables": match_cells({**plain, "reordering": ["without"]})},
+            "4.2": {"tables": match_cells({**plain, "reordering": list(BUFFERS)})},
+            "5.1": {"tables": match_cells({ACKS: ["false"], "reordering": ["without"]})},
+            "ladders": {"ladders": match_cells()},
+            "timers": {"timers": match_cells()},
+            "d-sack": {"dsack": match_cells(), "tables": match_cells(plain)},
+            "lossless": {"lossless": match_cells()},
+            "users": {"users": match_cells(), "tables": match_cells({SNR: ["7 dB", "10 dB", "13 dB"]})},
+            "others": {"others": match_cells(), "tables": match_cells({ACKS: ["true"], VARIANT: ["Hybla"]})},
+            "equation": {"equation": match_cells()},
             "orbits": {},
-            "why": {"why": matching(), "why-cubic": matching(), "moving": matching()},
+            "why": {"why": match_cells(), "why-cubic": match_cells(), "moving": match_cells()},
             "short": {
-                "probe": matching({SNR: ["7 dB", "13 dB"]}),
-                "tables": matching({**plain, SNR: ["7 dB", "13 dB"]}),
+                "probe": match_cells({SNR: ["7 dB", "13 dB"]}),
+                "tables": match_cells({**plain, SNR: ["7 dB", "13 dB"]}),
             },
             **users.words(full=self.full),
         }
 
-    def at_full_length(self) -> Tauran2018:
-        """With runs of 600 s in chapter 6."""
+    def to_full_length(self) -> Tauran2018:
+        """Return the study with runs of 600 s in chapter 6."""
         return replace(self, full=True)
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
-        """What has run: printed numbers, statements and figures."""
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
+        """Return printed numbers, statements and figures of what has run."""
         orbits = Orbits(not only or "orbits" in only)
-        material = Material(
-            tables=Runs(measured, "tables"), timers=Runs(measured, "timers"), dsack=Runs(measured, "dsack"),
-            lossless=Runs(measured, "lossless"), users=Runs(measured, "users"), others=Runs(measured, "others"),
-            equation=Runs(measured, "equation"), orbits=orbits,
+        material = StudyRuns(
+            tables=Runs(measurements, "tables"), timers=Runs(measurements, "timers"), dsack=Runs(measurements, "dsack"),
+            lossless=Runs(measurements, "lossless"), users=Runs(measurements, "users"),
+            others=Runs(measurements, "others"),
+            equation=Runs(measurements, "equation"), orbits=orbits,
         )  # fmt: skip
-        probes = Runs(measured, "probe")
+        probes = Runs(measurements, "probe")
         found = rows(self.published, self.notes["rows"], material.tables, probes, material.lossless)
         claims = tuple(claim for claim in self.claims(material) if claim.verdict is not Verdict.NOT_RUN)
-        last = users.chapter_6(measured, self.published, self.notes, self.place, full=self.full)
+        last = users.chapter_6(measurements, self.published, self.notes, self.directory, full=self.full)
         return Findings(
             (*(row for row in found if any(one.values for one in row.quantities)), *last.rows),
             (*claims, *last.claims),
-            (*evidence(measured), *last.tables),
+            (*evidence(measurements), *last.tables),
             TOLERANCE,
             (SLIPS, *last.notes),
-            drawn=(*figures(measured, material, self.published), *last.drawn),
+            charts=(*figures(measurements, material, self.published), *last.charts),
             rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: printed and measured",
-            reading_title="reading",
+            interpretation_title="reading",
         )
 
-    def claims(self, material: Material) -> list[Claim]:
-        """Statements of the text as criteria."""
+    def claims(self, material: StudyRuns) -> list[Claim]:
+        """Return statements of the text as criteria."""
         found = []
-        for name, (own, criterion, check) in CRITERIA.items():
+        for name, (text_, criterion, check) in CRITERIA.items():
             table, _, key = name.partition(".")
-            text = own or self.published[table][key]
-            why = self.notes["claims"].get(name, "")
+            text = text_ or self.published[table][key]
+            explanation = self.notes["claims"].get(name, "")
             for buffer in BUFFERS if name in BUFFERED else BUFFERS[:1]:
                 checks = check(replace(material, buffer=buffer))
-                reading = buffer if name in BUFFERED else ""
-                found.append(Claim(name, text, criterion, reading, checks, why))
+                interpretation = buffer if name in BUFFERED else ""
+                found.append(Claim(name, text, criterion, interpretation, checks, explanation))
         return found
 
 

@@ -1,4 +1,4 @@
-"""Names of the study's sweeps, and its cells."""
+"""Keys of the study's sweeps, and its cells."""
 
 from __future__ import annotations
 
@@ -25,27 +25,29 @@ SNRS = (7, 8, 9, 10, 11, 12, 13)
 """Reference SNR of the thesis's tables, dB."""
 
 FITTED_DB = (7, 10, 13)
-"""Those whose figures had a part in the fit of what the thesis does not state."""
+"""SNRs whose figures had a part in the fit of what the thesis does not state, dB."""
 
 VARIANTS = {"newreno": "NewReno", "cubic": "CUBIC", "hybla": "Hybla"}
 """Variants of TCP by their keys in the published file."""
 
 TIMERS = (10, 20, 30, 40, 50, 60, 80, 100)
-"""Timers of delayed ACKs that are tried, ms."""
+"""Tested timers of delayed ACKs, ms."""
 
 SEGMENT = 960
-"""Bytes of a TCP segment: what is left of a frame of 1115 B."""
+"""Payload of a TCP segment in a frame of 1115 B, bytes."""
 
 
 BY_TCP, BY_LINK = "by TCP", "by link"
 BUFFERS = (BY_TCP, BY_LINK)
-"""What the buffer's numbers are: TCP's, as figure 4.6 has it, or the link layer's. The first is the thesis's."""
+"""Numbering of the reordering buffer: that of TCP, as in figure 4.6, or of the link layer. The first is the
+thesis's.
+"""
 
 
 def case(
     snr: int, variant: str, *, reordering: bool, delayed: bool = False, buffer: str = BY_TCP
 ) -> dict[str, str]:
-    """A cell of the tables."""
+    """Return a cell of the tables."""
     return {
         SNR: f"{snr} dB", VARIANT: variant, REORDERING: buffer if reordering else "without",
         ACKS: "false" if delayed else "true",

@@ -1,6 +1,6 @@
-"""Statements of chapters 4 and 5 as criteria that can fail: what is checked, with the reasons of thresholds.
+"""Statements of chapters 4 and 5 as criteria that can fail: checks, and thresholds with their reasons.
 
-Runs of a seed see the same channel, so that all is compared within a seed.
+Runs of a seed have the same channel, so every comparison is within a seed.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from collections.abc import Callable
 from functools import partial
 
 from bentpipe_studies.tauran_2018.cells import SNR, SNRS, TIMERS, VARIANT, case
-from bentpipe_studies.tauran_2018.comparison import Checks, Material, Values, best, over_snrs, ratios, sums
-from bentpipe_studies.tauran_2018.extensions import WIDER
+from bentpipe_studies.tauran_2018.comparison import Checks, StudyRuns, Values, best, over_snrs, ratios, sums
+from bentpipe_studies.tauran_2018.extensions import EXTENSION_CRITERIA
 from bentpipe_studies.verdicts import Check, Fact, Verdict
 
 __all__ = ["BUFFERED", "CRITERIA"]
 
 HALF_OF_40 = 0.2
-"""At least half of "up to 40 %" at some SNR: the nearest whole step that is neither nothing nor all."""
+"""Half of "up to 40 %", at some SNR: the nearest whole step that is neither nothing nor all."""
 
 STRONGLY = 0.1
-"""Part of a goodput that is more than "slightly"."""
+"""Ratio of a goodput that is more than "slightly"."""
 
 UNCHANGED = 0.1
-"""Part within which goodput "is approximately the same": below the smallest step between SNRs of table 4.1's means."""
+"""Ratio within which goodput "is approximately the same": below the smallest step between SNRs of table 4.1's means."""
 
 HALF_OF_25 = 0.125
-"""At least half of "up to 25 %"."""
+"""Half of "up to 25 %"."""
 
 BEST_MS = (30, 40)
 
@@ -33,12 +33,12 @@ ABOUT_A_TENTH = (0.05, 0.2)
 """Shares nearer to 10 % than to none or to 20 % and more, in ratio."""
 
 
-def _goodput(m: Material, variant: str, *, reordering: bool) -> Callable[[int], Values]:
+def _goodput(m: StudyRuns, variant: str, *, reordering: bool) -> Callable[[int], Values]:
     return lambda snr: m.by_acks("goodput_kbps", snr, variant, reordering=reordering)
 
 
-def t1(m: Material) -> Checks:
-    """Without reordering: NewReno gains, CUBIC stays, Hybla loses."""
+def t1(m: StudyRuns) -> Checks:
+    """Check goodput without reordering: NewReno gains, CUBIC stays, Hybla loses."""
     reno, cubic, hybla = (_goodput(m, name, reordering=False) for name in ("NewReno", "CUBIC", "Hybla"))
     return (
         Check("NewReno's goodput, mean ratio over SNRs", over_snrs(reno), 1.0),
@@ -49,8 +49,8 @@ def t1(m: Material) -> Checks:
     )
 
 
-def t2(m: Material) -> Checks:
-    """With reordering: all lose, CUBIC most at high SNR."""
+def t2(m: StudyRuns) -> Checks:
+    """Check goodput with reordering: all lose, CUBIC most at high SNR."""
     checks = [
         Check(f"{name}'s mean ratio", over_snrs(_goodput(m, name, reordering=True)), 1.0, at_least=False)
         for name in ("NewReno", "CUBIC", "Hybla")
@@ -64,8 +64,8 @@ def t2(m: Material) -> Checks:
     )
 
 
-def t3(m: Material) -> Checks:
-    """With delayed ACKs reordering still helps, but for CUBIC at low SNR."""
+def t3(m: StudyRuns) -> Checks:
+    """Check that reordering still helps with delayed ACKs, except CUBIC at low SNR."""
 
     def gain(variant: str) -> Callable[[int], Values]:
         return lambda snr: m.by_buffer("goodput_kbps", snr, variant, delayed=True)
@@ -77,8 +77,8 @@ def t3(m: Material) -> Checks:
     )
 
 
-def t4(m: Material) -> Checks:
-    """The best timer by goodput: over all SNRs together, which chance moves less, and at each."""
+def t4(m: StudyRuns) -> Checks:
+    """Check the best timer by goodput: over all SNRs together, which vary less by chance, and at each."""
     facts: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC"):
 
@@ -86,10 +86,10 @@ def t4(m: Material) -> Checks:
             cell = {SNR: f"{snr} dB", VARIANT: variant, "tcp.delayed_ack.timeout": f"{timer} ms"}
             return m.timers.values(cell, "goodput_kbps")
 
-        together = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
-        if not all(together.values()):
+        combine_verdicts = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
+        if not all(combine_verdicts.values()):
             continue
-        best_ms = max(TIMERS, key=lambda timer: sum(together[timer]))
+        best_ms = max(TIMERS, key=lambda timer: sum(combine_verdicts[timer]))
         facts.append(_timer(f"{variant}, best timer over all SNRs, ms", [best_ms], "30 … 40"))
         each = [max(TIMERS, key=lambda timer, snr=snr: sum(goodput(snr, timer))) for snr in SNRS]  # type: ignore[misc]
         facts.append(_timer(f"{variant}, at 7 to 13 dB", each, "30 … 40 at each"))
@@ -102,8 +102,8 @@ def _timer(text: str, found: list[int], needed: str) -> Fact:
     return Fact(text, ", ".join(map(str, found)), needed, verdict, inside)
 
 
-def t5(m: Material) -> Checks:
-    """With reordering and delayed ACKs: the timer falls, time-outs rise."""
+def t5(m: StudyRuns) -> Checks:
+    """Check the timer and time-outs with reordering and delayed ACKs: the timer falls, time-outs rise."""
     checks: list[Check | Fact] = []
     for name in ("NewReno", "CUBIC"):
 
@@ -119,28 +119,28 @@ def t5(m: Material) -> Checks:
     return tuple(checks)
 
 
-def _events(m: Material, measure: str, variant: str, *, reordering: bool) -> Values:
+def _events(m: StudyRuns, measure: str, variant: str, *, reordering: bool) -> Values:
     def counted(delayed: bool) -> Values:
         return sums(lambda snr: m.values(measure, snr, variant, reordering=reordering, delayed=delayed))
 
     return ratios(counted(True), counted(False))
 
 
-def t6(m: Material) -> Checks:
-    """Without reordering: NewReno's events fall with delayed ACKs, CUBIC's little or not."""
+def t6(m: StudyRuns) -> Checks:
+    """Check events without reordering: NewReno's fall with delayed ACKs, CUBIC's little or not."""
     checks: list[Check | Fact] = []
-    for measure, what in (("dupack", "DUPACK"), ("rto", "RTO"), ("spurious", "spurious")):
+    for measure, label in (("dupack", "DUPACK"), ("rto", "RTO"), ("spurious", "spurious")):
         ratio = _events(m, measure, "NewReno", reordering=False)
-        checks.append(Check(f"NewReno, {what}, ratio of shares over all SNRs", ratio, 1.0, at_least=False))
-    for measure, what in (("dupack", "DUPACK"), ("spurious", "spurious")):
+        checks.append(Check(f"NewReno, {label}, ratio of shares over all SNRs", ratio, 1.0, at_least=False))
+    for measure, label in (("dupack", "DUPACK"), ("spurious", "spurious")):
         ratio = _events(m, measure, "CUBIC", reordering=False)
-        checks.append(Check(f"CUBIC, {what}, at most", ratio, 1 + UNCHANGED, at_least=False))
-        checks.append(Check(f"CUBIC, {what}, at least (as little as NewReno's)", ratio, 1 - HALF_OF_40))
+        checks.append(Check(f"CUBIC, {label}, at most", ratio, 1 + UNCHANGED, at_least=False))
+        checks.append(Check(f"CUBIC, {label}, at least (as little as NewReno's)", ratio, 1 - HALF_OF_40))
     return tuple(checks)
 
 
-def t8(m: Material) -> Checks:
-    """Retransmissions with delayed ACKs: Hybla, CUBIC, NewReno."""
+def t8(m: StudyRuns) -> Checks:
+    """Check the order of retransmissions with delayed ACKs: Hybla, CUBIC, NewReno."""
 
     def least(more: str, fewer: str) -> Values:
         def ratio(snr: int) -> Values:
@@ -158,8 +158,8 @@ def t8(m: Material) -> Checks:
     )
 
 
-def t9(m: Material) -> Checks:
-    """With reordering delayed ACKs raise SRTT, lower RTTVAR and so the RTO."""
+def t9(m: StudyRuns) -> Checks:
+    """Check that with reordering delayed ACKs raise SRTT, and lower RTTVAR and so the RTO."""
 
     def ratio(measure: str) -> Values:
         return over_snrs(lambda snr: m.by_acks(measure, snr, "CUBIC", reordering=True))
@@ -171,8 +171,8 @@ def t9(m: Material) -> Checks:
     )
 
 
-def t10(m: Material) -> Checks:
-    """With reordering, time-outs over retransmissions rise with delayed ACKs."""
+def t10(m: StudyRuns) -> Checks:
+    """Check that with reordering time-outs over retransmissions rise with delayed ACKs."""
 
     def share(delayed: bool, name: str) -> Values:
         timeouts, sent = (
@@ -187,8 +187,8 @@ def t10(m: Material) -> Checks:
     )
 
 
-def wait(m: Material) -> Checks:
-    """Waits within a pair above 10 ms."""
+def wait(m: StudyRuns) -> Checks:
+    """Check the share of waits within a pair above 10 ms."""
     found = m.values("pairs_within_10_ms", 13, "CUBIC", reordering=True, delayed=True)
     share = tuple(1 - value for value in found)
     low, high = ABOUT_A_TENTH
@@ -196,8 +196,8 @@ def wait(m: Material) -> Checks:
     return (Check(f"{text}, at least", share, low), Check(f"{text}, at most", share, high, at_least=False))
 
 
-def d1(m: Material) -> Checks:
-    """D-SACK changes goodput by 3 % at most."""
+def d1(m: StudyRuns) -> Checks:
+    """Check that D-SACK changes goodput by 3 % at most."""
     checks: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC"):
         for reordering in (False, True):
@@ -216,15 +216,15 @@ def d1(m: Material) -> Checks:
     return tuple(checks)
 
 
-def _buffer(m: Material, measure: str, variant: str) -> Values:
+def _buffer(m: StudyRuns, measure: str, variant: str) -> Values:
     def counted(reordering: bool) -> Values:
         return sums(lambda snr: m.values(measure, snr, variant, reordering=reordering))
 
     return ratios(counted(True), counted(False))
 
 
-def r1(m: Material) -> Checks:
-    """Reordering raises goodput at every SNR, CUBIC's most at high SNR."""
+def r1(m: StudyRuns) -> Checks:
+    """Check that reordering raises goodput at every SNR, CUBIC's most at high SNR."""
 
     def gain(name: str, snr: int) -> Values:
         return m.by_buffer("goodput_kbps", snr, name)
@@ -243,8 +243,8 @@ def r1(m: Material) -> Checks:
     )  # fmt: skip
 
 
-def r1b(m: Material) -> Checks:
-    """Table 4.1: CUBIC above NewReno without reordering."""
+def r1b(m: StudyRuns) -> Checks:
+    """Check table 4.1: CUBIC above NewReno without reordering."""
     values = over_snrs(
         lambda snr: ratios(
             m.values("goodput_kbps", snr, "CUBIC", reordering=False),
@@ -254,8 +254,8 @@ def r1b(m: Material) -> Checks:
     return (Check("CUBIC over NewReno without reordering, mean over SNRs", values, 1.0),)
 
 
-def r2(m: Material) -> Checks:
-    """CUBIC's DUPACK falls, its RTO rises, both together fall."""
+def r2(m: StudyRuns) -> Checks:
+    """Check that CUBIC's DUPACK falls, its RTO rises, and both together fall."""
 
     def both(reordering: bool) -> Values:
         kinds = [sums(lambda snr, kind=kind: m.values(kind, snr, "CUBIC", reordering=reordering))  # type: ignore[misc]
@@ -269,24 +269,24 @@ def r2(m: Material) -> Checks:
     )
 
 
-def r3(m: Material) -> Checks:
-    """CUBIC's spurious share rises; in table 4.2 NewReno's falls."""
+def r3(m: StudyRuns) -> Checks:
+    """Check that CUBIC's spurious share rises, and that NewReno's falls (table 4.2)."""
     return (
         Check("CUBIC, ratio of shares over all SNRs", _buffer(m, "spurious", "CUBIC"), 1.0),
         Check("NewReno (table 4.2)", _buffer(m, "spurious", "NewReno"), 1.0, at_least=False),
     )
 
 
-def r4(m: Material) -> Checks:
-    """At good SNR drops are mostly congestion."""
+def r4(m: StudyRuns) -> Checks:
+    """Check that drops at good SNR are mostly congestion."""
     congested = m.values("overflow", 13, "CUBIC", reordering=True)
     failed = m.values("dropped", 13, "CUBIC", reordering=True)
     share = tuple(one / max(one + other, 1) for one, other in zip(congested, failed, strict=True))
     return (Check("CUBIC at 13 dB with reordering, share of drops that are overflows", share, 0.5),)
 
 
-def r5(m: Material) -> Checks:
-    """The use of the link rises, and reaches its maximum at times."""
+def r5(m: StudyRuns) -> Checks:
+    """Check that the utilisation rises, and reaches its maximum at times."""
     use = over_snrs(lambda snr: m.by_buffer("use_mbps", snr, "CUBIC"))
     peak = m.values("peak_mbps", 13, "CUBIC", reordering=True)
     return (
@@ -295,8 +295,8 @@ def r5(m: Material) -> Checks:
     )
 
 
-def r6(m: Material) -> Checks:
-    """Both together lie between reordering alone and delayed ACKs alone."""
+def r6(m: StudyRuns) -> Checks:
+    """Check that both together lie between reordering alone and delayed ACKs alone."""
 
     def gain(snr: int) -> Values:
         return m.by_buffer("goodput_kbps", snr, "CUBIC", delayed=True)
@@ -309,8 +309,8 @@ def r6(m: Material) -> Checks:
     )
 
 
-def t7(m: Material) -> Checks:
-    """Without loss: slow start is slower for all, congestion avoidance for CUBIC and not NewReno."""
+def t7(m: StudyRuns) -> Checks:
+    """Check growth without loss: slow start is slower for all, congestion avoidance for CUBIC and not NewReno."""
     checks: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC", "Hybla"):
         on, off = _window(m, variant, "slow_start_s", True), _window(m, variant, "slow_start_s", False)
@@ -325,12 +325,12 @@ def t7(m: Material) -> Checks:
     return tuple(checks)
 
 
-def _window(m: Material, variant: str, measure: str, delayed: bool) -> Values:
+def _window(m: StudyRuns, variant: str, measure: str, delayed: bool) -> Values:
     cell = {VARIANT: variant, "tcp.delayed_ack.off": "false" if delayed else "true"}
     return m.lossless.values(cell, measure)
 
 
-CRITERIA: dict[str, tuple[str, str, Callable[[Material], Checks]]] = {
+CRITERIA: dict[str, tuple[str, str, Callable[[StudyRuns], Checks]]] = {
     "reordering_claims.r1": ("", "ratios of goodput with and without the buffer, of a seed, ≥ 1", r1),
     "reordering_claims.r1b": (
         "CUBIC has more goodput than NewReno without reordering too (table 4.1)", "ratio ≥ 1", r1b),
@@ -351,7 +351,7 @@ CRITERIA: dict[str, tuple[str, str, Callable[[Material], Checks]]] = {
     "delack_more.t9": ("", "ratios of means over all samples", t9),
     "delack_more.t10": ("", "ratio of time-outs over retransmissions ≥ 1", t10),
     "further.delack_pair_wait": ("wait within a pair of a delayed ACK", "5 to 20 % above 10 ms", wait),
-    **WIDER,
+    **EXTENSION_CRITERIA,
 }  # fmt: skip
 """Statements by their place in the published file: text where that has none, what is checked, and the code."""
 

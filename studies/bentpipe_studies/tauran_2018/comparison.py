@@ -1,4 +1,4 @@
-"""What has run, by part, and how cells of a seed are compared: ratios, and their geometric means over SNRs."""
+"""Runs by part, and comparisons within a seed: ratios, and their geometric means over SNRs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.runs import Runs
 from bentpipe_studies.verdicts import Check, Fact
 
-__all__ = ["Checks", "Material", "Values", "best", "over_snrs", "ratios", "sums"]
+__all__ = ["Checks", "StudyRuns", "Values", "best", "over_snrs", "ratios", "sums"]
 
 Checks = tuple[Check | Fact, ...]
 Values = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Material:
-    """What has run, by part."""
+class StudyRuns:
+    """Runs by part."""
 
     tables: Runs
     timers: Runs
@@ -30,35 +30,35 @@ class Material:
     equation: Runs
     orbits: Orbits
     buffer: str = BY_TCP
-    """What the reordering buffer's numbers are."""
+    """Numbering of the reordering buffer."""
 
     def values(
         self, measure: str, snr: int, variant: str, *, reordering: bool, delayed: bool = False
     ) -> Values:
-        """One measure of a cell of the tables."""
+        """Return a measure of a cell of the tables."""
         cell = case(snr, variant, reordering=reordering, delayed=delayed, buffer=self.buffer)
         return self.tables.values(cell, measure)
 
     def by_acks(self, measure: str, snr: int, variant: str, *, reordering: bool) -> Values:
-        """Delayed ACKs over none, by seed."""
+        """Return the ratio of delayed ACKs over none, by seed."""
         on = self.values(measure, snr, variant, reordering=reordering, delayed=True)
         return ratios(on, self.values(measure, snr, variant, reordering=reordering))
 
     def by_buffer(self, measure: str, snr: int, variant: str, *, delayed: bool = False) -> Values:
-        """With the reordering buffer over without, by seed."""
+        """Return the ratio with over without the reordering buffer, by seed."""
         on = self.values(measure, snr, variant, reordering=True, delayed=delayed)
         return ratios(on, self.values(measure, snr, variant, reordering=False, delayed=delayed))
 
 
-def ratios(ones: Values, others: Values) -> Values:
-    """One over the other by seed; empty where something is missing or nothing happened."""
-    if len(ones) != len(others) or not all(others):
+def ratios(numerators: Values, denominators: Values) -> Values:
+    """Return the ratio of paired values by seed; empty when a value is missing or a denominator is 0."""
+    if len(numerators) != len(denominators) or not all(denominators):
         return ()
-    return tuple(one / other for one, other in zip(ones, others, strict=True))
+    return tuple(one / other for one, other in zip(numerators, denominators, strict=True))
 
 
 def over_snrs(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Values:
-    """Geometric mean over SNRs, by seed; empty unless there is something at every SNR."""
+    """Return the geometric mean over SNRs, by seed; empty unless every SNR has run."""
     found = [find(snr) for snr in snrs]
     if not all(found) or len({len(values) for values in found}) > 1:
         return ()
@@ -67,7 +67,7 @@ def over_snrs(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Valu
 
 
 def sums(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Values:
-    """Sum over SNRs, by seed: of counts and shares that may be 0."""
+    """Return the sum over SNRs, by seed, of counts and shares that may be 0."""
     found = [find(snr) for snr in snrs]
     if not all(found) or len({len(values) for values in found}) > 1:
         return ()
@@ -75,6 +75,6 @@ def sums(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Values:
 
 
 def best(find: Callable[[int], Values], sign: int = 1) -> Values:
-    """Of the SNRs the one with the largest mean (``sign`` -1: least), by seed."""
+    """Return the values of the SNR with the largest mean (``sign`` -1: smallest), by seed."""
     found = [values for values in map(find, SNRS) if values]
     return max(found, key=lambda values: sign * sum(values) / len(values), default=())

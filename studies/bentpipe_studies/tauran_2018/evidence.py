@@ -1,4 +1,4 @@
-"""Evidence for where differences come from: one setting at a time is another one. Never a verdict."""
+"""Evidence for the origin of differences: one changed setting at a time. Never a verdict."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bentpipe_studies.tauran_2018.comparison import ratios
 from bentpipe_studies.tauran_2018.runs import Runs
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["evidence"]
 
 PRINTED = {"goodput_kbps": ("380", "1051", "521", "1955"), "rto": ("0.01", "0.1", "0", "0.05"),
            "dupack": ("2.08", "0.17", "1.5", "0.25"), "spurious": ("2.63", "1.02", "1.32", "3.92")}  # fmt: skip
-"""At 13 dB in tables 4.1 and 4.2: NewReno without and with reordering, CUBIC without and with."""
+"""Values at 13 dB in tables 4.1 and 4.2: NewReno without and with reordering, CUBIC without and with."""
 
 MEASURES = {
     "goodput_kbps": "goodput, kb/s",
@@ -29,9 +29,9 @@ MEASURES = {
 COLUMNS = [(variant, how) for variant in ("NewReno", "CUBIC") for how in ("without", *BUFFERS)]
 
 
-def evidence(measured: Measured) -> tuple[TextTable, ...]:
-    """At 13 dB, by setting; and forms of CUBIC by SNR."""
-    runs = Runs(measured, "why")
+def evidence(measurements: Measurements) -> tuple[TextTable, ...]:
+    """Return the tables at 13 dB by setting, and forms of CUBIC by SNR."""
+    runs = Runs(measurements, "why")
     tables = []
     for measure, title in MEASURES.items():
         one, other, third, fourth = PRINTED[measure]
@@ -51,8 +51,8 @@ def evidence(measured: Measured) -> tuple[TextTable, ...]:
 
     if rows := _by_setting(runs, by_acks):
         tables.append(TextTable("Evidence: goodput with delayed ACKs over without, at 13 dB", rows))
-    moving, constant = Runs(measured, "moving"), Runs(measured, "tables")
-    return (*tables, *_cubic(Runs(measured, "why-cubic")), *_moving(moving, constant))
+    moving, constant = Runs(measurements, "moving"), Runs(measurements, "tables")
+    return (*tables, *_cubic(Runs(measurements, "why-cubic")), *_moving(moving, constant))
 
 
 def _name(column: tuple[str, str]) -> str:
@@ -76,7 +76,7 @@ def _by_setting(
         row = {"setting": setting}
         for column in COLUMNS:
             values = find({"setting": setting, VARIANT: column[0], REORDERING: column[1]})
-            row[_name(column)] = _shown(values)
+            row[_name(column)] = _format_mean(values)
         rows.append(row)
     return tuple(rows)
 
@@ -94,7 +94,7 @@ def _cubic(runs: Runs) -> tuple[TextTable, ...]:
             snr: runs.values({"setting": setting, SNR: f"{snr} dB"}, "goodput_kbps") for snr in FITTED_DB
         }
         rows.append(
-            {"controller": setting, **{f"{snr} dB": _shown(values) for snr, values in by_snr.items()}}
+            {"controller": setting, **{f"{snr} dB": _format_mean(values) for snr, values in by_snr.items()}}
         )
     return (
         (TextTable("Evidence: forms of CUBIC without reordering buffer, goodput, kb/s", tuple(rows)),)
@@ -109,8 +109,8 @@ def _moving(moving: Runs, constant: Runs) -> tuple[TextTable, ...]:
         row = {"variant, reordering": f"{variant}, {how}"}
         for snr in FITTED_DB:
             cell = {VARIANT: variant, REORDERING: how, SNR: f"{snr} dB"}
-            row[f"{snr} dB, moving"] = _shown(moving.values(cell, "goodput_kbps"))
-            row[f"{snr} dB, constant"] = _shown(constant.values({**cell, ACKS: "true"}, "goodput_kbps"))
+            row[f"{snr} dB, moving"] = _format_mean(moving.values(cell, "goodput_kbps"))
+            row[f"{snr} dB, constant"] = _format_mean(constant.values({**cell, ACKS: "true"}, "goodput_kbps"))
         rows.append(row)
     title = (
         "Evidence: delays of Sydney to Paris over 66 satellites (figure 3.3) in place of 85 ms, goodput, kb/s"
@@ -118,5 +118,5 @@ def _moving(moving: Runs, constant: Runs) -> tuple[TextTable, ...]:
     return (TextTable(title, tuple(rows)),) if moving.frame.height else ()
 
 
-def _shown(values: Sequence[float]) -> str:
+def _format_mean(values: Sequence[float]) -> str:
     return format_mean(mean_ci(values), digits=3) if values else "–"

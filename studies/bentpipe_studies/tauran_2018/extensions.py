@@ -1,4 +1,4 @@
-"""Statements about what lies round the tables: other variants, rates and users, the constellation, equation 3.3."""
+"""Statements beyond the tables: other variants, rates and users, the constellation, and equation 3.3."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from functools import partial
 
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.tauran_2018.cells import ACKS, FITTED_DB, SEGMENT, SNR, VARIANT, case
-from bentpipe_studies.tauran_2018.comparison import Checks, Material, Values, over_snrs, ratios
+from bentpipe_studies.tauran_2018.comparison import Checks, StudyRuns, Values, over_snrs, ratios
 from bentpipe_studies.verdicts import Check, Fact, Verdict
 
-__all__ = ["LOSSES", "WIDER", "equation_kbps"]
+__all__ = ["EXTENSION_CRITERIA", "LOSSES", "equation_kbps"]
 
 RATE = "rate"
 UNCHANGED = 0.1
-"""As in ``criteria``: within so much goodput is the same."""
+"""Ratio within which goodput is the same, as in ``claims``."""
 
 SAME_AS_50 = "50 Mb/s"
 
 STRAIGHT = 0.9
-"""Of the variance between two hand-overs, what a straight line explains: all but a tenth is "linear"."""
+"""Ratio of the variance between two handovers that a straight line explains: all but a tenth is "linear"."""
 
 A_FEW_MS = (1.0, 10.0)
-"""More than nothing that a packet would notice, and of one digit."""
+"""Range of "a few ms": a packet notices it, and it has one digit."""
 
 VERY_UNLIKELY = 0.1
-"""Of all hand-overs, at most so many are large."""
+"""Maximum ratio of large handovers."""
 
 LOSSES = ("0.01 %", "0.1 %", "1 %")
 SQUARE_ROOT = 1.25
-"""Factor within which the square-root law is to hold: it is of losses at even intervals (1.22 where random ones have
-1.31) and of no time-outs, which take as much again at 1 %."""
+"""Factor within which the square-root law must hold.
+
+The law is for losses at even intervals (1.22 where random ones have 1.31) and without time-outs, which take
+as much
+again at 1 %.
+"""
 
 RTT_S = 0.1705
-"""Two ways of 85 ms, and what a packet needs on the link."""
+"""Two ways of 85 ms, and the time of a packet on the link, s."""
 
 
-def others(m: Material) -> Checks:
-    """The buffer helps Westwood and Hybla too."""
+def others(m: StudyRuns) -> Checks:
+    """Check that the buffer helps Westwood and Hybla too."""
 
     def westwood(snr: int) -> Values:
         on, off = (
@@ -60,8 +64,8 @@ def others(m: Material) -> Checks:
     )
 
 
-def rates(m: Material) -> Checks:
-    """At other rates of the link the buffer helps too, and CUBIC most."""
+def rates(m: StudyRuns) -> Checks:
+    """Check that the buffer helps at other rates of the link too, and CUBIC most."""
     checks: list[Check | Fact] = []
     for rate in ("10 Mb/s", "100 Mb/s"):
 
@@ -88,8 +92,8 @@ def rates(m: Material) -> Checks:
     return tuple(checks)
 
 
-def users(m: Material) -> Checks:
-    """Delayed ACKs have the same sign with ten users as with one."""
+def users(m: StudyRuns) -> Checks:
+    """Check that delayed ACKs have the same sign with ten users as with one."""
     checks: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC"):
         for reordering in (False, True):
@@ -125,16 +129,16 @@ def users(m: Material) -> Checks:
     return tuple(checks)
 
 
-def g1(m: Material) -> Checks:
-    """Linear between changes of the way."""
+def g1(m: StudyRuns) -> Checks:
+    """Check that the delay is linear between route changes."""
     return tuple(
         _fact(f"{pair}, part of the variance on a straight line", part, f"≥ {STRAIGHT}", part >= STRAIGHT)
         for pair, part in m.orbits.straightness().items()
     )
 
 
-def g2(m: Material) -> Checks:
-    """A small hand-over lets the delay drop by a few ms."""
+def g2(m: StudyRuns) -> Checks:
+    """Check that a small handover lowers the delay by a few ms."""
     low, high = A_FEW_MS
     facts = []
     for pair, found in m.orbits.found.items():
@@ -146,8 +150,8 @@ def g2(m: Material) -> Checks:
     return tuple(facts)
 
 
-def g3(m: Material) -> Checks:
-    """Large hand-overs are very unlikely."""
+def g3(m: StudyRuns) -> Checks:
+    """Check that large handovers are very unlikely."""
     all_ = m.orbits.handovers()
     if not all_:
         return ()
@@ -161,12 +165,18 @@ def _fact(text: str, value: float, needed: str, holds: bool) -> Fact:
 
 
 def equation_kbps(loss: float, segments_an_ack: int, rtt_s: float = RTT_S) -> float:
-    """Equation 3.3, with an ACK for every so many segments: sqrt(3 / 2 b) MSS / (RTT sqrt p)."""
+    """Return the rate of equation 3.3, kb/s: sqrt(3 / 2 b) MSS / (RTT sqrt p).
+
+    Args:
+        loss: packet loss ratio p.
+        segments_an_ack: segments for each ACK, b.
+        rtt_s: round-trip time, seconds.
+    """
     return math.sqrt(3 / (2 * segments_an_ack) / loss) * SEGMENT * 8 / rtt_s / 1e3
 
 
-def equation(m: Material) -> Checks:
-    """NewReno under random loss has the rate of equation 3.3."""
+def equation(m: StudyRuns) -> Checks:
+    """Check that NewReno under random loss has the rate of equation 3.3."""
     checks: list[Check | Fact] = []
     for delayed in (True, False):
         for loss in LOSSES:
@@ -179,7 +189,7 @@ def equation(m: Material) -> Checks:
     return tuple(checks)
 
 
-WIDER: dict[str, tuple[str, str, Callable[[Material], Checks]]] = {
+EXTENSION_CRITERIA: dict[str, tuple[str, str, Callable[[StudyRuns], Checks]]] = {
     "constellation_claims.g1": ("", "nine tenths of the variance between two hand-overs, in the median", g1),
     "constellation_claims.g2": ("", "the median drop is of 1 to 10 ms", g2),
     "constellation_claims.g3": ("", "at most a tenth of all hand-overs", g3),
@@ -191,4 +201,4 @@ WIDER: dict[str, tuple[str, str, Callable[[Material], Checks]]] = {
     "further.delack_users": ("delayed ACKs with several users: the same tendencies as with one (p. 84)",
                              "ratios of goodput: unchanged within 10 % as with one user, or on its side of 1", users),
 }  # fmt: skip
-"""As :data:`bentpipe_studies.tauran_2018.claims.CRITERIA`."""
+"""Criteria as in :data:`bentpipe_studies.tauran_2018.claims.CRITERIA`."""

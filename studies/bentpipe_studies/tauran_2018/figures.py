@@ -26,14 +26,14 @@ from bentpipe_studies.tauran_2018.packet_sequences import ladders
 from bentpipe_studies.tauran_2018.runs import LINK, PAIR_WAITS_MS, Runs
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
-    from bentpipe_studies.tauran_2018.comparison import Material
+    from bentpipe_studies.parts import Measurements
+    from bentpipe_studies.tauran_2018.comparison import StudyRuns
 
 __all__ = ["figures"]
 
 SNR_TITLE = "reference SNR, dB"
 Series = tuple[str, str, str, bool]
-"""Name, variant, what the buffer's numbers are (none: no buffer), delayed ACKs."""
+"""Name, variant, numbering of the buffer (empty: no buffer), delayed ACKs."""
 
 _BUFFER: list[Series] = [
     ("CUBIC", "CUBIC", "", False),
@@ -74,26 +74,26 @@ FIGURES: tuple[tuple[str, str, str, str, list[Series]], ...] = (
 )  # fmt: skip
 
 PUBLISHED = {"4.7": "goodput_kbps", "4.8": "rto_percent", "4.9": "dupack_percent", "4.10": "spurious_percent"}
-"""Figures whose points the thesis prints in tables 4.1 and 4.2."""
+"""Figures with points printed in tables 4.1 and 4.2."""
 
 
-def figures(measured: Measured, m: Material, published: dict[str, Any]) -> tuple[Figure, ...]:
-    """All that there is something for, in the thesis's order."""
+def figures(measurements: Measurements, m: StudyRuns, published: dict[str, Any]) -> tuple[Figure, ...]:
+    """Return all non-empty figures, in the order of the thesis."""
     made = [_lines(m.tables, published, *one) for one in FIGURES]
     made += [
-        _use(measured),
-        _growth(measured),
-        _pacing(measured),
-        _sawtooth(measured),
+        _use(measurements),
+        _growth(measurements),
+        _pacing(measurements),
+        _sawtooth(measurements),
         _surface(m.timers),
         _waits(m.tables),
     ]
-    made += [*ladders(measured), m.orbits.figure()]
+    made += [*ladders(measurements), m.orbits.figure()]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
 def _order(figure: Figure) -> tuple[int, ...]:
-    """As in the thesis; table 3.2 stands between figures 3.3 and 3.4."""
+    """Return the sort key of the thesis's order; table 3.2 stands between figures 3.3 and 3.4."""
     if figure.key.startswith("table"):
         return (3, 3, 1)
     return tuple(int(part) for part in figure.key.removeprefix("figure-").split("-"))
@@ -157,17 +157,17 @@ def _lines(
     return Figure(_key(number), f"{number} {title}", caption, chart, frame.height)
 
 
-def _use(measured: Measured) -> Figure | None:
-    """Figures 4.11 and 4.12: bits on the link over time at 13 dB, one seed."""
-    reading = measured.reading("tables")
-    if reading is None:
+def _use(measurements: Measurements) -> Figure | None:
+    """Return figures 4.11 and 4.12: coded rate of the link over time at 13 dB, one seed."""
+    store = measurements.store("tables")
+    if store is None:
         return None
     rows = []
     for reordering, name in ((False, "without reordering (4.11)"), (True, "with reordering (4.12)")):
-        runs = Runs(measured, "tables").runs(case(13, "CUBIC", reordering=reordering))
+        runs = Runs(measurements, "tables").runs(case(13, "CUBIC", reordering=reordering))
         if not runs:
             return None
-        frame = reading.rows("users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
+        frame = store.rows("users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
         use = frame.select(
             x="time_s", y=pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
         ).drop_nulls()
@@ -188,9 +188,9 @@ def _use(measured: Measured) -> Figure | None:
     return Figure("figure-4-11", "4.11, 4.12 Use of the link", caption, chart, data.height)
 
 
-def _windows(measured: Measured, until_s: float, every: int) -> pl.DataFrame:
-    """Windows of the part without loss, first seed: ``series, acks, x, y``."""
-    table = measured.table("lossless", "flows")
+def _windows(measurements: Measurements, until_s: float, every: int) -> pl.DataFrame:
+    """Return the windows of the part without loss, first seed: ``series, acks, x, y``."""
+    table = measurements.table("lossless", "flows")
     if not table.height:
         return table
     column = next(name for name in (f"sweep.{VARIANT}", VARIANT) if name in table.columns)
@@ -215,9 +215,9 @@ def _window_chart(data: pl.DataFrame, hue: Any, dashed: bool) -> Any:
     return chart.properties(width=WIDTH - 120, height=280)
 
 
-def _growth(measured: Measured) -> Figure | None:
-    """Figure 5.7: windows without loss."""
-    data = _windows(measured, 60, 2)
+def _growth(measurements: Measurements) -> Figure | None:
+    """Return figure 5.7: windows without loss."""
+    data = _windows(measurements, 60, 2)
     if not data.height:
         return None
     names = data["series"].unique(maintain_order=True).to_list()
@@ -226,9 +226,9 @@ def _growth(measured: Measured) -> Figure | None:
     return Figure("figure-5-7", "5.7 Windows without loss on the link", caption, chart, data.height)
 
 
-def _pacing(measured: Measured) -> Figure | None:
-    """Figure 3.9: slow start and what follows, with and without delayed ACKs."""
-    data = _windows(measured, 12, 1)
+def _pacing(measurements: Measurements) -> Figure | None:
+    """Return figure 3.9: slow start and congestion avoidance, with and without delayed ACKs."""
+    data = _windows(measurements, 12, 1)
     if not data.height:
         return None
     data = data.filter(pl.col("series") == "NewReno")
@@ -239,9 +239,9 @@ def _pacing(measured: Measured) -> Figure | None:
     return Figure("figure-3-9", "3.9 Delayed ACKs and the window", caption, chart, data.height)
 
 
-def _sawtooth(measured: Measured) -> Figure | None:
-    """Figure 3.13: CUBIC's window."""
-    data = _windows(measured, 120, 2)
+def _sawtooth(measurements: Measurements) -> Figure | None:
+    """Return figure 3.13: CUBIC's window."""
+    data = _windows(measurements, 120, 2)
     if not data.height:
         return None
     data = data.filter((pl.col("series") == "CUBIC") & (pl.col("acks") == "each"))
@@ -252,7 +252,7 @@ def _sawtooth(measured: Measured) -> Figure | None:
 
 
 def _surface(runs: Runs) -> Figure | None:
-    """Figure 5.8: packets received over timer and SNR."""
+    """Return figure 5.8: packets received over timer and SNR."""
     rows = []
     for variant in ("NewReno", "CUBIC"):
         for snr in SNRS:
@@ -299,7 +299,7 @@ def _surface(runs: Runs) -> Figure | None:
 
 
 def _waits(runs: Runs) -> Figure | None:
-    """Figure 5.11: how long the first of two segments waits for the second."""
+    """Return figure 5.11: wait of the first of two segments for the second."""
     rows = []
     for snr in (7, 10, 13):
         for wait in PAIR_WAITS_MS:

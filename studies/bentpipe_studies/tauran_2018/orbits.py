@@ -30,25 +30,25 @@ DURATION_S, STEP_S = 6000, 1
 
 @dataclass(frozen=True)
 class Orbits:
-    """The pairs over 100 minutes; none where they were not asked for."""
+    """Pairs of places over 100 minutes; empty unless selected."""
 
-    asked: bool
+    selected: bool
 
     @cached_property
     def found(self) -> dict[str, RouteTimeline]:
-        """By pair."""
-        return {f"{a} – {b}": _follow(a, b) for a, b in PAIRS} if self.asked else {}
+        """Routes by pair."""
+        return {f"{a} – {b}": _find_routes(a, b) for a, b in PAIRS} if self.selected else {}
 
     def handovers(self) -> list[Handover]:
-        """Of all pairs."""
+        """Return the handovers of all pairs."""
         return [one for found in self.found.values() for one in found.handovers]
 
     def straightness(self) -> dict[str, float]:
-        """By pair: of the variance of the delay between two hand-overs, what a straight line explains (median)."""
-        return {pair: _median(_explained(found)) for pair, found in self.found.items()}
+        """Return by pair the median ratio of delay variance between two handovers that a straight line explains."""
+        return {pair: _median(_explained_ratios(found)) for pair, found in self.found.items()}
 
     def figure(self) -> Figure | None:
-        """Figure 3.3."""
+        """Return figure 3.3; ``None`` unless selected."""
         rows = [
             {"series": pair, "piece": str(piece), "time_s": at, "ms": delay}
             for pair, found in self.found.items()
@@ -75,7 +75,7 @@ class Orbits:
         return Figure("figure-3-3", "3.3 Delay over the constellation", caption, chart, frame.height)
 
 
-def _follow(one: str, other: str) -> RouteTimeline:
+def _find_routes(one: str, other: str) -> RouteTimeline:
     table = {
         "constellation": "tauran-66", "from": one, "to": other, "step": f"{STEP_S} s", "gaps": "outages",
     }  # fmt: skip
@@ -83,7 +83,7 @@ def _follow(one: str, other: str) -> RouteTimeline:
 
 
 def _pieces(found: RouteTimeline) -> list[list[tuple[float, float]]]:
-    """Time, s, and delay, ms, between two changes of the way."""
+    """Return time, s, and delay, ms, between route changes."""
     ends = [*(route.at_ns for route in found.routes), found.duration_ns]
     points = [(step * found.step_ns, delay) for step, delay in enumerate(found.delay_ns) if delay is not None]
     return [
@@ -92,14 +92,14 @@ def _pieces(found: RouteTimeline) -> list[list[tuple[float, float]]]:
     ]
 
 
-LEAST_POINTS = 5
-"""A piece of fewer seconds is no line."""
+MIN_POINTS = 5
+"""Minimum number of points of a line."""
 
 
-def _explained(found: RouteTimeline) -> list[float]:
+def _explained_ratios(found: RouteTimeline) -> list[float]:
     parts = []
     for points in _pieces(found):
-        if len(points) < LEAST_POINTS:
+        if len(points) < MIN_POINTS:
             continue
         x, y = (pl.Series([point[i] for point in points]) for i in (0, 1))
         dx, dy = x - x.mean(), y - y.mean()

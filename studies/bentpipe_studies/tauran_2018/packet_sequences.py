@@ -1,4 +1,4 @@
-"""Chapter 3's sketches as ladders of simulated packets: time runs downwards, a line is a transmission."""
+"""Packet sequence diagrams of chapter 3 from simulated packets: time runs downwards, a line is a transmission."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bentpipe_studies.tauran_2018.cells import SEGMENT
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["attempts", "ladders"]
 
 LINK, STAGE = "mobile.down", 0
 DELAY_MS, ANSWER_MS = 10.0, 20.0
-"""Propagation of the link, and from an attempt's end to its answer (``ladders.toml``)."""
+"""Propagation delay of the link, and time from the end of an attempt to its answer (``ladders.toml``), ms."""
 
 COLOURS = {
     "decoded": GREEN, "not decoded": RED, "not kept": ORANGE, "answer": GREY,
@@ -30,7 +30,7 @@ COLOURS = {
 }  # fmt: skip
 
 Parts = tuple[tuple[str, str, float, float], ...]
-"""Label in the scenario, title, from when to when, ms."""
+"""Label in the scenario, title, start and end, ms."""
 
 LINK_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
     ("table-3-2", "Table 3.2 ARQ",
@@ -62,35 +62,35 @@ TCP_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
 )  # fmt: skip
 
 HEIGHT, LINE = 400, 11
-"""Of a panel, and of a line of text, pixels."""
+"""Height of a panel and of a line of text, pixels."""
 
 
-def ladders(measured: Measured) -> tuple[Figure, ...]:
-    """All of chapter 3's, if they have run."""
-    reading = measured.reading("ladders")
-    if reading is None:
+def ladders(measurements: Measurements) -> tuple[Figure, ...]:
+    """Return the diagrams of chapter 3; empty when they have not run."""
+    store = measurements.store("ladders")
+    if store is None:
         return ()
-    runs = dict(zip(reading.shown(reading.index)[_label(reading)], reading.index["run"], strict=True))
+    runs = dict(zip(store.shown(store.index)[_label(store)], store.index["run"], strict=True))
     found = []
     for make, figures in ((_link, LINK_LADDERS), (_tcp, TCP_LADDERS)):
         for key, title, caption, parts in figures:
-            drawn = [
-                (make(reading, runs[name], (begin, end)), shown, (begin, end))
+            charts = [
+                (make(store, runs[name], (begin, end)), shown, (begin, end))
                 for name, shown, begin, end in parts
                 if name in runs
             ]
-            if drawn:
-                found.append(_figure(key, title, caption, drawn))
+            if charts:
+                found.append(_figure(key, title, caption, charts))
     return tuple(found)
 
 
-def _label(reading: Store) -> str:
-    frame = reading.shown(reading.index)
+def _label(store: Store) -> str:
+    frame = store.shown(store.index)
     return next(name for name in ("figure", "sweep.figure") if name in frame.columns)
 
 
-Drawn = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
-"""Lines, texts, and the two ends of a ladder."""
+Diagram = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
+"""Lines, texts, and the two ends of a diagram."""
 
 
 # --- the link layer -------------------------------------------------------------------------------------------
@@ -99,11 +99,18 @@ Drawn = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
 def attempts(
     packets: Sequence[tuple[float, float, bool]], air: Sequence[float], scheme: str
 ) -> list[list[tuple[float, float, str]]]:
-    """When each packet was on the air, (begin, end, what became of it), ms.
+    """Return the radio attempts of each packet: begin and end, ms, and outcome.
 
-    A trace says when a packet came to the link and when it left it, decoded or given up. What lies between follows
-    from the link's rules: an attempt begins when its answer is back, ``ANSWER_MS`` after the end of the one before.
-    ``packets``: came, left, decoded; ``air``: of each attempt, the last holds on.
+    A trace has the times at which a packet enters the link and leaves it, decoded or dropped at the retry
+    limit. The rest
+    follows from the rules of the link: an attempt begins when the answer to the one before is back,
+    ``ANSWER_MS`` after its
+    end.
+
+    Args:
+        packets: enter and leave time of each packet, ms, and whether it was decoded.
+        air: airtime of each attempt, ms; the last holds for all later attempts.
+        scheme: ``stop-and-wait``, ``go-back-n`` or empty (selective repeat).
     """
     found: list[list[tuple[float, float, str]]] = []
     free, back = 0.0, -1.0
@@ -114,7 +121,7 @@ def attempts(
             spent += ANSWER_MS + air[min(count, len(air) - 1)]
             count += 1
         if scheme == "go-back-n" and count == 1 and begin < back - air[0] < left:
-            # Sent while nobody knew that an earlier one was missing, and not kept; again after that one.
+            # Sent before the loss of an earlier packet was known: discarded, and retransmitted after it.
             mine = [(begin, begin + air[0], "not kept")] if begin < back else []
             mine.append((left - air[0], left, "decoded"))
         else:
@@ -132,11 +139,11 @@ def attempts(
     return found
 
 
-def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
-    radio = _radio(reading, run)
+def _link(store: Store, run: str, span: tuple[float, float]) -> Diagram:
+    radio = _radio(store, run)
     bits = engine.coded_bits(radio)
     air = [1e3 * one / radio["link_layer"]["rate_bit_s"] for one in bits]
-    steps = reading.rows("stages", runs=[run]).filter(pl.col("link") == LINK)
+    steps = store.rows("stages", runs=[run]).filter(pl.col("link") == LINK)
     came = steps.filter((pl.col("stage") == STAGE) & (pl.col("dropped") == "")).select(
         "packet", came=pl.col("at_ns") / 1e6
     )
@@ -149,11 +156,11 @@ def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
     rows: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     for mine in attempts(both.select("came", "left", "decoded").rows(), air, scheme):
-        for number, (begin, end, what) in enumerate(mine):
+        for number, (begin, end, label) in enumerate(mine):
             if not span[0] <= begin <= span[1]:
                 continue
-            rows.append(_line(0, 1, begin, end + DELAY_MS, what))
-            if what == "not decoded":
+            rows.append(_line(0, 1, begin, end + DELAY_MS, label))
+            if label == "not decoded":
                 rows.append(_line(1, 0, end + DELAY_MS, end + ANSWER_MS, "answer"))
             if len(set(bits)) > 1:
                 texts.append(
@@ -162,8 +169,8 @@ def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
     return rows, texts, ("satellite", "terminal")
 
 
-def _radio(reading: Store, run: str) -> Any:
-    spec = parse_json(read_input(reading.path / "runs" / run / "spec.json", links=False))
+def _radio(store: Store, run: str) -> Any:
+    spec = parse_json(read_input(store.path / "runs" / run / "spec.json", links=False))
     stack: list[Any] = [spec]
     while stack:
         one = stack.pop()
@@ -179,8 +186,8 @@ def _radio(reading: Store, run: str) -> Any:
 # --- TCP ------------------------------------------------------------------------------------------------------
 
 
-def _tcp(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
-    packets = reading.rows("packets", runs=[run]).sort("sent_s")
+def _tcp(store: Store, run: str, span: tuple[float, float]) -> Diagram:
+    packets = store.rows("packets", runs=[run]).sort("sent_s")
     sender = packets.filter(pl.col("sequence") > SEGMENT)["from_node"][0]
     data = packets.filter((pl.col("from_node") == sender) & (pl.col("payload_bytes") > 0))
     arrived = sorted(
@@ -214,7 +221,7 @@ def _tcp(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
 
 
 def _in_order(arrived: Sequence[tuple[float, float, float]], until: float, base: float) -> float:
-    """Up to where everything has arrived at ``until``."""
+    """Return the sequence number up to which everything has arrived at ``until``."""
     known = base
     for _, first, last in sorted((one for one in arrived if one[0] <= until + 1e-9), key=lambda one: one[1]):
         if first > known + 1:
@@ -231,19 +238,21 @@ def _line(x: float, x2: float, begin: float, end: float, kind: str) -> dict[str,
 
 
 def _figure(
-    key: str, title: str, caption: str, drawn: Sequence[tuple[Drawn, str, tuple[float, float]]]
+    key: str, title: str, caption: str, charts: Sequence[tuple[Diagram, str, tuple[float, float]]]
 ) -> Figure:
     kinds = [
-        kind for kind in COLOURS if any(row["kind"] == kind for (rows, _, _), _, _ in drawn for row in rows)
+        kind for kind in COLOURS if any(row["kind"] == kind for (rows, _, _), _, _ in charts for row in rows)
     ]
-    width = min((WIDTH - 40) // len(drawn) - 80, 420)
-    charts = [_panel(*one, kinds, width) for one in drawn]
-    whole: Any = charts[0] if len(charts) == 1 else alt.hconcat(*charts, spacing=22)
-    return Figure(key, title, caption, whole, sum(len(rows) + len(texts) for (rows, texts, _), _, _ in drawn))
+    width = min((WIDTH - 40) // len(charts) - 80, 420)
+    panels = [_panel(*one, kinds, width) for one in charts]
+    whole: Any = panels[0] if len(panels) == 1 else alt.hconcat(*panels, spacing=22)
+    return Figure(
+        key, title, caption, whole, sum(len(rows) + len(texts) for (rows, texts, _), _, _ in charts)
+    )
 
 
-def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
-    rows, texts, ends = drawn
+def _panel(diagram: Diagram, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
+    rows, texts, ends = diagram
     start, length = span[0], span[1] - span[0]
     frame = pl.DataFrame(rows).with_columns(t=pl.col("t") - start, t2=pl.col("t2") - start)
     names = f"datum.value == 0 ? '{ends[0]}' : datum.value == 1 ? '{ends[1]}' : ''"
@@ -266,7 +275,7 @@ def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[
         .encode(x=x, x2="x2:Q", y=y, y2="t2:Q", color=colours, strokeDash=dashed)
     ]
     for side, align in ((0, "right"), (1, "left")):
-        mine = _apart([one for one in texts if one["left"] == side], LINE * length / HEIGHT)
+        mine = _without_overlap([one for one in texts if one["left"] == side], LINE * length / HEIGHT)
         if mine:
             words = pl.DataFrame(mine).with_columns(t=pl.col("t") - start)
             layers.append(
@@ -277,8 +286,8 @@ def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[
     return alt.layer(*layers).properties(width=width, height=HEIGHT, title=title)
 
 
-def _apart(texts: Sequence[Mapping[str, Any]], gap: float) -> list[Mapping[str, Any]]:
-    """Those that do not lie on each other; what was lost or sent again comes before the rest."""
+def _without_overlap(texts: Sequence[Mapping[str, Any]], gap: float) -> list[Mapping[str, Any]]:
+    """Return the texts that do not overlap; losses and retransmissions come before the rest."""
     kept: list[Mapping[str, Any]] = []
     for one in sorted(texts, key=lambda text: (not text["first"], text["t"])):
         if all(abs(one["t"] - other["t"]) >= gap for other in kept):

@@ -1,4 +1,4 @@
-"""Tables 4.1, 4.2 and 5.1, and the numbers in the text, beside what is measured; what is claimed of each, and why."""
+"""Tables 4.1, 4.2 and 5.1, and numbers in the text, beside measured values; tolerances with their reasons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bentpipe_studies.verdicts import Quantity, Tolerance
 __all__ = ["rows"]
 
 SUCCESS = Tolerance("within 1 point", points=1.0)
-"""The thesis's channel is not public: another sample of 600 s of the same model moves it by as much."""
+"""The thesis's channel is not public: another sample of 600 s of the same model moves the share by as much."""
 
 SHARES = Tolerance("within 5 points", points=5.0)
-"""The design's own targets; they are met over the long run of the channel, not in each 600 s."""
+"""Targets of the design; they are met over the long run of the channel, not in each 600 s."""
 
 BITS = Tolerance("within 5 %", scale=1.05)
-"""The terminal's speed and the code's distance to the bound move it by as much; the thesis states neither."""
+"""Speed of the terminal and distance of the code to the bound move it by as much; the thesis states neither."""
 
 LOSSLESS = Tolerance("within 5 %", scale=1.05)
 """Nothing is random; headers, padding and start-up decide."""
@@ -29,7 +29,7 @@ GOOD, POOR = Tolerance("within 35 %", scale=1.35), Tolerance("within a factor of
 """Goodput from 10 dB on, and below, where time-outs decide. Speeds of 30 to 120 km/h move it by as much."""
 
 EVEN = "even intervals"
-"""The reading of the link's own numbers: packets at even intervals, which nobody slows down."""
+"""Interpretation of the link's own numbers: packets at even intervals, without congestion control."""
 
 TABLES = {"table_4_1": ("table 4.1", False), "table_4_2": ("table 4.2", True)}
 MEASURES = {
@@ -52,9 +52,9 @@ def _tolerance(measure: str, snr: int) -> Tolerance | None:
 def _table(
     published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, name: str, buffer: str
 ) -> list[Row]:
-    where, reordering = TABLES[name]
+    source, reordering = TABLES[name]
     found = []
-    for key, (what, measure) in MEASURES.items():
+    for key, (label, measure) in MEASURES.items():
         for index, snr in enumerate(SNRS):
             quantities = tuple(
                 Quantity(
@@ -62,19 +62,21 @@ def _table(
                     runs.values(case(snr, VARIANTS[variant], reordering=reordering, buffer=buffer), measure),
                     tolerance=_tolerance(measure, snr),
                     fitted=measure in ("success", "goodput_kbps") and snr in FITTED_DB,
-                    least=0.0, most=math.inf if measure == "goodput_kbps" else 100.0,
+                    lower_bound=0.0, upper_bound=math.inf if measure == "goodput_kbps" else 100.0,
                 )
                 for variant, printed in published[name][key].items()
             )  # fmt: skip
-            reading = buffer if reordering else "without"
-            identifier = f"{where[6:]} {measure}"
-            why = notes.get(identifier, "")
-            found.append(Row(identifier, f"{what} at {snr} dB", where, reading, quantities, why))
+            interpretation = buffer if reordering else "without"
+            identifier = f"{source[6:]} {measure}"
+            explanation = notes.get(identifier, "")
+            found.append(
+                Row(identifier, f"{label} at {snr} dB", source, interpretation, quantities, explanation)
+            )
     return found
 
 
 def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) -> list[Row]:
-    """Shares and bits where every instant of the channel counts alike: TCP sends more while it is good."""
+    """Return shares and bits with every instant of the channel weighted alike: TCP sends more while it is good."""
     printed = published["table_4_1"]["harq_success_percent"]
     found = []
     for index, snr in enumerate(SNRS):
@@ -83,13 +85,15 @@ def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs
             Quantity(VARIANTS[one], float(printed[one][index]), values, 100.0, SUCCESS, snr in FITTED_DB)
             for one in printed
         )  # fmt: skip
-        why = notes.get("probe success", "")
-        found.append(Row("probe success", f"decoded, % at {snr} dB", "table 4.1", EVEN, quantities, why))
+        explanation = notes.get("probe success", "")
+        found.append(
+            Row("probe success", f"decoded, % at {snr} dB", "table 4.1", EVEN, quantities, explanation)
+        )
     return found
 
 
 def _link(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) -> list[Row]:
-    """Numbers in the text about the link alone."""
+    """Return numbers in the text about the link alone."""
     setup = published["setup"]
     cell = {SNR: "13 dB"}
     bits = probes.values(cell, "bits")
@@ -105,8 +109,8 @@ def _link(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) 
         share = Quantity(
             "", float(percent), probes.values(cell, f"decoded_{number}"), tolerance=SHARES, fitted=True
         )
-        what = f"decoded after {number} retransmissions at 13 dB, %"
-        found.append(Row("shares", what, "section 3.3.3", EVEN, (share,), notes.get("shares", "")))
+        label = f"decoded after {number} retransmissions at 13 dB, %"
+        found.append(Row("shares", label, "section 3.3.3", EVEN, (share,), notes.get("shares", "")))
     return found
 
 
@@ -118,17 +122,17 @@ def _retransmissions(published: Mapping[str, Any], notes: Mapping[str, str], run
                 VARIANTS[variant],
                 float(printed[index]),
                 runs.values(case(snr, VARIANTS[variant], reordering=False, delayed=True), "retransmissions"),
-                least=0.0,
+                lower_bound=0.0,
             )
             for variant, printed in published["table_5_1"]["retransmissions"].items()
         )
-        what = f"retransmissions at {snr} dB, delayed ACKs"
-        found.append(Row("5.1", what, "table 5.1", "without", quantities, notes.get("5.1", "")))
+        label = f"retransmissions at {snr} dB, delayed ACKs"
+        found.append(Row("5.1", label, "table 5.1", "without", quantities, notes.get("5.1", "")))
     return found
 
 
 def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs) -> list[Row]:
-    """What TCP makes of the link at 13 dB with the buffer."""
+    """Return numbers of TCP over the link at 13 dB with the buffer."""
     found = []
     printed = {
         "use": ("bits on the link at 13 dB, CUBIC, Mb/s", "p. 69", "use_mbps",
@@ -136,11 +140,11 @@ def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs)
         "bits a packet": ("bits on the link for a TCP packet sent at 13 dB, CUBIC", "p. 69, table 4.2", "bits_a_packet",
                           published["reordering_claims"]["coded_bits_per_tcp_packet"], BITS),
     }  # fmt: skip
-    for name, (what, where, measure, number, tolerance) in printed.items():
+    for name, (label, source, measure, number, tolerance) in printed.items():
         for buffer in BUFFERS:
             values = runs.values(case(13, "CUBIC", reordering=True, buffer=buffer), measure)
             quantity = Quantity("", float(number), values, tolerance=tolerance)
-            found.append(Row(name, what, where, buffer, (quantity,), notes.get(name, "")))
+            found.append(Row(name, label, source, buffer, (quantity,), notes.get(name, "")))
     return found
 
 
@@ -161,7 +165,7 @@ def _lossless(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs
 def rows(
     published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, probes: Runs, lossless: Runs
 ) -> tuple[Row, ...]:
-    """All printed numbers."""
+    """Return all printed numbers."""
     return (
         *_probed(published, notes, probes),
         *_link(published, notes, probes),

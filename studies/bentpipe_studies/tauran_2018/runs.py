@@ -12,9 +12,9 @@ from bentpipe_studies.tauran_2018.cells import SEGMENT
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
-__all__ = ["LINK", "PAIR_WAITS_MS", "Found", "Runs"]
+__all__ = ["LINK", "PAIR_WAITS_MS", "RunMeasures", "Runs"]
 
 LINK = "mobile.down"
 PAIR_WAITS_MS = (1, 5, 10, 20, 30, 40)
@@ -22,8 +22,8 @@ STARTED, SPAN_S = 200, (5.0, 15.0)
 _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]
 
 
-class Found:
-    """What runs came to, a row each, by cell and seed: asked often, by statements, rows and figures."""
+class RunMeasures:
+    """Measures of runs, a row each, by cell and seed; lookups are cached."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self.frame = frame
@@ -31,7 +31,7 @@ class Found:
         self._parts: dict[tuple[str, ...], dict[tuple[object, ...], pl.DataFrame]] = {}
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
-        """One measure of a cell, a value a seed; empty when it has not run."""
+        """Return a measure of a cell, one value for each seed; empty when it has not run."""
         asked = (measure, *cell.items())
         if asked not in self._values:
             there = self.frame.height and measure in self.frame.columns
@@ -40,7 +40,7 @@ class Found:
         return self._values[asked]
 
     def runs(self, cell: Mapping[str, str]) -> list[str]:
-        """Runs of a cell, by seed."""
+        """Return the runs of a cell, by seed."""
         return self._of(cell)["run"].to_list() if self.frame.height else []
 
     def _of(self, cell: Mapping[str, str]) -> pl.DataFrame:
@@ -53,28 +53,28 @@ class Found:
         return self._parts[names].get(tuple(wanted.values()), self.frame.clear())
 
 
-class Runs(Found):
-    """The runs of one part. Events and spurious retransmissions are % of packets sent."""
+class Runs(RunMeasures):
+    """Runs of one part. Events and spurious retransmissions are % of packets sent."""
 
-    def __init__(self, measured: Measured, part: str) -> None:
-        super().__init__(_per_run(measured, part))
+    def __init__(self, measurements: Measurements, part: str) -> None:
+        super().__init__(_per_run(measurements, part))
 
 
 def _column(columns: set[str], key: str) -> str | None:
     return next((name for name in (column_name(key), f"sweep.{key}", key) if name in columns), None)
 
 
-def _per_run(measured: Measured, part: str) -> pl.DataFrame:
-    reading = measured.reading(part)
-    if reading is None:
+def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
+    store = measurements.store(part)
+    if store is None:
         return pl.DataFrame()
     last = pl.col("time_s") == pl.col("time_s").max().over("run")
-    users = reading.rows("users").filter(last & (pl.col("link") == LINK))
+    users = store.rows("users").filter(last & (pl.col("link") == LINK))
     users = users.group_by("run", "time_s", maintain_order=True).agg(
         pl.col(pl.Int64, pl.UInt64, pl.Float64).sum()
     )
-    links = reading.rows("links").filter(last & (pl.col("link") == LINK))
-    summary = reading.rows("summary")
+    links = store.rows("links").filter(last & (pl.col("link") == LINK))
+    summary = store.rows("summary")
     server, client = (summary.filter(pl.col("side") == side) for side in ("server", "client"))
     decoded, coded = pl.sum_horizontal(_ATTEMPTS), pl.col("coded_bits")
     tried = decoded + pl.col("dropped_link_packets")
@@ -88,7 +88,7 @@ def _per_run(measured: Measured, part: str) -> pl.DataFrame:
         **{f"decoded_{n}": 100 * pl.col(name) / tried for n, name in enumerate(_ATTEMPTS)},
     )
     data = pl.col("sent_packets") - pl.col("ack_packets")
-    # Of several users all together.
+    # Counters are summed over users.
     counters = [name for name, kind in summary.schema.items() if kind.is_numeric()]
     server, client = (
         one.group_by("run", maintain_order=True).agg(pl.col(counters).sum()) for one in (server, client)
@@ -110,23 +110,23 @@ def _per_run(measured: Measured, part: str) -> pl.DataFrame:
         packets=pl.col("received_in_order_bytes") / SEGMENT,
         bits_a_packet=pl.col("use_mbps") * pl.col("time_s") * 1e6 / pl.col("sent"),
     )
-    frame = frame.join(_peaks(reading), on="run").join(_windows(reading), on="run")
-    tcp = _tcp(reading)
+    frame = frame.join(_peaks(store), on="run").join(_windows(store), on="run")
+    tcp = _tcp(store)
     if tcp.height:
         frame = frame.join(tcp, on="run").with_columns(spurious=100 * pl.col("duplicates") / pl.col("sent"))
-    return reading.shown(reading.index.join(frame, on="run", how="inner", maintain_order="left"))
+    return store.shown(store.index.join(frame, on="run", how="inner", maintain_order="left"))
 
 
-def _peaks(reading: Store) -> pl.DataFrame:
-    """The most bits on the link between two samples."""
-    rows = reading.rows("users").filter(pl.col("link") == LINK).sort("run", "time_s")
+def _peaks(store: Store) -> pl.DataFrame:
+    """Return the maximum coded rate of the link between two samples."""
+    rows = store.rows("users").filter(pl.col("link") == LINK).sort("run", "time_s")
     steps = pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
     return rows.group_by("run").agg(peak_mbps=steps.max())
 
 
-def _windows(reading: Store) -> pl.DataFrame:
-    """When the window has first reached ``STARTED`` packets, and how much it grows ``SPAN_S`` after its first fall."""
-    rows = reading.rows("flows", ["time_s", "flow", "side", "cwnd_bytes"]).filter(pl.col("side") == "server")
+def _windows(store: Store) -> pl.DataFrame:
+    """Return when the window first reaches ``STARTED`` packets, and its growth ``SPAN_S`` after its first fall."""
+    rows = store.rows("flows", ["time_s", "flow", "side", "cwnd_bytes"]).filter(pl.col("side") == "server")
     found = []
     for (run,), frame in rows.sort("run", "time_s").group_by("run", maintain_order=True):
         times, windows = frame["time_s"], frame["cwnd_bytes"] / SEGMENT
@@ -140,9 +140,9 @@ def _windows(reading: Store) -> pl.DataFrame:
     return pl.DataFrame(found, schema={"run": pl.String, "slow_start_s": pl.Float64, "growth": pl.Float64})
 
 
-def _tcp(reading: Store) -> pl.DataFrame:
-    """What only TCP counts, where it was asked for."""
-    rows = reading.rows("tcp")
+def _tcp(store: Store) -> pl.DataFrame:
+    """Return the measures that only TCP counts, if the run recorded them."""
+    rows = store.rows("tcp")
     if not rows.height:
         return rows
     rows = rows.filter(pl.col("time_s") == pl.col("time_s").max().over("run"))

@@ -1,7 +1,18 @@
-"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas 2018).
+"""Google QUIC and split TCP over a public SATCOM access (Thomas et al. 2019).
 
-What was published is in ``studies/thomas-2019/published.toml``, sentences on differences in ``notes.toml`` beside it.
-Results r1 to r10 become criteria that can fail in ``claims.py``. Nothing is tuned to a published value.
+The authors are Thomas, Dubois, Kuhn and Lochin; the report is that of Thomas 2018.
+
+Published values are in ``studies/thomas-2019/published.toml``, explanations of differences in ``notes.toml``
+beside it.
+Nothing is tuned to a published value.
+
+- ``cells``: keys and cells of the sweeps
+- ``claims``: results r1 to r10 as criteria that can fail
+- ``orderings``: orders between two samples of times
+- ``phases``: start-up and steady state of a flow
+- ``extensions``: tables beside the published results
+- ``figures``: figures of the study
+- ``emulation``: the comparison with a browser in real time
 """
 
 from __future__ import annotations
@@ -11,8 +22,8 @@ from dataclasses import dataclass
 
 from bentpipe.metrics.format import TextTable
 from bentpipe_studies.page_loads import REACHED, slow_start_s
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.thomas_2019 import extensions
 from bentpipe_studies.thomas_2019.cells import (
     HTTP,
@@ -24,7 +35,7 @@ from bentpipe_studies.thomas_2019.cells import (
     WITH,
     WITHOUT,
 )
-from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_READINGS
+from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_INTERPRETATIONS
 from bentpipe_studies.thomas_2019.figures import figures
 from bentpipe_studies.verdicts import Claim
 
@@ -36,7 +47,7 @@ PARTS = (
 )  # fmt: skip
 
 BOXES = ("page-load-time", "time-to-response", "page-load-distribution")
-"""Figures of the page's stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
+"""Figures of the stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
 
 TOLERANCE = (
     "A result is a list of checks. Medians have the 95 % interval of order statistics (Le Boudec, theorem 2.1); a "
@@ -47,37 +58,37 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Thomas2019(Published):
-    """The study."""
+class Thomas2019(PublishedStudy):
+    """Study of Thomas et al. 2019."""
 
     name: str = "thomas-2019"
     title: str = "Thomas et al. 2019: Google QUIC over a public SATCOM access"
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
-        return [Part(name, self.place / f"{name}.toml") for name in PARTS]
+        """Return the parts: scenarios, each with a store."""
+        return [Part(name, self.directory / f"{name}.toml") for name in PARTS]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """Parts, results together, and single results."""
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
+        """Return the selections: parts, all results, and single results."""
         picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
         quic = {**picture, HTTP: [WITH]}
-        results: dict[str, dict[str, Wanted]] = {
-            "r1": {"satcom": matching(picture)},
-            "r2": {"satcom": matching(picture)},
-            "r3": {"satcom": matching(quic)},
-            "r4": {"satcom": matching(picture)},
-            "r5": {"4g": matching()},
-            "r5b": {"4g": matching()},
-            "r6": {"satcom": matching(small)},
-            "r7": {"satcom": matching({**picture, HTTP: [WITHOUT]})},
-            "r8": {"satcom": matching(picture)},
-            "r9": {"4g": matching({HTTP: [WITHOUT]})},
+        results: dict[str, dict[str, CellFilter]] = {
+            "r1": {"satcom": match_cells(picture)},
+            "r2": {"satcom": match_cells(picture)},
+            "r3": {"satcom": match_cells(quic)},
+            "r4": {"satcom": match_cells(picture)},
+            "r5": {"4g": match_cells()},
+            "r5b": {"4g": match_cells()},
+            "r6": {"satcom": match_cells(small)},
+            "r7": {"satcom": match_cells({**picture, HTTP: [WITHOUT]})},
+            "r8": {"satcom": match_cells(picture)},
+            "r9": {"4g": match_cells({HTTP: [WITHOUT]})},
             "r10": {
-                "satcom": matching({**picture, HTTP: [WITHOUT]}),
-                "end-to-end": matching({QUIC_WINDOW: ["60 packets"]}),
+                "satcom": match_cells({**picture, HTTP: [WITHOUT]}),
+                "end-to-end": match_cells({QUIC_WINDOW: ["60 packets"]}),
             },
         }
-        whole = matching()
+        whole = match_cells()
         return {
             "results": {"satcom": whole, "4g": whole, "end-to-end": results["r10"]["end-to-end"]},
             "satcom": {"satcom": whole},
@@ -91,46 +102,55 @@ class Thomas2019(Published):
             **results,
         }
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
-        """Results, tables and figures of what has run."""
-        asked = set(only)
-        every = not asked or "results" in asked
-        claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
+        """Return results, tables and figures of what has run."""
+        selection = set(only)
+        all_claims = not selection or "results" in selection
+        claims = tuple(claim for claim in self.claims(measurements) if all_claims or claim.id in selection)
         tables: list[TextTable] = [
-            extensions.satcom_table(measured),
-            extensions.four_g_table(measured),
-            extensions.model_table(measured),
-            extensions.start_up_table(measured),
-            extensions.controllers_table(measured),
-            extensions.tcp_table(measured),
-            extensions.rtt_table(measured),
-            extensions.congested_table(measured),
-            extensions.dependent_table(measured),
-            extensions.head_of_line_table(measured),
+            extensions.satcom_table(measurements),
+            extensions.four_g_table(measurements),
+            extensions.model_table(measurements),
+            extensions.start_up_table(measurements),
+            extensions.controllers_table(measurements),
+            extensions.tcp_table(measurements),
+            extensions.rtt_table(measurements),
+            extensions.congested_table(measurements),
+            extensions.dependent_table(measurements),
+            extensions.head_of_line_table(measurements),
         ]
         return Findings(
             (),
             claims,
             tuple(table for table in tables if table.rows),
             TOLERANCE,
-            tuple(self.reminders(measured)),
+            tuple(self.reminders(measurements)),
             tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
-            drawn=figures(measured),
-            reading_title="with",
+            charts=figures(measurements),
+            interpretation_title="with",
         )
 
-    def claims(self, measured: Measured) -> list[Claim]:
-        """r1 to r10, where TCP's controller matters once for each that it may have been."""
+    def claims(self, measurements: Measurements) -> list[Claim]:
+        """Return r1 to r10, once for each controller that TCP may have had."""
         found = []
         for name, text in self.published["results"].items():
             criterion, check = CRITERIA[name]
-            for reading in TCP_READINGS.get(name, ("",)):
-                why = self.notes["results"].get(name, "")
-                found.append(Claim(name, text, criterion, reading, check(measured, reading), why))
+            for interpretation in TCP_INTERPRETATIONS.get(name, ("",)):
+                explanation = self.notes["results"].get(name, "")
+                found.append(
+                    Claim(
+                        name,
+                        text,
+                        criterion,
+                        interpretation,
+                        check(measurements, interpretation),
+                        explanation,
+                    )
+                )
         return found
 
-    def reminders(self, measured: Measured) -> list[str]:
-        """What follows from the published numbers themselves, and what a figure rests on."""
+    def reminders(self, measurements: Measurements) -> list[str]:
+        """Return notes on the published values themselves, and on what a figure rests on."""
         one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
         equation = (
             f"Equation 2.1 for 25 Mb/s, 750 ms and a first window of 32 x 1460 B: {one:.2f} s with the one-way BDP "
@@ -140,7 +160,7 @@ class Thomas2019(Published):
             equation,
             "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
         ]
-        lost = extensions.lost_packets(measured)
+        lost = extensions.lost_packets(measurements)
         if lost:
             found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
         return found

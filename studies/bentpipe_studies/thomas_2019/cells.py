@@ -1,4 +1,4 @@
-"""Names of the study's sweeps, and its cells."""
+"""Keys of the study's sweeps, and its cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERY = "flow.others.load.poisson.every"
 HALF, FAST_OPEN = "path.near.delay", "tcp.fast_open"
 
 WITH, WITHOUT = "alt-svc", "2"
-"""The browser that learns of QUIC, and the one that never uses it."""
+"""Value of ``http`` of the browser that learns of QUIC; ``WITHOUT`` is that of the browser that never uses it."""
 
 SATCOM_RATE, SATCOM_RTT = 25e6, 0.750
 G4_RATE, G4_RTT = 5e6, 0.080
@@ -20,26 +20,26 @@ SEGMENT = 1460
 
 CONTROLLERS = ("newreno", "cubic", "bbr1", "bbr", "hybla")
 MORE = ("westwood", "fast")
-"""Run from end to end only."""
+"""Controllers that run end to end only."""
 
 TCP_4G = ("cubic", "newreno", "bbr1", "cubic, Fast Open")
-"""What TCP may have been over 4G; Fast Open was on and did not act (published.toml)."""
+"""TCP over 4G, as it may have been; Fast Open was on and did not act (published.toml)."""
 WINDOWS = ("10 packets", "32 packets", "60 packets", "100 packets")
 
 
 def satcom(page: str, http: str) -> dict[str, str]:
-    """A target and a browser over SATCOM."""
+    """Return the cell of a target and a browser over SATCOM."""
     return {PAGE: page, HTTP: http}
 
 
 def g4(http: str, tcp: str) -> dict[str, str]:
-    """A browser over 4G and its TCP, one of ``TCP_4G``."""
+    """Return the cell of a browser over 4G and its TCP, one of ``TCP_4G``."""
     name, _, extra = tcp.partition(", ")
     return {HTTP: http, TCP: name, FAST_OPEN: "true" if extra else "false"}
 
 
 def end_to_end(http: str, controller: str, window: str) -> dict[str, str]:
-    """HTTP/3, or HTTP/2 without a proxy, with a controller and a first window."""
+    """Return the cell of HTTP/3, or of HTTP/2 without a proxy, with a controller and an initial window."""
     return {HTTP: http, QUIC: controller, QUIC_WINDOW: window}
 
 
@@ -52,4 +52,4 @@ MODELS: tuple[tuple[str, dict[str, str] | None], ...] = (
     ("pooled, IW 1600", {SETUP: "pooled", WINDOW: "1600 packets", KNOWING: "false"}),
     ("pooled, knows the rate", {SETUP: "pooled", KNOWING: "true"}),
 )
-"""Models of the proxy, from none to one that needs no probing; the last is satcom.toml's."""
+"""Models of the proxy, from none to one that needs no probing; the last is that of satcom.toml."""

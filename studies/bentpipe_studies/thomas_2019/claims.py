@@ -1,4 +1,4 @@
-"""Results r1 to r10 as criteria that can fail: what is checked, with the reasons of thresholds."""
+"""Results r1 to r10 as criteria that can fail: checks, and thresholds with their reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.page_loads import times
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019 import orderings
 from bentpipe_studies.thomas_2019.cells import (
     CONTROLLERS,
@@ -23,7 +23,7 @@ from bentpipe_studies.thomas_2019.cells import (
 from bentpipe_studies.thomas_2019.phases import growth, parts_of_load
 from bentpipe_studies.verdicts import Check, Fact, Verdict
 
-__all__ = ["CRITERIA", "TCP_READINGS"]
+__all__ = ["CRITERIA", "TCP_INTERPRETATIONS"]
 
 Checks = tuple[Check | Fact, ...]
 
@@ -31,10 +31,10 @@ TWICE = (1.5, 2.5)
 """Ratios that are nearer to 2 than to 1 or 3."""
 
 START_UP = 2 / 3
-"""Part of a download that "more than two thirds" of it is."""
+"""Ratio of a download that counts as "more than two thirds" of it."""
 
 MUCH_LESS = 0.25
-"""Part of a round trip below which a gap is "much less" than one."""
+"""Ratio of a round trip below which a gap is "much less" than one."""
 
 ABOUT_90_MS = (70.0, 110.0)
 """A gap of "around 90 ms": within a quarter of the round trip of 80 ms."""
@@ -43,42 +43,44 @@ SLIGHTLY = (1.0, 1.5)
 """Ratio of two times of which one is slightly better: nearer to 1 than to the 2 of target A."""
 
 ALMOST = 0.9
-"""Part of the quantiles at which one distribution is ahead that counts as almost dominant."""
+"""Ratio of quantiles with one distribution ahead that counts as almost dominant."""
 
 TWO_VALUED = 0.1
-"""Least gap between two values of a two-valued TTR, in round trips, and 30 to 70 % of the loads on each side."""
+"""Minimum gap between the two values of a TTR, in round trips; 30 to 70 % of the loads are on each side."""
 
 CLIMBS = 1.1
 """Ratio of the rate between 3 and 4 s to that between 1 and 2 s that counts as climbing."""
 
 
-def _satcom(measured: Measured, page: str, load: int, column: str = "plt_s") -> tuple[tuple[float, ...], ...]:
-    """Times of both browsers: QUIC's and TCP's."""
-    return tuple(times(measured, "satcom", satcom(page, http), load, column) for http in (WITH, WITHOUT))
+def _satcom(
+    measurements: Measurements, page: str, load: int, column: str = "plt_s"
+) -> tuple[tuple[float, ...], ...]:
+    """Return the times of both browsers: QUIC's and TCP's."""
+    return tuple(times(measurements, "satcom", satcom(page, http), load, column) for http in (WITH, WITHOUT))
 
 
-def r1(measured: Measured, _reading: str) -> Checks:
-    """Twice as long, with intervals apart, at loads 2 and 3."""
+def r1(measurements: Measurements, _reading: str) -> Checks:
+    """Check that QUIC takes twice as long, with disjoint intervals, at loads 2 and 3."""
     checks: list[Check | Fact] = []
     for load in (2, 3):
-        quic, tcp = _satcom(measured, "target-a", load)
+        quic, tcp = _satcom(measurements, "target-a", load)
         checks.append(orderings.ratio(f"load {load}, median PLT, QUIC over TCP", quic, tcp, *TWICE))
         checks.append(orderings.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
     return tuple(checks)
 
 
-def r2(measured: Measured, _reading: str) -> Checks:
-    """Load 1 is the same."""
-    one, two = _satcom(measured, "target-a", 1)
+def r2(measurements: Measurements, _reading: str) -> Checks:
+    """Check that load 1 is the same."""
+    one, two = _satcom(measurements, "target-a", 1)
     return (
         orderings.overlapping("load 1, median PLT of the two browsers, s", one, two),
         orderings.same("load 1, Welch's test", one, two),
     )
 
 
-def r3(measured: Measured, _reading: str) -> Checks:
-    """Two thirds of QUIC's download are start-up."""
-    parts = [parts_of_load(measured, "satcom", satcom("target-a", WITH), load) for load in (2, 3)]
+def r3(measurements: Measurements, _reading: str) -> Checks:
+    """Check that two thirds of QUIC's download are start-up."""
+    parts = [parts_of_load(measurements, "satcom", satcom("target-a", WITH), load) for load in (2, 3)]
     return tuple(
         Check(
             f"load {load}, start-up of the download (responseStart to loadEventEnd)",
@@ -89,30 +91,30 @@ def r3(measured: Measured, _reading: str) -> Checks:
     )
 
 
-def r4(measured: Measured, _reading: str) -> Checks:
-    """QUIC's TTR is a little shorter."""
+def r4(measurements: Measurements, _reading: str) -> Checks:
+    """Check that QUIC's TTR is a little shorter."""
     most = MUCH_LESS * SATCOM_RTT * 1e3
     return tuple(
         orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
         for load in (2, 3)
-        for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
+        for quic, tcp in [_satcom(measurements, "target-a", load, "ttr_s")]
     )
 
 
 def _g4(
-    measured: Measured, tcp: str, load: int, column: str = "plt_s"
+    measurements: Measurements, tcp: str, load: int, column: str = "plt_s"
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return (
-        times(measured, "4g", g4(WITH, tcp), load, column),
-        times(measured, "4g", g4(WITHOUT, tcp), load, column),
+        times(measurements, "4g", g4(WITH, tcp), load, column),
+        times(measurements, "4g", g4(WITHOUT, tcp), load, column),
     )
 
 
-def r5(measured: Measured, reading: str) -> Checks:
-    """Slightly better over 4G, and no order."""
+def r5(measurements: Measurements, interpretation: str) -> Checks:
+    """Check that QUIC is slightly better over 4G, without order."""
     checks: list[Check | Fact] = []
     for load in (2, 3):
-        quic, tcp = _g4(measured, reading, load)
+        quic, tcp = _g4(measurements, interpretation, load)
         checks += [
             orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY),
             orderings.overlapping(f"load {load}, median PLT, QUIC and TCP, s", quic, tcp),
@@ -121,23 +123,23 @@ def r5(measured: Measured, reading: str) -> Checks:
     return tuple(checks)
 
 
-def r5b(measured: Measured, reading: str) -> Checks:
-    """90 ms of TTR."""
+def r5b(measurements: Measurements, interpretation: str) -> Checks:
+    """Check the gap of 90 ms between TTRs."""
     return tuple(
         orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
         for load in (2, 3)
-        for quic, tcp in [_g4(measured, reading, load, "ttr_s")]
+        for quic, tcp in [_g4(measurements, interpretation, load, "ttr_s")]
     )
 
 
-def r6(measured: Measured, _reading: str) -> Checks:
-    """Target B is slightly better with QUIC; nearly dominant at load 2."""
+def r6(measurements: Measurements, _reading: str) -> Checks:
+    """Check that target B is slightly better with QUIC, and almost dominated at load 2."""
     checks: list[Check | Fact] = [
         orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
         for load in (2, 3)
-        for quic, tcp in [_satcom(measured, "target-b", load)]
+        for quic, tcp in [_satcom(measurements, "target-b", load)]
     ]
-    quic, tcp = _satcom(measured, "target-b", 2)
+    quic, tcp = _satcom(measurements, "target-b", 2)
     ahead = tuple(float(a <= b) for a, b in zip(sorted(quic), sorted(tcp), strict=False))
     share = sum(ahead) / len(ahead) if ahead else 0.0
     verdict = Verdict.AGREES if share >= ALMOST else Verdict.DIFFERS
@@ -154,15 +156,15 @@ def r6(measured: Measured, _reading: str) -> Checks:
 
 
 def two_valued(values: Sequence[float]) -> tuple[float, float]:
-    """The widest gap between neighbouring values, seconds, and the part of the values below it."""
+    """Return the widest gap between neighbouring values, seconds, and the ratio of values below it."""
     ordered = sorted(values)
     gaps = [(b - a, (i + 1) / len(ordered)) for i, (a, b) in enumerate(pairwise(ordered))]
     return max(gaps, default=(0.0, 1.0))
 
 
-def r7(measured: Measured, _reading: str) -> Checks:
-    """TCP's TTR has two values."""
-    values = times(measured, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
+def r7(measurements: Measurements, _reading: str) -> Checks:
+    """Check that TCP's TTR has two values."""
+    values = times(measurements, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
     text, needed = "load 2, widest gap between TTRs of TCP, and the part below it", "≥ 75 ms, 30 … 70 %"
     if len(values) < 2:
         return (Fact(text, orderings.NO_SAMPLE, needed, Verdict.NOT_RUN),)
@@ -172,38 +174,38 @@ def r7(measured: Measured, _reading: str) -> Checks:
     return (Fact(text, found, needed, Verdict.AGREES if split else Verdict.DIFFERS, wide * 1e3),)
 
 
-def r8(measured: Measured, _reading: str) -> Checks:
-    """Nobody dominates in TTR."""
+def r8(measurements: Measurements, _reading: str) -> Checks:
+    """Check that neither distribution of TTR dominates."""
     return tuple(
         orderings.undominated(f"load {load}, dominance in TTR, QUIC and TCP", quic, tcp)
         for load in (2, 3)
-        for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
+        for quic, tcp in [_satcom(measurements, "target-a", load, "ttr_s")]
     )
 
 
-def r9(measured: Measured, reading: str) -> Checks:
-    """TCP climbs from 1 to 4 s."""
+def r9(measurements: Measurements, interpretation: str) -> Checks:
+    """Check that TCP's rate rises from 1 to 4 s."""
     text = "load 2, TCP's rate from 3 to 4 s over that from 1 to 2 s"
-    return (Check(text, growth(measured, "4g", g4(WITHOUT, reading), 2), CLIMBS),)
+    return (Check(text, growth(measurements, "4g", g4(WITHOUT, interpretation), 2), CLIMBS),)
 
 
-def r10(measured: Measured, reading: str) -> Checks:
-    """Split TCP is ahead of both transports with a first window of 60 and the reading's controller."""
-    split = times(measured, "satcom", satcom("target-a", WITHOUT), 1)
+def r10(measurements: Measurements, interpretation: str) -> Checks:
+    """Check that split TCP is ahead of both transports with an initial window of 60 packets."""
+    split = times(measurements, "satcom", satcom("target-a", WITHOUT), 1)
     return tuple(
         orderings.ordered(
-            f"median PLT, split TCP and {what} from end to end, s",
+            f"median PLT, split TCP and {label} from end to end, s",
             split,
-            times(measured, "end-to-end", end_to_end(http, reading, "60 packets"), 1),
+            times(measurements, "end-to-end", end_to_end(http, interpretation, "60 packets"), 1),
         )
-        for http, what in (("3", "QUIC"), ("2", "TCP"))
+        for http, label in (("3", "QUIC"), ("2", "TCP"))
     )
 
 
-TCP_READINGS = {"r5": TCP_4G, "r5b": TCP_4G, "r9": TCP_4G, "r10": CONTROLLERS}
-"""Results in which a controller matters that is not known: one reading each."""
+TCP_INTERPRETATIONS = {"r5": TCP_4G, "r5b": TCP_4G, "r9": TCP_4G, "r10": CONTROLLERS}
+"""Results that depend on an unknown controller, and its candidates."""
 
-CRITERIA: dict[str, tuple[str, Callable[[Measured, str], Checks]]] = {
+CRITERIA: dict[str, tuple[str, Callable[[Measurements, str], Checks]]] = {
     "r1": ("loads 2 and 3: ratio of medians 1.5 to 2.5, and TCP before QUIC in order P1", r1),
     "r2": ("load 1: median intervals meet, and Welch's p is at least 0.05", r2),
     "r3": ("loads 2 and 3: mean part of the download until 90 % of the rate is at least two thirds", r3),
@@ -228,4 +230,4 @@ CRITERIA: dict[str, tuple[str, Callable[[Measured, str], Checks]]] = {
         r10,
     ),
 }
-"""Results as criteria: what is checked, in words and in code."""
+"""Criteria of the results: text and checks."""

@@ -1,8 +1,10 @@
-"""``study thomas-2019 --engine emu``: published, simulated and measured in a browser, side by side.
+"""``study thomas-2019 --engine emu``: compare published, simulated and browser times.
 
-Two scenarios (``studies/thomas-2019/real-*.toml``) run on both clocks: in the simulator, and as units of ``bentpipe
-browse`` in a lab whose proxies are the project's. What the operator's proxies are like is not published; the ratio of
-QUIC to TCP is shown for each model of them.
+Two scenarios (``studies/thomas-2019/real-*.toml``) run in both engines: in the simulator, and as sessions of
+``bentpipe
+browse`` in a lab with the project's proxies. The operator's proxies are not published, so the ratio of QUIC
+to TCP
+is given for each model of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from bentpipe.metrics.registry import METRICS
 from bentpipe.runners.observed import InterruptedExecution, Observer, execute
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
-from bentpipe_studies.parts import Measured, Part
+from bentpipe_studies.parts import Measurements, Part
 from bentpipe_studies.study import Findings
 from bentpipe_studies.thomas_2019 import orderings
 from bentpipe_studies.thomas_2019.cells import PAGE
@@ -27,21 +29,21 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe_studies.output import Judged
+    from bentpipe_studies.output import StudyOutput
     from bentpipe_studies.thomas_2019 import Thomas2019
 
-__all__ = ["Job", "compared", "findings", "run"]
+__all__ = ["Job", "compare", "findings", "run"]
 
 PARTS = ("satcom", "4g")
-CLOCKS = {"": "simulated", "-browser": "browser"}
-"""Stores of a part by what is behind its name, and what they hold."""
+ENGINES = {"": "simulated", "-browser": "browser"}
+"""Suffixes of the stores of a part, and the engine of each."""
 
 ON, OFF = "QUIC on", "QUIC off"
-MOST_LABS = 3
-"""At a time, as with browse."""
+MAX_LABS = 3
+"""Maximum number of concurrent labs, as with ``browse``."""
 
 TWICE = (1.5, 2.5)
-"""Ratios that are nearer to 2 than to 1 or 3, as in criteria.py."""
+"""Ratios that are nearer to 2 than to 1 or 3, as in ``claims``."""
 
 SLIGHTLY = (1.0, 1.5)
 G4_GAP_MS = (70.0, 110.0)
@@ -57,7 +59,7 @@ TOLERANCE = (
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked for."""
+    """Options of the comparison."""
 
     out: Path
     units: int | None = None
@@ -69,11 +71,13 @@ class Job:
 
 
 def _parts(study: Thomas2019) -> list[Part]:
-    return [Part(f"{name}{tail}", study.place / f"real-{name}.toml") for name in PARTS for tail in CLOCKS]
+    return [
+        Part(f"{name}{tail}", study.directory / f"real-{name}.toml") for name in PARTS for tail in ENGINES
+    ]
 
 
 def run(
-    place: Path,
+    directory: Path,
     *,
     only: str | None = None,
     seeds: int | None = None,
@@ -81,60 +85,66 @@ def run(
     settings: Mapping[str, object] | None = None,
     keep_late: bool = False,
     watch: Observer | None = None,
-) -> Judged:
-    """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
+) -> StudyOutput:
+    """Run the study in both engines below ``directory`` and compare; good when every run finished.
 
-    ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
-    the machine was too late for.
+    Args:
+        directory: directory of the stores.
+        only: parts, comma-separated; all without.
+        seeds: number of browser sessions.
+        jobs: number of concurrent labs, at most 3.
+        settings: dotted keys that override the scenarios.
+        keep_late: keep sessions in which the lab missed its deadlines.
+        watch: observer of progress and messages.
 
     Raises:
         ScenarioError: no such part; no Chromium.
-        bentpipe.StoreError: a store there is not this study's.
+        bentpipe.StoreError: a store belongs to another study.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
-    from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
+    from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import write_page
     from bentpipe_studies.thomas_2019 import STUDY
 
-    words = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
-    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, watch or Observer())
+    parts = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
+    job = Job(directory, seeds, parts, min(jobs or 1, MAX_LABS), settings, keep_late, watch or Observer())
     try:
-        found, reports = compared(STUDY, job)
+        found, reports = compare(STUDY, job)
     except KeyboardInterrupt:
-        raise InterruptedExecution(f"what is finished is in {place}; the same command goes on") from None
+        raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
     title = f"{STUDY.title}, in real time"
-    stores = {name: {"store": str(one.store), "runs": one.planned, "kept": one.kept, "done": one.done,
-                     "failed": len(one.failed)} for name, one in reports.items()}  # fmt: skip
-    data = {"study": STUDY.name, "title": title, "stores": stores, **as_data(found)}
-    page = write_page(place, title, found, data)
-    stored = [f"  bentpipe report {one.store}" for one in reports.values()]
-    failed = [failure for one in reports.values() for failure in one.failed]
-    return Judged(
+    stores = {name: {"store": str(summary.store), "runs": summary.planned, "kept": summary.kept, "done": summary.done,
+                     "failed": len(summary.failed)} for name, summary in reports.items()}  # fmt: skip
+    data = {"study": STUDY.name, "title": title, "stores": stores, **to_json(found)}
+    page = write_page(directory, title, found, data)
+    commands = [f"  bentpipe report {summary.store}" for summary in reports.values()]
+    failed = [failure for summary in reports.values() for failure in summary.failed]
+    return StudyOutput(
         data,
-        (*findings_shown(title, found), f"\nTables and figures: {page}", *stored),
+        (*format_findings(title, found), f"\nTables and figures: {page}", *commands),
         tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
         not failed,
-        verdicts_of(found),
+        verdict_rows(found),
     )
 
 
-def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, ExecutionSummary]]:
-    """Runs what the stores do not have yet, and compares.
+def compare(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, ExecutionSummary]]:
+    """Run what the stores lack and return the findings with the execution summaries.
 
     Raises:
         ScenarioError: no such part; no Chromium.
-        bentpipe.StoreError: a store there is not this study's.
+        bentpipe.StoreError: a store belongs to another study.
     """
-    for word in job.only:
-        if word not in PARTS:
-            raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
-    wanted = job.only or PARTS
-    plans = {name: _plans(study.place / f"real-{name}.toml", job) for name in wanted}
+    for part in job.only:
+        if part not in PARTS:
+            raise ScenarioError([("only", unknown_name(part, PARTS, "part in real time"))], SOURCE_ARGUMENT)
+    parts = job.only or PARTS
+    plans = {name: _plans(study.directory / f"real-{name}.toml", job) for name in parts}
     reports: dict[str, ExecutionSummary] = {}
     for name, (simulated, real) in plans.items():
-        reports[name] = _conduct(simulated, job.out / name, job, real=False)
-        reports[f"{name}-browser"] = _conduct(real, job.out / f"{name}-browser", job, real=True)
-    return findings(study, Measured(job.out, _parts(study))), reports
+        reports[name] = _execute(simulated, job.out / name, job, real=False)
+        reports[f"{name}-browser"] = _execute(real, job.out / f"{name}-browser", job, real=True)
+    return findings(study, Measurements(job.out, _parts(study))), reports
 
 
 def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
@@ -158,7 +168,7 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
     ), real
 
 
-def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSummary:
+def _execute(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSummary:
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.runner import BrowserRunner
     from bentpipe.lab.executable import executable
@@ -176,45 +186,45 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSumma
     return execute(plan, runner, store, watch=job.watch, where=where)
 
 
-def findings(study: Thomas2019, measured: Measured) -> Findings:
-    """Tables and claims of what has run."""
-    tables = (_loads_table(measured), _ratio_table(measured))
+def findings(study: Thomas2019, measurements: Measurements) -> Findings:
+    """Return tables and claims of what has run."""
+    tables = (_loads_table(measurements), _ratio_table(measurements))
     return Findings(
         (),
         tuple(
             claim
-            for claim in _claims(study, measured)
+            for claim in _claims(study, measurements)
             if any(check.verdict is not Verdict.NOT_RUN for check in claim.checks)
         ),
         tuple(table for table in tables if table.rows),
         TOLERANCE,
         figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
-        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measured, part)),
-        reading_title="clock and proxy",
+        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measurements, part)),
+        interpretation_title="clock and proxy",
     )
 
 
-def _stacks(measured: Measured, part: str) -> list[str]:
-    """Stacks that have run on one clock or the other, in the order of the sweep."""
+def _stacks(measurements: Measurements, part: str) -> list[str]:
+    """Return the stacks that have run in either engine, in the order of the sweep."""
     found: dict[str, None] = {}
-    for tail in CLOCKS:
-        rows = measured.table(f"{part}{tail}", "pages")
+    for tail in ENGINES:
+        rows = measurements.table(f"{part}{tail}", "pages")
         if rows.height:
             found |= dict.fromkeys(rows["stack"].unique(maintain_order=True).to_list())
     return list(found)
 
 
 def _times(
-    measured: Measured, part: str, tail: str, page: str, stack: str, load: int, column: str
+    measurements: Measurements, part: str, tail: str, page: str, stack: str, load: int, column: str
 ) -> tuple[float, ...]:
-    return times(measured, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
+    return times(measurements, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
 
 
-def _loads_table(measured: Measured) -> TextTable:
+def _loads_table(measurements: Measurements) -> TextTable:
     rows: list[dict[str, Any]] = []
     for part in PARTS:
         for page, target in TARGETS.items():
-            for stack in _stacks(measured, part):
+            for stack in _stacks(measurements, part):
                 for load in (1, 2, 3):
                     row: dict[str, Any] = {
                         "access": part,
@@ -224,27 +234,28 @@ def _loads_table(measured: Measured) -> TextTable:
                     }
                     found = False
                     for column in ("plt_s", "ttr_s"):
-                        for tail, clock in CLOCKS.items():
-                            values = _times(measured, part, tail, page, stack, load, column)
-                            row[f"{METRICS[column].heading}, {clock}"] = orderings.shown(values)
+                        for tail, clock in ENGINES.items():
+                            values = _times(measurements, part, tail, page, stack, load, column)
+                            row[f"{METRICS[column].heading}, {clock}"] = orderings.format_median(values)
                             found = found or bool(values)
                     if found:
                         rows.append(row)
     return TextTable("Medians over units with 95 % intervals", tuple(rows))
 
 
-def _ratio_table(measured: Measured) -> TextTable:
-    """QUIC over TCP by model of the proxy: the published factor, and those of both clocks."""
+def _ratio_table(measurements: Measurements) -> TextTable:
+    """Return QUIC over TCP by model of the proxy: the published factor, and those of both engines."""
     rows: list[dict[str, Any]] = []
     for part, published in (("satcom", "about 2"), ("4g", "slightly below 1")):
-        for stack in _stacks(measured, part):
+        for stack in _stacks(measurements, part):
             if stack == ON:
                 continue
             row: dict[str, Any] = {"access": part, "TCP's proxy": stack, "published": published}
-            for tail, clock in CLOCKS.items():
+            for tail, clock in ENGINES.items():
                 for load in (2, 3):
                     quic, tcp = (
-                        _times(measured, part, tail, "target-a", one, load, "plt_s") for one in (ON, stack)
+                        _times(measurements, part, tail, "target-a", one, load, "plt_s")
+                        for one in (ON, stack)
                     )
                     row[f"{clock}, load {load}"] = _ratio(quic, tcp)
             rows.append(row)
@@ -258,48 +269,58 @@ def _ratio(above: Sequence[float], below: Sequence[float]) -> str:
     return fact.measured
 
 
-def _claims(study: Thomas2019, measured: Measured) -> Iterator[Claim]:
-    """r1 to r6 as far as a browser can tell, for each clock and model of the proxy."""
-    said = study.published["results"]
-    for tail, clock in CLOCKS.items():
-        for stack in _stacks(measured, "satcom"):
+def _claims(study: Thomas2019, measurements: Measurements) -> Iterator[Claim]:
+    """Yield r1 to r6 as far as a browser can measure them, for each engine and model of the proxy."""
+    statements = study.published["results"]
+    for tail, clock in ENGINES.items():
+        for stack in _stacks(measurements, "satcom"):
             if stack == ON:
                 continue
 
             def pair(page: str, load: int, column: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
                 quic, tcp = (
-                    _times(measured, "satcom", tail, page, one, load, column)  # noqa: B023 - called at once
+                    _times(measurements, "satcom", tail, page, one, load, column)  # noqa: B023 - called at once
                     for one in (ON, stack)  # noqa: B023
                 )
                 return quic, tcp
 
-            reading = f"{clock}, {stack}"
+            interpretation = f"{clock}, {stack}"
             checks = []
             for load in (2, 3):
                 quic, tcp = pair("target-a", load, "plt_s")
                 checks.append(orderings.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
-            yield Claim("r1", said["r1"], "the ratio of PLT is 1.5 to 2.5", reading, tuple(checks))
+            yield Claim(
+                "r1", statements["r1"], "the ratio of PLT is 1.5 to 2.5", interpretation, tuple(checks)
+            )
             most = 0.25 * 750.0
             gaps = [
                 orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-a", load, "ttr_s")]
             ]
-            yield Claim("r4", said["r4"], "a gap below a quarter of a round trip", reading, tuple(gaps))
+            yield Claim(
+                "r4", statements["r4"], "a gap below a quarter of a round trip", interpretation, tuple(gaps)
+            )
             better = [
                 orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-b", load, "plt_s")]
             ]
-            yield Claim("r6", said["r6"], "target B: the ratio of PLT is 1 to 1.5", reading, tuple(better))
+            yield Claim(
+                "r6",
+                statements["r6"],
+                "target B: the ratio of PLT is 1 to 1.5",
+                interpretation,
+                tuple(better),
+            )
         g4 = [
-            tuple(_times(measured, "4g", tail, "target-a", one, load, column) for one in (ON, OFF))
+            tuple(_times(measurements, "4g", tail, "target-a", one, load, column) for one in (ON, OFF))
             for column in ("plt_s", "ttr_s")
             for load in (2, 3)
         ]
         ratios = [orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
                   for load, (quic, tcp) in zip((2, 3), g4[:2], strict=True)]  # fmt: skip
-        yield Claim("r5", said["r5"], "the ratio of PLT is 1 to 1.5", clock, tuple(ratios))
+        yield Claim("r5", statements["r5"], "the ratio of PLT is 1 to 1.5", clock, tuple(ratios))
         waits = [orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *G4_GAP_MS)
                  for load, (quic, tcp) in zip((2, 3), g4[2:], strict=True)]  # fmt: skip
-        yield Claim("r5b", said["r5b"], "a gap of 70 to 110 ms", clock, tuple(waits))
+        yield Claim("r5b", statements["r5b"], "a gap of 70 to 110 ms", clock, tuple(waits))

@@ -1,4 +1,4 @@
-"""Measurements that stand beside the published results: models of the proxy, controllers, start-up, other pages."""
+"""Tables beside the published results: models of the proxy, controllers, start-up, other pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant, median
 from bentpipe_studies.page_loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019.cells import (
     CONTROLLERS,
     EVERY,
@@ -30,7 +30,7 @@ from bentpipe_studies.thomas_2019.cells import (
     g4,
     satcom,
 )
-from bentpipe_studies.thomas_2019.orderings import shown
+from bentpipe_studies.thomas_2019.orderings import format_median
 from bentpipe_studies.thomas_2019.phases import bulk_start_up, parts_of_load
 
 __all__ = [
@@ -57,22 +57,23 @@ PROTOTYPE: dict[str, tuple[float, float]] = {
     "pooled, IW 100": (6.38, 1513),
     "pooled, IW 1600": (4.08, 1513),
 }
-"""PLT in s and TTR in ms of a witness: Chromium and Linux's TCP over an emulated path of 750 ms, five loads each."""
+"""PLT in s and TTR in ms of a witness: Chromium and Linux TCP over an emulated path of 750 ms, five loads each."""
 
 PROTOTYPE_QUIC = {"10 packets": 9.34, "100 packets": 6.87}
-"""The witness's HTTP/3 with CUBIC: PLT in s by first window."""
+"""PLT in s of the witness's HTTP/3 with CUBIC, by initial window."""
 
 
 def _row(
-    head: dict[str, Any], measured: Measured, part: str, cell: dict[str, str], load: int
+    head: dict[str, Any], measurements: Measurements, part: str, cell: dict[str, str], load: int
 ) -> dict[str, Any] | None:
-    rows = chosen_loads(measured, part, cell, load)
+    rows = chosen_loads(measurements, part, cell, load)
     if not rows.height:
         return None
-    plt, ttr = (times(measured, part, cell, load, column) for column in ("plt_s", "ttr_s"))
+    plt, ttr = (times(measurements, part, cell, load, column) for column in ("plt_s", "ttr_s"))
     return {
         **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
-        "PLT, s": shown(plt), "TTR, s": shown(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
+        "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
+        "finished": f"{int(rows['finished'].sum())} of {rows.height}",
     }  # fmt: skip
 
 
@@ -80,10 +81,10 @@ def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> TextTable:
     return TextTable(title, tuple(row for row in rows if row is not None))
 
 
-def satcom_table(measured: Measured) -> TextTable:
-    """Both targets, both browsers, three loads."""
+def satcom_table(measurements: Measurements) -> TextTable:
+    """Return times of both targets, both browsers and three loads."""
     rows = [
-        _row({"target": page[-1].upper(), "QUIC": known}, measured, "satcom", satcom(page, http), load)
+        _row({"target": page[-1].upper(), "QUIC": known}, measurements, "satcom", satcom(page, http), load)
         for page in ("target-a", "target-b")
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
@@ -91,10 +92,10 @@ def satcom_table(measured: Measured) -> TextTable:
     return _table("SATCOM: medians over units with 95 % intervals", rows)
 
 
-def four_g_table(measured: Measured) -> TextTable:
-    """Target A over 4G by TCP's controller."""
+def four_g_table(measurements: Measurements) -> TextTable:
+    """Return times of target A over 4G by controller of TCP."""
     rows = [
-        _row({"TCP": tcp, "QUIC": known}, measured, "4g", g4(http, tcp), load)
+        _row({"TCP": tcp, "QUIC": known}, measurements, "4g", g4(http, tcp), load)
         for tcp in TCP_4G
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
@@ -102,40 +103,42 @@ def four_g_table(measured: Measured) -> TextTable:
     return _table("4G, target A: medians over units with 95 % intervals", rows)
 
 
-def _model_times(measured: Measured, cell: dict[str, str] | None, column: str = "plt_s") -> tuple[float, ...]:
+def _model_times(
+    measurements: Measurements, cell: dict[str, str] | None, column: str = "plt_s"
+) -> tuple[float, ...]:
     if cell is None:
-        return times(measured, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
-    return times(measured, "proxies", cell, 1, column)
+        return times(measurements, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
+    return times(measurements, "proxies", cell, 1, column)
 
 
-def model_ratios(measured: Measured) -> list[dict[str, Any]]:
-    """Ratio of medians QUIC over TCP for each model of the proxy, and for two QUICs."""
+def model_ratios(measurements: Measurements) -> list[dict[str, Any]]:
+    """Return the ratio of medians QUIC over TCP for each model of the proxy, and for two QUIC variants."""
     found = []
     for quic, controller, window in (
         ("BBRv1, IW 32", "bbr1", "32 packets"),
         ("CUBIC, IW 10", "cubic", "10 packets"),
     ):
-        above = times(measured, "end-to-end", end_to_end("3", controller, window), 1)
+        above = times(measurements, "end-to-end", end_to_end("3", controller, window), 1)
         for name, cell in MODELS:
-            below = _model_times(measured, cell)
+            below = _model_times(measurements, cell)
             if above and below:
                 found.append({"model": name, "quic": quic, "ratio": median(above) / median(below)})
     return found
 
 
-def model_table(measured: Measured) -> TextTable:
-    """PLT of target A over HTTP/2 by the proxy's model, and QUIC's ratio to it."""
-    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measured)}
+def model_table(measurements: Measurements) -> TextTable:
+    """Return PLT of target A over HTTP/2 by model of the proxy, and QUIC's ratio to it."""
+    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measurements)}
     quics = list(dict.fromkeys(quic for _, quic in ratios))
     rows = []
     for name, cell in MODELS:
-        plt, ttr = _model_times(measured, cell), _model_times(measured, cell, "ttr_s")
+        plt, ttr = _model_times(measurements, cell), _model_times(measurements, cell, "ttr_s")
         if not plt:
             continue
         witness = PROTOTYPE.get(name)
         rows.append(
             {
-                "proxy": name, "PLT, s": shown(plt), "TTR, s": shown(ttr),
+                "proxy": name, "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
                 "witness: PLT, s": witness[0] if witness else "–",
                 "witness: TTR, s": witness[1] / 1e3 if witness else "–",
                 **{f"QUIC {quic} over it": format_significant(ratios[name, quic], 3) for quic in quics},
@@ -144,15 +147,15 @@ def model_table(measured: Measured) -> TextTable:
     return TextTable("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
 
 
-def controllers_table(measured: Measured) -> TextTable:
-    """Target A from end to end, by controller and first window."""
+def controllers_table(measurements: Measurements) -> TextTable:
+    """Return PLT of target A end to end, by controller and initial window."""
     rows = []
-    for http, what in (("3", "QUIC"), ("2", "TCP")):
+    for http, label in (("3", "QUIC"), ("2", "TCP")):
         for name in (*CONTROLLERS, *MORE):
-            row: dict[str, Any] = {"transport": what, "controller": name}
+            row: dict[str, Any] = {"transport": label, "controller": name}
             for window in WINDOWS:
-                row[f"PLT, s: {window}"] = shown(
-                    times(measured, "end-to-end", end_to_end(http, name, window), 1), 3
+                row[f"PLT, s: {window}"] = format_median(
+                    times(measurements, "end-to-end", end_to_end(http, name, window), 1), 3
                 )
             if any(value != "–" for key, value in row.items() if key.startswith("PLT")):
                 rows.append(row)
@@ -162,14 +165,14 @@ def controllers_table(measured: Measured) -> TextTable:
     return TextTable("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
 
 
-def tcp_table(measured: Measured) -> TextTable:
-    """Split TCP by the controller of the ends."""
-    rows = [_row({"TCP": name}, measured, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
+def tcp_table(measurements: Measurements) -> TextTable:
+    """Return times over split TCP by controller of the ends."""
+    rows = [_row({"TCP": name}, measurements, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
     return _table("Target A over split TCP, by the controller of the two ends", rows)
 
 
-def start_up_table(measured: Measured) -> TextTable:
-    """Start-up and the rest of a download, with what a doubling a round trip gives."""
+def start_up_table(measurements: Measurements) -> TextTable:
+    """Return start-up and the rest of a download, beside the model of one doubling each round trip."""
     rows = []
     cases: list[tuple[str, str, dict[str, str], int, int | None]] = [
         (f"QUIC {name}, IW 32", "end-to-end", end_to_end("3", name, "32 packets"), 1, 32)
@@ -178,8 +181,8 @@ def start_up_table(measured: Measured) -> TextTable:
     cases += [("TCP cubic end to end, IW 32", "end-to-end", end_to_end("2", "cubic", "32 packets"), 1, 32)]
     cases += [("split TCP that knows the rate", "satcom", satcom("target-a", WITHOUT), 2, None)]
     cases += [("QUIC of the browser, load 2", "satcom", satcom("target-a", WITH), 2, 32)]
-    for what, part, cell, load, window in cases:
-        found = parts_of_load(measured, part, cell, load)
+    for label, part, cell, load, window in cases:
+        found = parts_of_load(measurements, part, cell, load)
         if not found:
             continue
         reached = [one for one in found if one.reached]
@@ -189,10 +192,10 @@ def start_up_table(measured: Measured) -> TextTable:
         ]
         rows.append(
             {
-                "connection": what, "reached the rate": f"{len(reached)} of {len(found)}",
-                "start-up, s": shown([one.start_up_s for one in reached], 3),
-                "the rest, s": shown([one.download_s - one.start_up_s for one in reached], 3),
-                "download, s": shown([one.download_s for one in found], 3),
+                "connection": label, "reached the rate": f"{len(reached)} of {len(found)}",
+                "start-up, s": format_median([one.start_up_s for one in reached], 3),
+                "the rest, s": format_median([one.download_s - one.start_up_s for one in reached], 3),
+                "download, s": format_median([one.download_s for one in found], 3),
                 "log2(BDP/IW) RTT, one-way BDP, s": format_significant(model[0], 3),
                 "with the two-way BDP, s": format_significant(model[1], 3),
             }
@@ -202,21 +205,21 @@ def start_up_table(measured: Measured) -> TextTable:
     )
 
 
-def figure_2_11(measured: Measured) -> list[dict[str, Any]]:
-    """Start-up time against RTT, with and without a proxy half way: measured, and by the model."""
+def figure_2_11(measurements: Measurements) -> list[dict[str, Any]]:
+    """Return start-up time against RTT, with and without a proxy half way: measured, and by the model."""
     rows = []
-    for part, what, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
-        for rtt, found in sorted(bulk_start_up(measured, part).items()):
+    for part, label, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
+        for rtt, found in sorted(bulk_start_up(measurements, part).items()):
             one, two = (slow_start_s(SATCOM_RATE, rtt / split, 32 * SEGMENT, way) for way in (True, False))
             rows.append(
-                {"path": what, "rtt_ms": rtt * 1e3, "measured": found, "one-way": one, "two-way": two}
+                {"path": label, "rtt_ms": rtt * 1e3, "measured": found, "one-way": one, "two-way": two}
             )
     return rows
 
 
-def rtt_table(measured: Measured) -> TextTable:
-    """Figure 2.11 as numbers."""
-    found = figure_2_11(measured)
+def rtt_table(measurements: Measurements) -> TextTable:
+    """Return figure 2.11 as numbers."""
+    found = figure_2_11(measurements)
     whole = {row["rtt_ms"]: row for row in found if row["path"] == "end to end"}
     split = {row["rtt_ms"]: row for row in found if row["path"] != "end to end"}
     rows = []
@@ -237,16 +240,17 @@ def rtt_table(measured: Measured) -> TextTable:
     return TextTable("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
 
 
-def congested_table(measured: Measured) -> TextTable:
-    """Target A beside the traffic of others."""
+def congested_table(measurements: Measurements) -> TextTable:
+    """Return PLT of target A beside background traffic."""
     share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
     rows = []
-    for every, what in share.items():
-        quic, tcp = (times(measured, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
+    for every, label in share.items():
+        quic, tcp = (times(measurements, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
         if quic and tcp:
             rows.append(
                 {
-                    "the others' mean load": what, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
+                    "the others' mean load": label, "QUIC, PLT, s": format_median(quic, 3),
+                    "split TCP, PLT, s": format_median(tcp, 3),
                     "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
@@ -254,23 +258,24 @@ def congested_table(measured: Measured) -> TextTable:
     return TextTable("Target A over SATCOM beside the traffic of others", tuple(rows))
 
 
-def dependent_table(measured: Measured) -> TextTable:
-    """Pages whose objects wait for others, and their mean opinion score."""
+def dependent_table(measurements: Measurements) -> TextTable:
+    """Return PLT of pages with dependencies, and their mean opinion score."""
     rows = []
     for part, split in (("dependent", "split"), ("dependent-unsplit", "end to end")):
-        table = measured.table(part, "pages")
+        table = measurements.table(part, "pages")
         if not table.height:
             continue
         for page in table[PAGE].unique(maintain_order=True).to_list():
             for http in table[HTTP].unique(maintain_order=True).to_list():
-                plt = times(measured, part, {PAGE: page, HTTP: http}, 1)
+                plt = times(measurements, part, {PAGE: page, HTTP: http}, 1)
                 if plt:
                     rows.append(
                         {
-                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": shown(plt, 3),
+                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split,
+                            "PLT, s": format_median(plt, 3),
                             **{
-                                f"MOS, {who}": format_significant(opinion(median(plt), most), 2)
-                                for who, most in EXPECTED_S.items()
+                                f"MOS, {network}": format_significant(opinion(median(plt), most), 2)
+                                for network, most in EXPECTED_S.items()
                             },
                         }
                     )  # fmt: skip
@@ -284,9 +289,9 @@ LOSS = "path.satellite.down.loss"
 BROWSER = "flow.browser.load.http"
 
 
-def gallery(measured: Measured) -> list[dict[str, Any]]:
-    """When each object of the gallery had come, without a loss and with it, by protocol."""
-    table = measured.table("head-of-line", "requests")
+def gallery(measurements: Measurements) -> list[dict[str, Any]]:
+    """Return the arrival of each object of the gallery, with and without a loss, by protocol."""
+    table = measurements.table("head-of-line", "requests")
     if not table.height:
         return []
     rows = []
@@ -298,9 +303,9 @@ def gallery(measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def head_of_line_table(measured: Measured) -> TextTable:
-    """By how much one lost packet delays each object."""
-    ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measured)}
+def head_of_line_table(measurements: Measurements) -> TextTable:
+    """Return the delay of each object by one lost packet."""
+    ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measurements)}
     rows = []
     for name in dict.fromkeys(name for _, _, name in ends):
         row: dict[str, Any] = {"object": name}
@@ -316,9 +321,9 @@ def head_of_line_table(measured: Measured) -> TextTable:
     )
 
 
-def lost_packets(measured: Measured) -> list[int]:
-    """Packets that the link lost in each run with a loss: one each, or the page is not what it says."""
-    table = measured.table("head-of-line", "link_summary")
+def lost_packets(measurements: Measurements) -> list[int]:
+    """Return the packets that the link lost in each run with a loss: one each, or the page is wrong."""
+    table = measurements.table("head-of-line", "link_summary")
     if not table.height:
         return []
     rows = table.filter((pl.col("link") == "satellite.down") & (pl.col(LOSS) != "0 %"))

@@ -1,4 +1,4 @@
-"""Figures of the study's own."""
+"""Figures of the study."""
 
 from __future__ import annotations
 
@@ -8,38 +8,43 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, WIDTH, colour, inline_csv, shape
 from bentpipe_studies.page_loads import chosen_loads
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019.cells import MODELS, WITH, WITHOUT, satcom
 from bentpipe_studies.thomas_2019.extensions import figure_2_11, gallery, model_ratios
 from bentpipe_studies.thomas_2019.phases import received
 
 __all__ = ["figures"]
 
-UNITS_SHOWN = 5
-"""Units whose downloads figure 3 draws; the paper draws a subset too."""
+SESSIONS = 5
+"""Browser sessions in figure 3; the paper draws a subset too."""
 
 
-def figures(measured: Measured) -> tuple[Figure, ...]:
-    """All that there is something for."""
-    made = (sequence(measured), ratios(measured), start_up(measured), blocking(measured))
-    return tuple(figure for figure in made if figure is not None)
+def figures(measurements: Measurements) -> tuple[Figure, ...]:
+    """Return all non-empty figures."""
+    candidates = (
+        sequence(measurements),
+        ratios(measurements),
+        start_up(measurements),
+        blocking(measurements),
+    )
+    return tuple(figure for figure in candidates if figure is not None)
 
 
-def sequence(measured: Measured) -> Figure | None:
-    """Bytes received over time since connectStart at load 2, as figure 3 of the paper."""
+def sequence(measurements: Measurements) -> Figure | None:
+    """Return bytes received over time since connectStart at load 2, as figure 3 of the paper."""
     rows = []
-    for http, what in ((WITH, "QUIC"), (WITHOUT, "split TCP")):
-        loads = chosen_loads(measured, "satcom", satcom("target-a", http), 2)
+    for http, label in ((WITH, "QUIC"), (WITHOUT, "split TCP")):
+        loads = chosen_loads(measurements, "satcom", satcom("target-a", http), 2)
         if not loads.height:
             return None
-        for load in loads.head(UNITS_SHOWN).iter_rows(named=True):
-            times, counts = received(measured, "satcom", load["run"], "chrome")
+        for load in loads.head(SESSIONS).iter_rows(named=True):
+            times, counts = received(measurements, "satcom", load["run"], "chrome")
             begin, end = load["connect_start_s"], load["load_event_end_s"]
             if begin is None or end is None:
                 continue
             base = max((c for t, c in zip(times, counts, strict=True) if t <= begin), default=0.0)
             rows += [
-                {"series": what, "unit": load["seed"], "x": t - begin, "y": (c - base) / 1e6}
+                {"series": label, "unit": load["seed"], "x": t - begin, "y": (c - base) / 1e6}
                 for t, c in zip(times, counts, strict=True)
                 if begin <= t <= end + 0.05
             ]
@@ -58,13 +63,13 @@ def sequence(measured: Measured) -> Figure | None:
         )
         .properties(width=WIDTH - 80, height=260)
     )  # fmt: skip
-    caption = f"Load 2 of {UNITS_SHOWN} units, stream bytes at the client; figure 3 of the paper."
+    caption = f"Load 2 of {SESSIONS} units, stream bytes at the client; figure 3 of the paper."
     return Figure("sequence", "Bytes received over time, target A over SATCOM", caption, chart, frame.height)
 
 
-def ratios(measured: Measured) -> Figure | None:
-    """PLT of QUIC over that of TCP by the model of the proxy."""
-    rows = model_ratios(measured)
+def ratios(measurements: Measurements) -> Figure | None:
+    """Return PLT of QUIC over that of TCP by model of the proxy."""
+    rows = model_ratios(measurements)
     if not rows:
         return None
     frame = pl.DataFrame(rows)
@@ -101,20 +106,20 @@ def ratios(measured: Measured) -> Figure | None:
     return Figure("proxy-ratio", "What the proxy is decides the ratio", caption, chart, frame.height)
 
 
-def start_up(measured: Measured) -> Figure | None:
-    """Figure 2.11 of the report: measured against the model."""
-    found = figure_2_11(measured)
+def start_up(measurements: Measurements) -> Figure | None:
+    """Return figure 2.11 of the report: measured against the model."""
+    found = figure_2_11(measurements)
     if not found:
         return None
     rows = []
     for row in found:
-        for what, key in (
+        for label, key in (
             ("measured", "measured"),
             ("model, one-way BDP", "one-way"),
             ("model, two-way BDP", "two-way"),
         ):
             if row[key] is not None:
-                rows.append({"path": row["path"], "series": what, "x": row["rtt_ms"], "y": row[key]})
+                rows.append({"path": row["path"], "series": label, "x": row["rtt_ms"], "y": row[key]})
     frame = pl.DataFrame(rows)
     series = ["measured", "model, one-way BDP", "model, two-way BDP"]
     base = alt.Chart()
@@ -134,9 +139,9 @@ def start_up(measured: Measured) -> Figure | None:
     )
 
 
-def blocking(measured: Measured) -> Figure | None:
-    """When each object came, with and without one lost packet."""
-    rows = gallery(measured)
+def blocking(measurements: Measurements) -> Figure | None:
+    """Return the arrival of each object, with and without one lost packet."""
+    rows = gallery(measurements)
     if not rows:
         return None
     frame = pl.DataFrame(

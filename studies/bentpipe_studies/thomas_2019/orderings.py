@@ -1,4 +1,4 @@
-"""Orders between two samples of times, as the publication judges them, as facts with verdicts."""
+"""Orders between two samples of times, by the rules of the publication, as facts with verdicts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, m
 from bentpipe.metrics.samples import disjoint_intervals, median_ratio, stochastic_dominance, welch
 from bentpipe_studies.verdicts import Fact, Verdict
 
-__all__ = ["NO_SAMPLE", "gap", "ordered", "overlapping", "ratio", "same", "shown", "undominated"]
+__all__ = ["NO_SAMPLE", "format_median", "gap", "ordered", "overlapping", "ratio", "same", "undominated"]
 
 NO_SAMPLE = "–"
 Times = Sequence[float]
 
 
-def shown(values: Times, digits: int = 4) -> str:
-    """Median with its 95 % interval (Le Boudec, theorem 2.1)."""
+def format_median(values: Times, digits: int = 4) -> str:
+    """Return the median with its 95 % interval (Le Boudec, theorem 2.1) as text."""
     if not values:
         return NO_SAMPLE
     return format_interval(median_ci(values), digits=digits)
@@ -25,19 +25,19 @@ def shown(values: Times, digits: int = 4) -> str:
 def _pair(
     text: str, one: Times, two: Times, needed: str
 ) -> Fact | tuple[ConfidenceInterval, ConfidenceInterval]:
-    """The two median intervals, or the fact that they cannot be had."""
+    """Return both median intervals, or the fact that they are unknown."""
     if not one or not two:
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
     first, second = median_ci(one), median_ci(two)
     if not first.known or not second.known:
-        return Fact(text, f"{shown(one)} and {shown(two)}", needed, Verdict.UNDECIDED)
+        return Fact(text, f"{format_median(one)} and {format_median(two)}", needed, Verdict.UNDECIDED)
     return first, second
 
 
 def ordered(text: str, faster: Times, slower: Times) -> Fact:
-    """Order P1 of the report (section 5.1.1): the median interval of one lies below that of the other.
+    """Judge order P1 of the report (section 5.1.1): one median interval lies below the other.
 
-    It differs when the order is the other way round, and is undecided where the intervals meet.
+    It differs for the opposite order, and is undecided where the intervals overlap.
     """
     needed = "the first interval below the second"
     pair = _pair(text, faster, slower, needed)
@@ -46,21 +46,21 @@ def ordered(text: str, faster: Times, slower: Times) -> Fact:
     order = disjoint_intervals(faster, slower).smaller
     verdicts = {"first": Verdict.AGREES, "second": Verdict.DIFFERS, "none": Verdict.UNDECIDED}
     verdict = verdicts[order]
-    return Fact(text, f"{shown(faster)} and {shown(slower)}", needed, verdict)
+    return Fact(text, f"{format_median(faster)} and {format_median(slower)}", needed, verdict)
 
 
 def overlapping(text: str, one: Times, two: Times) -> Fact:
-    """Neither interval lies below the other: order P1 does not compare them."""
+    """Judge that neither interval lies below the other: order P1 does not compare them."""
     needed = "intervals that meet"
     pair = _pair(text, one, two, needed)
     if isinstance(pair, Fact):
         return pair
     verdict = Verdict.AGREES if disjoint_intervals(one, two).smaller == "none" else Verdict.DIFFERS
-    return Fact(text, f"{shown(one)} and {shown(two)}", needed, verdict)
+    return Fact(text, f"{format_median(one)} and {format_median(two)}", needed, verdict)
 
 
 def _within(text: str, found: tuple[float, float, float], low: float, high: float, unit: str) -> Fact:
-    """An estimate whose interval lies inside a range, outside it, or across its edge."""
+    """Judge an estimate: its interval lies inside a range, outside it, or across its edge."""
     estimate, least, most = found
     verdict = Verdict.AGREES if low <= least and most <= high else Verdict.UNDECIDED
     if most < low or least > high:
@@ -71,19 +71,19 @@ def _within(text: str, found: tuple[float, float, float], low: float, high: floa
     return Fact(text, text_found, needed, verdict, estimate, least, most)
 
 
-def ratio(text: str, above: Times, below: Times, low: float, high: float) -> Fact:
-    """Median of the ratios of the same unit's two times, with its bootstrap interval."""
+def ratio(text: str, numerators: Times, denominators: Times, low: float, high: float) -> Fact:
+    """Judge the median of the ratios of paired times, with its bootstrap interval."""
     needed = f"{format_significant(low)} … {format_significant(high)}"
-    if not above or len(above) != len(below):
+    if not numerators or len(numerators) != len(denominators):
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
-    found = median_ratio(above, below)
+    found = median_ratio(numerators, denominators)
     if found.low is None or found.high is None:
         return Fact(text, format_significant(found.estimate, 3), needed, Verdict.UNDECIDED, found.estimate)
     return _within(text, (found.estimate, found.low, found.high), low, high, "")
 
 
 def gap(text: str, later: Times, earlier: Times, low: float, high: float) -> Fact:
-    """Median of one less that of the other, ms; paired by unit, with the interval of the differences' median."""
+    """Judge the median difference of paired times, ms, with its interval."""
     needed = f"{format_significant(low)} … {format_significant(high)} ms"
     if not later or len(later) != len(earlier):
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
@@ -94,7 +94,7 @@ def gap(text: str, later: Times, earlier: Times, low: float, high: float) -> Fac
 
 
 def same(text: str, one: Times, two: Times) -> Fact:
-    """Welch's test does not tell two means apart at 5 %; two equal values do not need it."""
+    """Judge that Welch's test does not separate two means at 5 %; two equal values do not need it."""
     needed = "p ≥ 0.05"
     if len(one) < 2 or len(two) < 2:
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
@@ -106,10 +106,10 @@ def same(text: str, one: Times, two: Times) -> Fact:
 
 
 def undominated(text: str, one: Times, two: Times) -> Fact:
-    """Neither empirical distribution lies wholly on one side of the other."""
+    """Judge that neither empirical distribution lies wholly on one side of the other."""
     if not one or not two:
         return Fact(text, NO_SAMPLE, "neither", Verdict.NOT_RUN)
     found = stochastic_dominance(one, two)
-    words = {"first": "the first dominates", "second": "the second dominates", "none": "neither"}
+    texts = {"first": "the first dominates", "second": "the second dominates", "none": "neither"}
     verdict = Verdict.AGREES if found.smaller == "none" else Verdict.DIFFERS
-    return Fact(text, words[found.smaller], "neither", verdict)
+    return Fact(text, texts[found.smaller], "neither", verdict)

@@ -1,4 +1,4 @@
-"""Start-up and steady state apart, from the series of a flow."""
+"""Start-up and steady state of a flow, from its series."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bentpipe_studies.page_loads import chosen_loads, reached_s
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019.cells import HALF, SATCOM_RATE, SATCOM_RTT
 
 __all__ = ["LoadParts", "bulk_start_up", "growth", "parts_of_load", "received"]
@@ -25,41 +25,46 @@ class LoadParts:
     reached: bool
 
 
-def received(measured: Measured, part: str, run: str, flow: str) -> tuple[list[float], list[float]]:
-    """Bytes that the client has received, over time."""
-    reading = measured.reading(part)
-    if reading is None:
+def received(measurements: Measurements, part: str, run: str, flow: str) -> tuple[list[float], list[float]]:
+    """Return sample times and the bytes that the client has received."""
+    store = measurements.store(part)
+    if store is None:
         return [], []
-    frame = reading.rows("flows", ["time_s", "flow", "side", "received_bytes"], [run])
+    frame = store.rows("flows", ["time_s", "flow", "side", "received_bytes"], [run])
     frame = frame.filter((pl.col("side") == "client") & (pl.col("flow") == flow)).sort("time_s")
     return frame["time_s"].to_list(), frame["received_bytes"].to_list()
 
 
 def parts_of_load(
-    measured: Measured, part: str, cell: Cell, load: int, rate: float = SATCOM_RATE, rtt_s: float = SATCOM_RTT
+    measurements: Measurements,
+    part: str,
+    cell: Cell,
+    load: int,
+    rate: float = SATCOM_RATE,
+    rtt_s: float = SATCOM_RTT,
 ) -> list[LoadParts]:
-    """Of every finished load of a cell, one a seed."""
-    rows = chosen_loads(measured, part, cell, load)
+    """Return start-up and download of every finished load of a cell, one for each seed."""
+    rows = chosen_loads(measurements, part, cell, load)
     found = []
     for row in rows.iter_rows(named=True):
         start, end = row["response_start_s"], row["load_event_end_s"]
         if start is None or end is None:
             continue
-        times, bytes_ = received(measured, part, row["run"], row["flow"])
+        times, bytes_ = received(measurements, part, row["run"], row["flow"])
         at = reached_s(times, bytes_, start, end, rate, rtt_s)
         found.append(LoadParts(end - start if at is None else at, end - start, at is not None))
     return found
 
 
-def growth(measured: Measured, part: str, cell: Cell, load: int) -> tuple[float, ...]:
-    """Bytes received from 3 to 4 s after connectStart over those from 1 to 2 s, one value a seed."""
-    rows = chosen_loads(measured, part, cell, load)
+def growth(measurements: Measurements, part: str, cell: Cell, load: int) -> tuple[float, ...]:
+    """Return bytes received from 3 to 4 s after connectStart over those from 1 to 2 s, one value for each seed."""
+    rows = chosen_loads(measurements, part, cell, load)
     found = []
     for row in rows.iter_rows(named=True):
         begin = row["connect_start_s"]
         if begin is None:
             continue
-        times, bytes_ = received(measured, part, row["run"], row["flow"])
+        times, bytes_ = received(measurements, part, row["run"], row["flow"])
         at = [_at(times, bytes_, begin + after) for after in (1, 2, 3, 4)]
         if at[1] > at[0]:
             found.append((at[3] - at[2]) / (at[1] - at[0]))
@@ -67,7 +72,7 @@ def growth(measured: Measured, part: str, cell: Cell, load: int) -> tuple[float,
 
 
 def _at(times: list[float], values: list[float], instant: float) -> float:
-    """The counter at an instant, between its samples in a straight line."""
+    """Return a counter at an instant, linear between samples."""
     import bisect
 
     right = bisect.bisect_left(times, instant)
@@ -80,19 +85,21 @@ def _at(times: list[float], values: list[float], instant: float) -> float:
     return values[left] + (values[right] - values[left]) * (instant - times[left]) / span
 
 
-def bulk_start_up(measured: Measured, part: str) -> dict[float, float | None]:
-    """Round trip, s, and the time from the first byte at the client to 90 % of the rate, of each run of a part.
+def bulk_start_up(measurements: Measurements, part: str) -> dict[float, float | None]:
+    """Return the start-up time of each run of a part by round-trip time, s.
 
-    The window over which goodput counts is the round trip that the sender's window grows by: the whole path's, or a
-    segment's when a proxy stands half way.
+    The start-up time is from the first byte at the client to 90 % of the rate. The window of goodput is the
+    round trip by
+    which the sender's window grows: that of the whole path, or that of a segment when a proxy stands half
+    way.
     """
-    reading = measured.reading(part)
-    if reading is None:
+    store = measurements.store(part)
+    if store is None:
         return {}
     found: dict[float, float | None] = {}
-    for row in reading.index.iter_rows(named=True):
+    for row in store.index.iter_rows(named=True):
         rtt = 4 * float(row[HALF].removesuffix(" ms")) / 1e3
-        times, bytes_ = received(measured, part, row["run"], "bulk")
+        times, bytes_ = received(measurements, part, row["run"], "bulk")
         first = next((at for at, count in zip(times, bytes_, strict=True) if count > 0), None)
         if first is not None:
             window = rtt if part == "startup" else rtt / 2

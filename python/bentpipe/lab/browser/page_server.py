@@ -14,8 +14,8 @@ from bentpipe.lab.browser.session_lab import PORT, server_plan
 from bentpipe.lab.browser.sessions import page_flow, page_named, real_path, tcp_controller
 from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.executable import executable
-from bentpipe.lab.kernel_tcp import Machine, twin_name, wrong_controller
-from bentpipe.lab.process import handed
+from bentpipe.lab.kernel_tcp import Machine, check_controller, kernel_name
+from bentpipe.lab.process import plan_descriptor
 from bentpipe.plan.analysis.lint import page_remarks
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
@@ -95,9 +95,9 @@ def _tcp(spec: RunSpec) -> str | None:
     named, catalogue = tcp_controller(flow), engine.catalogue()
     if web_transport(flow).get("tcp_congestion"):
         key = f"flow.{flow['name']}.tcp.congestion"
-        if problems := wrong_controller(named, key, catalogue, Machine(), whole=False):
+        if problems := check_controller(named, key, catalogue, Machine(), all_options=False):
             raise ScenarioError(problems)
-    return named["name"] if twin_name(named["name"], catalogue) else None
+    return named["name"] if kernel_name(named["name"], catalogue) else None
 
 
 def _planned(serving: Serving) -> Plan:
@@ -147,7 +147,7 @@ def run(serving: Serving, tell: Callable[[str], object]) -> int:
     """Serves until it is interrupted; the exit status. ``tell`` gets a line when it listens, and one at the end."""
     words = plan(serving, tell)
     program = executable()
-    with handed(words) as descriptor:
+    with plan_descriptor(words) as descriptor:
         command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:

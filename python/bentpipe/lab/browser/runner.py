@@ -23,8 +23,8 @@ from bentpipe.lab.browser.session_lab import lab_plan, unit_plan
 from bentpipe.lab.browser.sessions import in_order
 from bentpipe.lab.browser.spec import browser_of
 from bentpipe.lab.counters import LINKS, read_series
-from bentpipe.lab.emulation.runner import refuse_without
-from bentpipe.lab.process import remove, started
+from bentpipe.lab.emulation.runner import require_lab
+from bentpipe.lab.process import remove, start_lab
 from bentpipe.runners.runner import RunOutcome
 from bentpipe.runners.worker_pool import Worker, collect
 from bentpipe.store.codec import Measurements
@@ -239,7 +239,7 @@ class _Unit(Worker):
         """The process of a unit: its lab, or on a real access itself."""
         runner = self.runner
         if runner.executable is not None:
-            lab = stack.enter_context(started(runner.executable, [folder, home], **how))
+            lab = stack.enter_context(start_lab(runner.executable, [folder, home], **how))
             lab.send(
                 lab_plan(
                     run,
@@ -282,7 +282,7 @@ class _Unit(Worker):
             )
         if not unit:
             if said and self.runner.executable is not None and not _json(folder / "lab.json"):
-                refuse_without(run)
+                require_lab(run)
             return None, _last_line(folder / "unit.log") or said or "the unit left no record"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
         if unit["error"] or said:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import access_document, insert_proxy, other_ways
+from bentpipe.lab.access import access_document, find_route_changes, insert_proxy
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
-from bentpipe.lab.kernel_tcp import Machine, fixed, wrong_controller, wrong_proxies
+from bentpipe.lab.kernel_tcp import Machine, check_controller, check_fixed_options, check_proxies
 from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.network.graph import proxy_keys
 from bentpipe.plan.plan import Plan, Run, build_plan
@@ -230,7 +230,7 @@ def _refusals(
     """What Chromium, or the kernel's TCP, cannot be made to do; ``proxies`` are the keys of proxies by their nodes."""
     flow = spec["flows"][0]
     load, transport, where = page_load(flow), web_transport(flow), f"flow.{flow['name']}"
-    found = other_ways(spec["graph"])
+    found = find_route_changes(spec["graph"])
     tls = load["tls"]
     for wrong, key, text in (
         (tls["version"] == "1.2", "load.tls", 'found "1.2", expected "1.3" or "1.2-false-start"'),
@@ -243,11 +243,13 @@ def _refusals(
     over_tcp = needs_tcp(load)
     if options.field_host is None:
         send = {"server"} if over_tcp and options.same_tcp else ()
-        found += wrong_proxies(spec, catalogue, Machine(), keys=proxies, senders=send)
+        found += check_proxies(spec, catalogue, Machine(), keys=proxies, senders=send)
     if options.field_host is None and over_tcp:
         key = f"{where}.tcp.congestion" if transport.get("tcp_congestion") else f"{where}.congestion"
-        found += wrong_controller(tcp_controller(flow), key, catalogue, Machine(), whole=options.same_tcp)
-        found += fixed(transport["tcp"], f"{where}.tcp")
+        found += check_controller(
+            tcp_controller(flow), key, catalogue, Machine(), all_options=options.same_tcp
+        )
+        found += check_fixed_options(transport["tcp"], f"{where}.tcp")
         found += _sizes(transport["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.lab.access import led_outside, resolve_path
+from bentpipe.lab.access import outside_pep, resolve_path
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.privileges import browser_home, require_sandbox
 from bentpipe.lab.browser.site_process import Plan as VisitPlan
@@ -130,7 +130,7 @@ def visit(
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / KEPT).exists())):
         raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
-    path, proxies = resolve_path(access, overrides, pep=led_outside(pep))
+    path, proxies = resolve_path(access, overrides, pep=outside_pep(pep))
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)
     folder, home = folder_name("bp-"), browser_home("bp-")

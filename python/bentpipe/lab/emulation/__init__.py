@@ -1,6 +1,13 @@
-"""The runs of a plan in real time: each a lab, with its measurements in the simulator's tables.
+"""Emulation of the runs of a plan. Each run is a lab, and its measurements have the simulator's tables.
 
-``limits`` (what cannot be), ``arrivals`` (what is drawn beforehand), ``groups`` and ``nodes`` (bundle nodes) <-
-``planned`` (a run as a lab); ``frames``, ``called`` (calls), ``linked`` (flows between bundle nodes) <-
-``measurements`` (what it recorded, as tables); ``runner`` runs them.
+* ``build``: a run as a lab.
+* ``unsupported``: settings that emulation does not support.
+* ``random_streams``: random streams of the engine, for starts and arrivals.
+* ``bundle_processes``: processes of the bundle nodes of a run.
+* ``runner``: runner of the labs.
+* ``tables``: tables of a run.
+* ``perf_stream``: reader of the JSON streams of ``bentpipe-rt perf``.
+* ``call_tables``: tables of calls.
+* ``bundle_tables``: tables of bundle nodes and of the flows between them.
+* ``group_series``: samples of flow groups.
 """

@@ -1,6 +1,6 @@
-"""Calls of a lab as the simulator's tables: what the two sides have told at their end, by windows of ten seconds.
+"""Calls of a lab as the simulator's tables: both endpoints report at their end, by windows of ten seconds.
 
-A counter grows at the end of each window, and with what is left at the end of the run: in between nobody was asked.
+A counter grows at the end of each window, and at the end of the run by the rest. No values exist in between.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import DatagramsLoadSpec
     from bentpipe.store.schema import Row
 
-__all__ = ["Called", "read_told"]
+__all__ = ["CallFlow", "read_result"]
 
-Way = Literal["up", "down"]
+Direction = Literal["up", "down"]
 
 LINGER_S = 4.0
-"""The calling side closes so long after its last datagram."""
+"""Time between the last datagram of the client and its end, s."""
 
-SIDES: tuple[tuple[str, Way, Way], ...] = (("client", "up", "down"), ("server", "down", "up"))
-"""What each sends, and hears."""
+SIDES: tuple[tuple[str, Direction, Direction], ...] = (("client", "up", "down"), ("server", "down", "up"))
+"""Endpoints, each with the direction that it sends and the direction that it receives."""
 
 
-def read_told(file: Path) -> Mapping[str, Any] | None:
-    """What the calling side has said at its end; None where it has not come to that."""
+def read_result(file: Path) -> Mapping[str, Any] | None:
+    """Return the result that the client reported at its end; None if it did not report."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -40,59 +40,70 @@ def read_told(file: Path) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class Called:
-    """A flow that is a call."""
+class CallFlow:
+    """Flow that is a call."""
 
     name: str
     load: DatagramsLoadSpec
     header_bytes: int
-    told: Mapping[str, Any] | None
+    result: Mapping[str, Any] | None
+    """Result of the call; None if the client did not report."""
 
     def late_ns(self) -> Iterator[int]:
-        """How late each side was."""
-        if self.told is not None:
-            yield from (late for late in self.told["late_ns"] if late is not None)
+        """Yield the lateness of each endpoint, ns."""
+        if self.result is not None:
+            yield from (late for late in self.result["late_ns"] if late is not None)
 
     @property
     def origin_ns(self) -> int | None:
-        """When the run began, on the machine's clock."""
-        return None if self.told is None else int(self.told["zero_ns"])
+        """Return the start of the run on the host's clock, ns."""
+        return None if self.result is None else int(self.result["zero_ns"])
 
     def rows(self) -> dict[str, list[Row]]:
-        """Of the tables ``calls`` and ``call_delays``."""
-        if self.told is None:
+        """Return the rows of the tables ``calls`` and ``call_delays``."""
+        if self.result is None:
             return {}
-        calls, delays = call_rows(self.name, self.told, self.load)
+        calls, delays = call_rows(self.name, self.result, self.load)
         return {"calls": calls, "call_delays": delays}
 
     def totals(
         self, origin_ns: int, ticks_ns: Sequence[int], seconds: Callable[[int], float | None]
     ) -> dict[str, list[Row]]:
-        """Of the tables that every flow has; ``seconds`` is an instant in the run's time."""
-        start_ns = origin_ns if self.told is None else int(self.told["zero_ns"]) + int(self.told["start_ns"])
+        """Return the rows of the tables that every flow has.
+
+        Args:
+            origin_ns: start of the run on the host's clock, ns.
+            ticks_ns: times of the samples on the host's clock, ns.
+            seconds: converts a time to the time of the run, s.
+        """
+        start_ns = (
+            origin_ns if self.result is None else int(self.result["zero_ns"]) + int(self.result["start_ns"])
+        )
         last_ns = min(start_ns + int(self.load["duration_ns"]), ticks_ns[-1])
-        is_over = self.told is not None and last_ns + LINGER_S * 1e9 <= ticks_ns[-1]
-        found: dict[str, list[Row]] = {"summary": [], "flows": [], "streams": [], "events": []}
+        is_over = self.result is not None and last_ns + LINGER_S * 1e9 <= ticks_ns[-1]
+        tables: dict[str, list[Row]] = {"summary": [], "flows": [], "streams": [], "events": []}
         start, last = seconds(start_ns), seconds(last_ns)
-        if self.told is None:
+        if self.result is None:
             start = last = None
-        for side, sent, heard in SIDES:
+        for side, sent_direction, received_direction in SIDES:
             for tick in ticks_ns:
-                until = None if tick == ticks_ns[-1] else (tick - origin_ns) / 1e9
-                found["flows"].append({"time_s": seconds(tick), "flow": self.name, "side": side,
-                                       **dict.fromkeys(GAUGES), **self._counters(sent, heard, until)})  # fmt: skip
-            counters = self._counters(sent, heard, None)
-            reached = self._bytes(sent, "received_packets", None)
-            found["summary"].append(
+                until_s = None if tick == ticks_ns[-1] else (tick - origin_ns) / 1e9
+                tables["flows"].append({"time_s": seconds(tick), "flow": self.name, "side": side,
+                                       **dict.fromkeys(GAUGES),
+                                       **self._counters(sent_direction, received_direction, until_s)})  # fmt: skip
+            counters = self._counters(sent_direction, received_direction, None)
+            delivered_bytes = self._count_bytes(sent_direction, "received_packets", None)
+            tables["summary"].append(
                 counters
                 | {
                     "flow": self.name, "side": side, "congestion": "none", "start_s": start, "connected_s": start,
                     "first_byte_s": None, "data_start_s": start, "data_end_s": last, "fin_s": None, "end_s": None,
-                    "connections": int(self.told is not None), "completed_connections": int(is_over),
-                    "largest_cwnd_bytes": None, "delivered_bytes": reached, "delivered_in_order_bytes": reached,
+                    "connections": int(self.result is not None), "completed_connections": int(is_over),
+                    "largest_cwnd_bytes": None, "delivered_bytes": delivered_bytes,
+                    "delivered_in_order_bytes": delivered_bytes,
                 }
             )  # fmt: skip
-        if self.told is not None:
+        if self.result is not None:
             row: Row = {
                 "flow": self.name,
                 "connection": 0,
@@ -100,10 +111,10 @@ class Called:
                 "mode": "datagrams",
                 "start_s": start,
             }
-            for way in ("up", "down"):
-                row[f"{way}_written_bytes"] = self._bytes(way, "sent_packets", None)
-                row[f"{way}_bytes"] = self._bytes(way, "received_packets", None)
-            found["streams"].append(row)
+            for direction in ("up", "down"):
+                row[f"{direction}_written_bytes"] = self._count_bytes(direction, "sent_packets", None)
+                row[f"{direction}_bytes"] = self._count_bytes(direction, "received_packets", None)
+            tables["streams"].append(row)
             event = {
                 "time_s": start,
                 "flow": self.name,
@@ -112,32 +123,38 @@ class Called:
                 "kind": "start",
                 "value": 0.0,
             }
-            found["events"].append(event)
-        return found
+            tables["events"].append(event)
+        return tables
 
-    def _counters(self, sent: Way, heard: Way, until_s: float | None) -> Row:
+    def _counters(
+        self, sent_direction: Direction, received_direction: Direction, until_s: float | None
+    ) -> Row:
         packets, received = (
-            self._packets(sent, "sent_packets", until_s),
-            self._bytes(heard, "received_packets", until_s),
+            self._count_packets(sent_direction, "sent_packets", until_s),
+            self._count_bytes(received_direction, "received_packets", until_s),
         )
-        written = self._bytes(sent, "sent_packets", until_s)
+        written = self._count_bytes(sent_direction, "sent_packets", until_s)
         # Nothing controls or acknowledges datagrams over UDP.
         return dict.fromkeys(COUNTERS, 0) | {
             "sent_packets": packets, "sent_bytes": written + packets * self.header_bytes, "written_bytes": written,
             "received_bytes": received, "received_in_order_bytes": received,
         }  # fmt: skip
 
-    def _bytes(self, way: Way, counter: str, until_s: float | None) -> int:
-        source = self.load[way]
-        return 0 if source is None else self._packets(way, counter, until_s) * source["payload_bytes"]
+    def _count_bytes(self, direction: Direction, counter: str, until_s: float | None) -> int:
+        source = self.load[direction]
+        return (
+            0
+            if source is None
+            else self._count_packets(direction, counter, until_s) * source["payload_bytes"]
+        )
 
-    def _packets(self, way: Way, counter: str, until_s: float | None) -> int:
-        """Of windows that had ended ``until_s`` of the run."""
-        direction = None if self.told is None else self.told[way]
-        if direction is None:
+    def _count_packets(self, direction: Direction, counter: str, until_s: float | None) -> int:
+        """Return the sum of a counter over the windows that had ended at ``until_s``."""
+        own_result = None if self.result is None else self.result[direction]
+        if own_result is None:
             return 0
         return sum(
             int(window[counter])
-            for window in direction["windows"]
+            for window in own_result["windows"]
             if until_s is None or window["window_s"] + CALL_WINDOW_S <= until_s
         )

@@ -1,4 +1,7 @@
-"""Frames of ``bentpipe-rt perf`` read back (docs/manual/perf.md): JSON lines, instants of CLOCK_MONOTONIC in ns."""
+"""Reader of the JSON streams of ``bentpipe-rt perf`` (docs/manual/perf.md).
+
+A stream consists of JSON lines with times of CLOCK_MONOTONIC in ns.
+"""
 
 from __future__ import annotations
 
@@ -13,103 +16,103 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Connection", "Frames", "Pair", "pairs", "read_frames"]
+__all__ = ["Connection", "ConnectionPair", "Frames", "match_connections", "read_frames"]
 
 Frame = dict[str, Any]
 
 VERSION = 2
-"""Of the frames that ``bentpipe-rt`` writes: samples tell when they were due."""
+"""Version of the format that ``bentpipe-rt`` writes; its samples have the times at which they were due."""
 
 
 @dataclass
 class Connection:
-    """One connection as one process saw it."""
+    """Connection as one process measured it."""
 
     opening: Frame
     samples: list[Frame] = field(default_factory=list)
-    """In order of time; the last one is of its end, if it came to that."""
+    """Samples in the order of time; the last one is that of the end of the connection, if it ended."""
     streams: list[Frame] = field(default_factory=list)
     end: Frame | None = None
 
     def at(self, time_ns: int) -> Frame | None:
-        """The last sample at or before an instant."""
-        place = bisect_right(self.samples, time_ns, key=lambda frame: int(frame["time_ns"]))
-        return self.samples[place - 1] if place else None
+        """Return the last sample at or before a time."""
+        index = bisect_right(self.samples, time_ns, key=lambda frame: int(frame["time_ns"]))
+        return self.samples[index - 1] if index else None
 
     @property
     def port(self) -> tuple[int, int]:
-        """Ports: its own, and the other side's."""
+        """Return the local and the remote port."""
         return _port(self.opening["local"]), _port(self.opening["remote"])
 
 
 @dataclass
 class Frames:
-    """What one process wrote."""
+    """JSON stream of one process."""
 
     begin: Frame | None = None
     end: Frame | None = None
     connections: dict[int, Connection] = field(default_factory=dict)
 
     def late_ns(self) -> list[int]:
-        """How late the process was for each of its ticks while it had a connection.
+        """Return the lateness of the process at each tick with a connection, ns.
 
-        A frame that was due at one tick and was written after others is late for all of them.
+        A sample that was due at one tick and written after others is late for all of them.
 
         Raises:
-            RunnerError: frames that do not tell when they were due.
+            RunnerError: the samples have no due times.
         """
         if self.begin is None:
             return []
         if (version := int(self.begin["version"])) < VERSION:
-            said = f"frames are of version {version}, expected {VERSION}: bentpipe-rt is older than this bentpipe"
-            raise RunnerError(said)
-        late: dict[int, int] = {}
+            message = f"frames are of version {version}, expected {VERSION}: bentpipe-rt is older than this bentpipe"
+            raise RunnerError(message)
+        lateness: dict[int, int] = {}
         for connection in self.connections.values():
             for sample in connection.samples:
                 if sample["due_ns"] is None:
                     continue
                 time_ns = int(sample["time_ns"])
                 for tick in range(int(sample["due_ns"]), time_ns + 1, int(self.begin["interval_ns"])):
-                    late[tick] = max(late.get(tick, 0), time_ns - tick)
-        return list(late.values())
+                    lateness[tick] = max(lateness.get(tick, 0), time_ns - tick)
+        return list(lateness.values())
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A connection from both sides; None where a side never had it."""
+class ConnectionPair:
+    """Connection from both endpoints; None if the server never had it."""
 
     client: Connection
     server: Connection | None
 
 
 def read_frames(file: Path) -> Frames:
-    """Frames of ``file``, as far as they are whole; none when there is no file."""
-    found = Frames()
+    """Return the frames of ``file`` up to the first incomplete line; none if the file does not exist."""
+    stream = Frames()
     try:
         lines = open_input_text(file)
     except FileNotFoundError:
-        return found
+        return stream
     with lines:
         for line in lines:
             try:
                 frame = parse_json(line)
             except ValueError:
-                break  # the process was killed in the middle of a line
-            _take(found, frame)
-    for connection in found.connections.values():
+                break  # The process was killed in the middle of a line.
+            _add_frame(stream, frame)
+    for connection in stream.connections.values():
         connection.samples.sort(key=lambda sample: int(sample["time_ns"]))
-    return found
+    return stream
 
 
-def _take(found: Frames, frame: Frame) -> None:
+def _add_frame(stream: Frames, frame: Frame) -> None:
     kind = frame["frame"]
     if kind == "begin":
-        found.begin = frame
+        stream.begin = frame
     elif kind == "end":
-        found.end = frame
+        stream.end = frame
     elif kind == "connection":
-        found.connections[frame["connection"]] = Connection(frame)
-    elif (connection := found.connections.get(frame.get("connection", -1))) is not None:
+        stream.connections[frame["connection"]] = Connection(frame)
+    elif (connection := stream.connections.get(frame.get("connection", -1))) is not None:
         if kind == "sample":
             connection.samples.append(frame)
         elif kind == "stream":
@@ -119,19 +122,31 @@ def _take(found: Frames, frame: Frame) -> None:
             connection.samples.append(frame)
 
 
-def pairs(clients: Sequence[Frames], server: Frames) -> list[Pair]:
-    """Connections of a flow from both sides, in order of the clients: by the client's port, else by order."""
-    theirs = list(server.connections.values())
-    found = []
+def match_connections(clients: Sequence[Frames], server: Frames) -> list[ConnectionPair]:
+    """Return the connections of a flow from both endpoints, in the order of the clients.
+
+    A connection of the server belongs to the client with the same port, otherwise to the next one in order.
+    """
+    server_connections = list(server.connections.values())
+    matches = []
     for frames in clients:
-        for ours in (frames.connections[number] for number in sorted(frames.connections)):
-            same = [other for other in theirs if other.port[1] == ours.port[0]]
-            other = same[0] if same else None
-            if other is not None:
-                theirs.remove(other)
-            found.append((ours, other))
-    left = iter(theirs)
-    return [Pair(ours, other if other is not None else next(left, None)) for ours, other in found]
+        for client_connection in (frames.connections[number] for number in sorted(frames.connections)):
+            candidates = [
+                server_connection
+                for server_connection in server_connections
+                if server_connection.port[1] == client_connection.port[0]
+            ]
+            server_connection = candidates[0] if candidates else None
+            if server_connection is not None:
+                server_connections.remove(server_connection)
+            matches.append((client_connection, server_connection))
+    remaining = iter(server_connections)
+    return [
+        ConnectionPair(
+            client_connection, server_connection if server_connection is not None else next(remaining, None)
+        )
+        for client_connection, server_connection in matches
+    ]
 
 
 def _port(address: str) -> int:

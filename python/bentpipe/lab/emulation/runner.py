@@ -1,7 +1,7 @@
-"""Runs in real time: each a lab of ``bentpipe-rt``, its measurements in the simulator's tables.
+"""Emulated runs: each is a lab of ``bentpipe-rt``, and its measurements have the simulator's tables.
 
-A lab is namespaces behind the emulated path with real programs in them (docs/manual/compare-engines.md). One that the machine was
-too late for is run again, at most twice, and then fails: what a slow machine measures is no result.
+A lab is namespaces at the emulated path with real programs in them (docs/manual/compare-engines.md). A lab that missed
+its deadlines is repeated at most twice, then the run is invalid: an overloaded host gives no results.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.counters import read_series
 from bentpipe.lab.emulation.build import RunLab, lab_plan, round_trips_ns
-from bentpipe.lab.emulation.bundle_tables import Linked, NodeEnded, read_nodes
-from bentpipe.lab.emulation.call_tables import Called, read_told
+from bentpipe.lab.emulation.bundle_tables import BundleFlow, NodeEndedError, read_nodes
+from bentpipe.lab.emulation.call_tables import CallFlow, read_result
 from bentpipe.lab.emulation.perf_stream import read_frames
-from bentpipe.lab.emulation.tables import Flow, NothingSent, first_start, measurements
+from bentpipe.lab.emulation.tables import NothingSentError, PerfFlow, build_measurements, first_start
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.lab.process import LabProcess, folder_name, started
+from bentpipe.lab.process import LabProcess, folder_name, start_lab
 from bentpipe.lab.requirements import first_missing
 from bentpipe.plan.network.graph import proxy_keys
 from bentpipe.runners.runner import RunnerError, RunOutcome
@@ -40,67 +40,83 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan, Run
     from bentpipe.store.codec import Measurements
 
-__all__ = ["ENGINE", "EmulationRunner", "check", "engine_version", "refuse_without"]
+__all__ = ["ENGINE", "EmulationRunner", "check", "engine_version", "require_lab"]
 
 ENGINE = "emu"
-TRIES = 3
-"""A run whose machine was too late is tried again twice."""
+"""Name of the engine."""
+MAX_ATTEMPTS = 3
+"""Maximum number of attempts of a run whose lab missed its deadlines."""
 
 NICENESS = -15
-"""Of a lab and its processes, where the user may give it and not more: other work on the machine waits."""
+"""Niceness of a lab and its processes if the user may set it but not a real-time priority."""
 
-LATE_PART, LATE_LEAST_NS = 0.02, 1_000_000
-"""A process that measures wakes at set instants. It was on time if it was up for 95 % of them no later than this part
-of the path's round trip, or than this; one that it slept through is as late as its next wake-up."""
+LATE_RTT_RATIO, MIN_TOLERANCE_NS = 0.02, 1_000_000
+"""Tolerance of a process that measures at fixed times: a ratio of the path's RTT, and a minimum in ns.
 
-PATIENCE_S = 60.0
-"""Longest time that a lab may take beside its run's own: namespaces, the check of the path, handshakes of servers."""
+The process is on time if it wakes up within the tolerance at 95 % of these times. At a missed time it is as
+late as its next wake-up."""
+
+LAB_OVERHEAD_S = 60.0
+"""Maximum time of a lab beside the duration of its run, s: namespaces, path check, handshakes of servers."""
 
 
 def engine_version(version: str) -> str:
-    """The engine's version in real time: part of every run's id, so that stores of the two do not mix."""
+    """Return the version of the emulation engine.
+
+    It is part of the id of a run, so that stores of both engines do not mix.
+    """
     return f"{version}-{ENGINE}"
 
 
 def check(plan: Plan, catalogue: Sequence[Mapping[str, Any]]) -> None:
-    """Raises ScenarioError with every key of ``plan`` that real time cannot have."""
+    """Check that emulation supports all keys of ``plan``.
+
+    Raises:
+        ScenarioError: unsupported keys.
+    """
     problems: dict[tuple[str, str], None] = {}
     for cell in plan.cells:
-        found = refusals(cell.resolved.spec, catalogue, proxies=proxy_keys(cell.scenario))
-        problems |= dict.fromkeys(found)
+        unsupported = refusals(cell.resolved.spec, catalogue, proxies=proxy_keys(cell.scenario))
+        problems |= dict.fromkeys(unsupported)
     if problems:
-        said = [(key, f"in real time: {text}") for key, text in problems]
-        raise ScenarioError(said, plan.document.name)
+        problems_of_engine = [(key, f"in emulation: {text}") for key, text in problems]
+        raise ScenarioError(problems_of_engine, plan.document.name)
 
 
 class EmulationRunner:
-    """Labs on this machine."""
+    """Runner of labs on this host."""
 
     def __init__(self, program: Path, version: str, jobs: int | None = None) -> None:
-        """``program`` is ``bentpipe-rt``, ``version`` the engine's, ``jobs`` labs at a time (default: 1)."""
+        """Create a runner.
+
+        Args:
+            program: path of ``bentpipe-rt``.
+            version: version of the engine.
+            jobs: number of simultaneous labs (default: 1).
+        """
         self.program = program
         self.version = engine_version(version)
         self.jobs = jobs or 1
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes as they come. Closing the iterator ends the labs."""
-        hands = [_Lab(self) for _ in range(min(self.jobs, len(runs)))]
-        return collect(hands, dispatch(runs))
+        """Yield the outcomes as they are ready; to close the iterator ends the labs."""
+        workers = [_Lab(self) for _ in range(min(self.jobs, len(runs)))]
+        return collect(workers, dispatch(runs))
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One lab: measurements, or why there are none."""
+    """Measurements of one lab, or the reason for their absence."""
 
     data: Measurements | None
     error: str
     late: bool
-    """The machine was too late; another attempt may do better."""
+    """The lab missed its deadlines; another attempt may succeed."""
     facts: dict[str, Any]
 
 
 class _Lab(Worker):
-    """One lab at a time."""
+    """Worker with one lab at a time."""
 
     def __init__(self, runner: EmulationRunner) -> None:
         self.runner = runner
@@ -109,81 +125,91 @@ class _Lab(Worker):
         self.lock = threading.Lock()
 
     def make(self, run: Run) -> RunOutcome:
-        """Tries as often as the machine is too late."""
-        began = time.perf_counter()
-        found = _Attempt(None, "stopped", False, {})
+        """Run ``run``; repeat it while the lab misses its deadlines."""
+        started = time.perf_counter()
+        result = _Attempt(None, "stopped", False, {})
         attempts = 0
-        while attempts < TRIES and not self.stopping:
+        while attempts < MAX_ATTEMPTS and not self.stopping:
             attempts += 1
-            found = self._attempt(run)
-            if not found.late:
+            result = self._attempt(run)
+            if not result.late:
                 break
-        error = found.error
-        if found.late:
-            error = f"the machine was too late in each of {attempts} attempts: {found.error}"
-        facts = {**found.facts, "attempts": attempts}
-        seconds = time.perf_counter() - began
-        return RunOutcome(run, found.data, error, seconds, retried=attempts > 1, late=found.late, facts=facts)
+        error = result.error
+        if result.late:
+            error = f"invalid: the emulator missed its deadlines in all {attempts} attempts: {result.error}"
+        facts = {**result.facts, "attempts": attempts}
+        seconds = time.perf_counter() - started
+        return RunOutcome(
+            run, result.data, error, seconds, retried=attempts > 1, late=result.late, facts=facts
+        )
 
     def _attempt(self, run: Run) -> _Attempt:
         try:
-            return self._lab(run)
+            return self._run_lab(run)
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise _full() from error
+                raise _disk_full_error() from error
             raise
 
-    def _lab(self, run: Run) -> _Attempt:
-        """Runs a lab to its end."""
+    def _run_lab(self, run: Run) -> _Attempt:
+        """Run a lab to its end."""
         folder = folder_name("bentpipe-lab-")
         with ExitStack() as stack:
             log = stack.enter_context(os.fdopen(os.memfd_create("bentpipe-lab"), "r+b"))
             with self.lock:
                 if self.stopping:
                     return _Attempt(None, "stopped", False, {})
-                # a session of its own: Ctrl-C at the terminal is the coordinator's to handle
-                self.lab = lab = stack.enter_context(started(
+                # A new session, so that only the coordinator handles Ctrl-C at the terminal.
+                self.lab = lab = stack.enter_context(start_lab(
                     self.runner.program, [folder],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 ))  # fmt: skip
-            _prefer(lab.process.pid)
+            _raise_priority(lab.process.pid)
             plan = lab_plan(run.spec, folder, str(self.runner.program))
             lab.send(plan.plan)
             try:
-                status = lab.process.wait(timeout=float(run.spec["duration_ns"]) / 1e9 + PATIENCE_S)
+                status = lab.process.wait(timeout=float(run.spec["duration_ns"]) / 1e9 + LAB_OVERHEAD_S)
             except subprocess.TimeoutExpired:
                 lab.end()
-                late = f"the lab did not end within {PATIENCE_S:.0f} s after the run"
-                return self._measured(run, plan, -signal.SIGKILL, late)
+                late = f"the lab did not end within {LAB_OVERHEAD_S:.0f} s after the run"
+                return self._read_measurements(run, plan, -signal.SIGKILL, late)
             finally:
                 with self.lock:
                     self.lab = None
             log.seek(0)
-            said = log.read().decode(errors="replace").strip()
-            return self._measured(run, plan, status, said)
+            output = log.read().decode(errors="replace").strip()
+            return self._read_measurements(run, plan, status, output)
 
-    def _measured(self, run: Run, plan: RunLab, status: int, said: str) -> _Attempt:
+    def _read_measurements(self, run: Run, plan: RunLab, status: int, output: str) -> _Attempt:
+        """Return the measurements of a lab that has ended.
+
+        Args:
+            run: the run.
+            plan: its lab.
+            status: exit status of the lab.
+            output: messages of the lab.
+        """
         try:
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            if status == NOT_BEGUN:
-                # Before the disk: of a limit of namespaces, too, the kernel says that no space is left.
-                refuse_without(run)
-            _refuse_full(said)
-            lines = said.splitlines() or [f"exit status {status}"]
+            if status == NOT_STARTED:
+                # This check precedes that of the disk: the kernel also returns ENOSPC for a limit of namespaces.
+                require_lab(run)
+            _require_disk_space(output)
+            lines = output.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
-        # What a process could not keep is missing in its frames: there is no result.
-        _refuse_full("\n".join([said, str(result.get("record_error", "")), *_errors(plan).values()]))
+        # After a failed write the measurements are incomplete, so that there is no result.
+        _require_disk_space("\n".join([output, str(result.get("record_error", "")), *_errors(plan).values()]))
         facts = {key: value for key, value in result.items() if key != "statuses"}
         nodes = read_nodes(plan.nodes)
         flows = _flows(run, plan)
         late_ns = max([_lateness(flows), *nodes.late_ns()])
         facts["processes_late_p95_ms"] = late_ns / 1e6
         reasons = list(result.get("reasons", []))
-        bound = max(LATE_LEAST_NS, round(LATE_PART * min(round_trips_ns(run.spec))))
-        if late_ns > bound:
-            reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its ticks are "
-                           f"to be within {bound / 1e6:.1f} ms)")  # fmt: skip
+        tolerance_ns = max(MIN_TOLERANCE_NS, round(LATE_RTT_RATIO * min(round_trips_ns(run.spec))))
+        if late_ns > tolerance_ns:
+            reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its ticks must "
+                           f"be within {tolerance_ns / 1e6:.1f} ms)")  # fmt: skip
         if reasons or not result.get("valid", False):
             return _Attempt(None, "; ".join(reasons) or "not valid", True, facts)
         failed = [
@@ -192,20 +218,22 @@ class _Lab(Worker):
         try:
             series = read_series(plan.record, result)
             nodes.check()
-            # between nodes: the others come before them
-            linked = [Linked(flow, nodes) for flow in run.spec["flows"][len(flows) :]]
-            zero_ns = int(result["started_ns"]) if linked else None
-            found = measurements(self.runner.version, run.spec, [*flows, *linked], series, zero_ns)
-            if not linked and "started_ns" in result:
-                # The path's time, which channels go by, begins before the first process does.
+            # Flows between bundle nodes follow the other flows.
+            bundle_flows = [BundleFlow(flow, nodes) for flow in run.spec["flows"][len(flows) :]]
+            start_ns = int(result["started_ns"]) if bundle_flows else None
+            data = build_measurements(
+                self.runner.version, run.spec, [*flows, *bundle_flows], series, start_ns
+            )
+            if not bundle_flows and "started_ns" in result:
+                # The time of the path, which channels follow, starts before the first process.
                 facts["flows_after_ms"] = (first_start(flows) - int(result["started_ns"])) / 1e6
-            return _Attempt(found, "", False, facts)
-        except (NothingSent, NodeEnded) as error:
-            why = _last_words(plan, failed)
-            return _Attempt(None, f"{error}{why}", False, facts)
+            return _Attempt(data, "", False, facts)
+        except (NothingSentError, NodeEndedError) as error:
+            reason = _last_error(plan, failed)
+            return _Attempt(None, f"{error}{reason}", False, facts)
 
     def stop(self) -> None:
-        """Ends the lab, whatever it is doing; its namespaces and processes go with it."""
+        """End the lab at any time; its namespaces and processes end with it."""
         with self.lock:
             self.stopping = True
             lab = self.lab
@@ -213,31 +241,39 @@ class _Lab(Worker):
             lab.end()
 
 
-NOT_BEGUN = 2
-"""Exit status of a lab that could not be begun."""
+NOT_STARTED = 2
+"""Exit status of a lab that could not start."""
 
 
-def refuse_without(run: Run) -> None:
-    """Raises RunnerError if this machine can have no lab for ``run``: the other runs would fail alike."""
+def require_lab(run: Run) -> None:
+    """Check that this host can run the lab of ``run``; without it, all other runs would fail too.
+
+    Raises:
+        RunnerError: a requirement is missing.
+    """
     if missing := first_missing(proxies=bool(run.spec.get("proxies"))):
         raise RunnerError("; ".join(missing))
 
 
-def _refuse_full(said: str) -> None:
-    """Raises OSError if a lab ``said`` that the disk is full: the other runs would fail alike."""
-    if os.strerror(errno.ENOSPC) in said:
-        raise _full()
+def _require_disk_space(output: str) -> None:
+    """Check that no message of a lab reports a full disk; with it, all other runs would fail too.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    if os.strerror(errno.ENOSPC) in output:
+        raise _disk_full_error()
 
 
-def _full() -> OSError:
-    kept = "the disk is full; finished runs are kept, and the same command goes on from there"
-    return OSError(errno.ENOSPC, kept, tempfile.gettempdir())
+def _disk_full_error() -> OSError:
+    message = "the disk is full; finished runs are saved, rerun the command to resume"
+    return OSError(errno.ENOSPC, message, tempfile.gettempdir())
 
 
-def _prefer(process: int) -> None:
-    """Puts a lab before other work: by the real-time scheduler as root, else by its niceness, else not at all.
+def _raise_priority(process: int) -> None:
+    """Give a lab priority: by the real-time scheduler as root, else by its niceness, else not at all.
 
-    The kernel leaves 5 % of each processor to others (sched_rt_runtime_us).
+    The kernel reserves 5 % of each processor for other processes (sched_rt_runtime_us).
     """
     try:
         os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(1))
@@ -246,26 +282,26 @@ def _prefer(process: int) -> None:
             os.setpriority(os.PRIO_PROCESS, process, NICENESS)
 
 
-def _flows(run: Run, plan: RunLab) -> list[Flow | Called]:
-    found: list[Flow | Called] = []
+def _flows(run: Run, plan: RunLab) -> list[PerfFlow | CallFlow]:
+    found: list[PerfFlow | CallFlow] = []
     for flow, files in zip(run.spec["flows"], plan.flows, strict=False):
         load, transport = flow["load"], flow["transport"]
         if load["kind"] == "datagrams" and transport["kind"] == "udp":
-            told = read_told(files.sessions[0].frames)
-            found.append(Called(flow["name"], load, transport["header_bytes"], told))
+            result = read_result(files.clients[0].frames)
+            found.append(CallFlow(flow["name"], load, transport["header_bytes"], result))
             continue
         names = (flow["client_congestion"]["name"], flow["server_congestion"]["name"])
-        clients = tuple(read_frames(session.frames) for session in files.sessions)
-        starts = tuple(session.start_ns for session in files.sessions)
-        found.append(Flow(flow["name"], names, starts, clients, read_frames(files.server)))
+        clients = tuple(read_frames(client.frames) for client in files.clients)
+        starts = tuple(client.start_ns for client in files.clients)
+        found.append(PerfFlow(flow["name"], names, starts, clients, read_frames(files.server)))
     return found
 
 
-def _lateness(flows: Sequence[Flow | Called]) -> int:
-    """Of the process that was latest: the 95th percentile of the lateness of its ticks, those it missed too, ns."""
+def _lateness(flows: Sequence[PerfFlow | CallFlow]) -> int:
+    """Return the maximum over the processes of the 95th percentile of lateness, missed ticks included, ns."""
     worst = 0
     for flow in flows:
-        if isinstance(flow, Called):
+        if isinstance(flow, CallFlow):
             worst = max([worst, *flow.late_ns()])
             continue
         for frames in (*flow.clients, flow.server):
@@ -275,21 +311,21 @@ def _lateness(flows: Sequence[Flow | Called]) -> int:
     return worst
 
 
-def _last_words(plan: RunLab, names: Sequence[str]) -> str:
-    """What the processes that failed said last."""
+def _last_error(plan: RunLab, names: Sequence[str]) -> str:
+    """Return the last message of the first failed process that wrote one."""
     errors = _errors(plan)
     for name in (*names, *errors):
-        words = [line for line in errors.get(name, "").split("\n") if line.strip()]
-        if words:
-            return f": {name}: {words[-1]}"
+        lines = [line for line in errors.get(name, "").split("\n") if line.strip()]
+        if lines:
+            return f": {name}: {lines[-1]}"
     return ""
 
 
 def _errors(plan: RunLab) -> dict[str, str]:
-    """What the processes of a lab said on standard error, by name."""
-    found = {}
-    for one in (*plan.plan["near"], *plan.plan.get("far", ())):
-        if (file := one.get("errors")) is not None:
+    """Return the standard error of the processes of a lab, by name."""
+    errors = {}
+    for process in (*plan.plan["near"], *plan.plan.get("far", ())):
+        if (file := process.get("errors")) is not None:
             with contextlib.suppress(OSError):
-                found[one["name"]] = Path(file).read_text(encoding="utf-8", errors="replace")
-    return found
+                errors[process["name"]] = Path(file).read_text(encoding="utf-8", errors="replace")
+    return errors

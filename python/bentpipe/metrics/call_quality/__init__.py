@@ -1,5 +1,9 @@
-"""Calls as their listeners would judge them: ``playout`` (what comes in time), ``emodel`` (R and MOS, ITU-T G.107) and
-``rate_calls``, which puts both to a store."""
+"""Quality of calls: late loss by play-out, R factor and mean opinion score.
+
+- ``e_model``: R factor and MOS (ITU-T G.107)
+- ``playout``: play-out delay and its rules
+- ``rating``: ratings of the calls of a store
+"""
 
 from bentpipe.metrics.call_quality.e_model import EModel, idd, ie_eff, mos
 from bentpipe.metrics.call_quality.playout import Playout, PlayoutError, parse

@@ -1,7 +1,7 @@
-"""The E-model (ITU-T G.107, 06/2015): the rating R of a connection, and what listeners would say (MOS).
+"""E-model (ITU-T G.107, 06/2015): rating R of a connection and mean opinion score (MOS).
 
-Clauses are of that text; parameters have their defaults (clause 7.7) unless they are said. Echo is taken for
-perfectly cancelled (``echo_ms = 0``) unless a delay is said, which then runs the talker's and the listener's echo too.
+Clauses refer to that recommendation; parameters have its defaults (clause 7.7). Without a delay of echo
+(``echo_ms = 0``), echo counts as perfectly cancelled. A delay adds the talker's and the listener's echo.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["EModel", "idd", "ie_eff", "mos"]
 
 
 def mos(rating: float) -> float:
-    """Estimated conversational mean opinion score of a rating (annex B)."""
+    """Estimate the conversational mean opinion score of a rating (annex B)."""
     if rating <= 0:
         return 1.0
     if rating >= 100:
@@ -22,7 +22,7 @@ def mos(rating: float) -> float:
 
 
 def _norm(x: float, power: float) -> float:
-    """(1 + x^power)^(1/power), of which these curves are made."""
+    """Return (1 + x^power)^(1/power), a term of several formulas."""
     return math.pow(1 + math.pow(x, power), 1 / power)
 
 
@@ -31,10 +31,12 @@ def _ratio(level_db: float) -> float:
 
 
 def idd(delay_ms: float, sensitivity: float = 1.0, least_ms: float = 100.0) -> float:
-    """Impairment by absolute delay, mouth to ear (clause 7.4).
+    """Return the impairment Idd by absolute mouth-to-ear delay (clause 7.4).
 
-    ``sensitivity`` and ``least_ms`` are sT and mT: 1 and 100 ms by default, 0.55 and 120 ms, 0.4 and 150 ms for
-    listeners who mind delay less (clause 7.4).
+    Args:
+        delay_ms: mouth-to-ear delay, ms.
+        sensitivity: sT; 1 by default, 0.55 and 0.4 for less delay-sensitive listeners (clause 7.4).
+        least_ms: mT, ms; 100 by default, 120 and 150 for these listeners.
     """
     if delay_ms <= least_ms:
         return 0.0
@@ -44,14 +46,21 @@ def idd(delay_ms: float, sensitivity: float = 1.0, least_ms: float = 100.0) -> f
 
 
 def ie_eff(ie: float, bpl: float, loss: float, burst_ratio: float = 1.0) -> float:
-    """Impairment by the codec and by packets that are lost or late, a share of ``loss`` (clause 7.5)."""
+    """Return the impairment Ie,eff by the codec and the ratio ``loss`` of lost or late packets (clause 7.5).
+
+    Args:
+        ie: equipment impairment factor Ie of the codec.
+        bpl: packet-loss robustness factor Bpl of the codec.
+        loss: ratio of lost or late packets, 0 to 1.
+        burst_ratio: BurstR.
+    """
     percent = 100 * loss
     return ie + (95 - ie) * percent / (percent / burst_ratio + bpl)
 
 
 @dataclass(frozen=True, slots=True)
 class EModel:
-    """Parameters of a connection, with the defaults of clause 7.7, in dB and dBm where nothing else is said."""
+    """Parameters of a connection with the defaults of clause 7.7, in dB, dBm and quantisation units (``qdu``)."""
 
     slr: float = 8.0
     rlr: float = 2.0
@@ -73,7 +82,7 @@ class EModel:
 
     @property
     def no(self) -> float:
-        """Noise of all sources together, dBm0p (clause 7.2)."""
+        """Total noise of all sources, dBm0p (clause 7.2)."""
         nos = self.ps - self.slr - self.ds - 100 + 0.004 * (self.ps - self.olr - self.ds - 14) ** 2
         pre = self.pr + 10 * math.log10(1 + _ratio(10 - self.stmr - self.dr))
         nor = self.rlr - 121 + pre + 0.008 * (pre - 35) ** 2
@@ -86,7 +95,7 @@ class EModel:
         return 15 - 1.5 * (self.slr + self.no)
 
     def impairment_at_once(self, echo_ms: float = 0.0) -> float:
-        """Is: what is with the voice itself (clause 7.3)."""
+        """Return Is, the simultaneous impairment factor (clause 7.3)."""
         x = self.olr + 0.2 * (64 + self.no - self.rlr)
         iolr = 20 * (_norm(x / 8, 8) - x / 8)
         side = -10 * math.log10(_ratio(-self.stmr) + math.exp(-echo_ms / 4) * _ratio(-self.telr))
@@ -102,7 +111,7 @@ class EModel:
         return iolr + ist + 15 * math.log10(1 + math.pow(10, y) + math.pow(10, z))
 
     def impairment_by_echo(self, echo_ms: float) -> float:
-        """Idte and Idle: the talker's and the listener's echo, ``echo_ms`` one way (clause 7.4)."""
+        """Return Idte + Idle, the impairment by talker and listener echo; ``echo_ms`` is one-way (clause 7.4)."""
         terv = (
             self.telr
             - 40 * math.log10((1 + echo_ms / 10) / (1 + echo_ms / 150))
@@ -118,13 +127,13 @@ class EModel:
     def rating(
         self, delay_ms: float = 0.0, equipment: float = 0.0, advantage: float = 0.0, echo_ms: float = 0.0
     ) -> float:
-        """R (clause 7.1) of a connection.
+        """Return R of a connection (clause 7.1).
 
         Args:
-            delay_ms: mouth to ear, Ta.
-            equipment: Ie,eff, as of :func:`ie_eff`.
-            advantage: A: what is forgiven for being reached at all.
-            echo_ms: delay of echo one way, T; the listener's goes twice as long (Tr). 0: there is none.
+            delay_ms: mouth-to-ear delay Ta, ms.
+            equipment: Ie,eff (:func:`ie_eff`).
+            advantage: advantage factor A for hard-to-reach places.
+            echo_ms: one-way delay T of echo, ms; that of the listener's echo (Tr) is twice as long. 0: no echo.
         """
         delayed = self.impairment_by_echo(echo_ms) + idd(delay_ms)
         return self.ro - self.impairment_at_once(echo_ms) - delayed - equipment + advantage

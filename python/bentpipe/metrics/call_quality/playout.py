@@ -1,7 +1,7 @@
-"""Play-out: how long a listener's buffer holds speech back, and what therefore comes too late.
+"""Play-out: rules for the play-out delay of a listener's buffer and the late loss that follows.
 
-A datagram is in time if it took less than the play-out delay, which is a whole number of milliseconds as the delays of
-the table ``call_delays`` are: nothing is lost by the histogram.
+A datagram is in time if its delay is below the play-out delay. Both are whole milliseconds, as in the table
+``call_delays``, so the histogram loses no information.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from bentpipe.scenario.quantities import Duration, UnitError
 __all__ = ["ADAPTIVE", "CALL", "Playout", "PlayoutError", "deadlines", "parse"]
 
 CALL = ("run", "flow", "direction")
-"""What a call's direction is known by."""
+"""Columns that identify a direction of a call."""
 
 DEVIATIONS = 4
 """Mean deviations beyond the mean delay (Ramjee et al. 1994, section 3)."""
 
 
 class PlayoutError(ValueError):
-    """A play-out that is none."""
+    """Invalid text of a play-out rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Playout:
-    """A rule of play-out."""
+    """Rule of play-out."""
 
     kind: Literal["fixed", "quantile", "adaptive"]
     value: float = 0.0
-    """Of a fixed buffer, ms beyond the quickest datagram; of a quantile, the share that is in time."""
+    """Fixed buffer: ms beyond the smallest delay; quantile: ratio of datagrams in time, 0 to 1."""
 
     def __str__(self) -> str:
         if self.kind == "fixed":
@@ -46,34 +46,43 @@ ADAPTIVE = Playout("adaptive")
 
 
 def parse(text: str) -> Playout:
-    """``"60 ms"`` is a fixed buffer, ``"p99"`` a quantile of delays, ``"adaptive"`` itself. Raises PlayoutError."""
-    word = text.strip()
-    if word == "adaptive":
+    """Parse ``"60 ms"`` (fixed buffer), ``"p99"`` (quantile of delays) or ``"adaptive"``.
+
+    Raises:
+        PlayoutError: the text is not a rule of play-out.
+    """
+    rule = text.strip()
+    if rule == "adaptive":
         return ADAPTIVE
-    if (found := re.fullmatch(r"p(\d+(?:\.\d+)?)", word)) is not None:
-        share = float(found[1]) / 100
+    if (match := re.fullmatch(r"p(\d+(?:\.\d+)?)", rule)) is not None:
+        share = float(match[1]) / 100
         if 0 < share <= 1:
             return Playout("quantile", share)
         raise PlayoutError(f'found "{text}", expected a percentile above 0 and up to 100 such as "p99"')
     try:
-        return Playout("fixed", Duration.parse(word).ns / 1e6)
+        return Playout("fixed", Duration.parse(rule).ns / 1e6)
     except UnitError:
         expected = 'a buffer such as "60 ms", a percentile such as "p99", or "adaptive"'
         raise PlayoutError(f'found "{text}", expected {expected}') from None
 
 
 def deadlines(playout: Playout, calls: pl.DataFrame, delays: pl.DataFrame) -> pl.DataFrame:
-    """The play-out delay of each window: the columns of :data:`CALL`, ``window_s`` and ``deadline_ms``.
+    """Return the play-out delay of each window: the columns of :data:`CALL`, ``window_s`` and ``deadline_ms``.
 
-    - fixed: the least delay of the call, and the buffer;
-    - quantile: the least with which that share of what comes is in time;
-    - adaptive: of each window the mean of the last one's delays and four times their mean deviation, as a listener who
-      adapts between talk spurts with a memory of 500 datagrams (Ramjee et al. 1994, algorithm 1); of the first its own.
+    - fixed: the min delay of the call plus the buffer;
+    - quantile: the smallest delay with that ratio of the received datagrams in time;
+    - adaptive: mean delay of the previous window plus four mean deviations, as a listener who adapts between talk
+      spurts with a memory of 500 datagrams (Ramjee et al. 1994, algorithm 1); the first window uses its own delays.
+
+    Args:
+        playout: rule of play-out.
+        calls: table ``calls``.
+        delays: table ``call_delays``.
     """
     windows = delays.select(*CALL, "window_s").unique(maintain_order=True)
     if playout.kind == "fixed":
         least = calls.group_by(CALL, maintain_order=True).agg(pl.col("least_delay_ms").min())
-        # A histogram ends at whole milliseconds, so does the play-out.
+        # Bins of the histogram end at whole milliseconds, so the play-out delay does, too.
         found = least.select(
             *CALL, deadline_ms=(pl.col("least_delay_ms") + playout.value).ceil().cast(pl.Int64)
         )
@@ -81,7 +90,7 @@ def deadlines(playout: Playout, calls: pl.DataFrame, delays: pl.DataFrame) -> pl
     if playout.kind == "quantile":
         bins = delays.group_by(*CALL, "delay_ms").agg(pl.col("packets").sum()).sort(*CALL, "delay_ms")
         share = pl.col("packets").cum_sum().over(CALL) / pl.col("packets").sum().over(CALL)
-        # a count of packets is exact; its share of them is not
+        # a count of packets is exact, a ratio of counts is not
         reached = bins.filter(share >= playout.value - 1e-12)
         found = reached.group_by(CALL, maintain_order=True).agg(deadline_ms=pl.col("delay_ms").min() + 1)
         return windows.join(found, on=CALL, how="left", maintain_order="left")
@@ -97,13 +106,16 @@ def deadlines(playout: Playout, calls: pl.DataFrame, delays: pl.DataFrame) -> pl
         )
         .sort(by)
     )
-    own = (pl.col("mean") + DEVIATIONS * pl.col("deviation")).ceil().cast(pl.Int64)
-    return estimates.select(*by, own=own).select(
-        *by, deadline_ms=pl.col("own").shift(1).over(CALL).fill_null(pl.col("own"))
+    estimate = (pl.col("mean") + DEVIATIONS * pl.col("deviation")).ceil().cast(pl.Int64)
+    return estimates.select(*by, estimate=estimate).select(
+        *by, deadline_ms=pl.col("estimate").shift(1).over(CALL).fill_null(pl.col("estimate"))
     )
 
 
 def mouth_to_ear_ms(interval_ms: float, frame_ms: float, lookahead_ms: float, deadline_ms: float) -> float:
-    """From mouth to ear: a datagram fills, its last frame is coded, and then the play-out delay, which begins when the
-    datagram is full (ITU-T G.114 annex A: a frame more than the datagram holds, and the look-ahead)."""
+    """Return the mouth-to-ear delay, ms: packetisation, coding of the last frame, look-ahead and play-out delay.
+
+    The play-out delay begins when the datagram is full (ITU-T G.114 annex A: one frame more than the datagram has, and
+    the look-ahead).
+    """
     return math.fsum((interval_ms, frame_ms, lookahead_ms, deadline_ms))

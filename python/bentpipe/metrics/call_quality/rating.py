@@ -1,7 +1,7 @@
-"""A store's calls as listeners would judge them: late loss under a rule of play-out, R and MOS with a codec.
+"""Ratings of the calls of a store: late loss by a rule of play-out, R and MOS by a codec.
 
-All of it is computed from the tables ``calls`` and ``call_delays``: an old store is judged with another codec or
-another play-out without running anything again.
+Ratings use only the tables ``calls`` and ``call_delays``. A store can be rated with another codec or play-out without
+new runs.
 """
 
 from __future__ import annotations
@@ -22,33 +22,40 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.codecs import Codec
     from bentpipe.store.reader import Store
 
-__all__ = ["GOOD", "RatingConfig", "aggregate_cells", "blocked_calls", "judged", "rate_calls"]
+__all__ = ["GOOD", "RatingConfig", "aggregate_cells", "blocked_calls", "rate_calls", "rate_rows"]
 
 GOOD = 3.5
-"""MOS from which most listeners are content (Tauran 2018, p. 25): an R of 68, near the 70 above which no more than some
-users are dissatisfied (ITU-T G.107 table B.1)."""
+"""Smallest MOS of a good call: most listeners are satisfied (Tauran 2018, p. 25).
+
+It is an R of 68; above 70 only some users are dissatisfied (ITU-T G.107 table B.1).
+"""
 
 SATELLITE = 20.0
-"""Advantage factor of places that are hard to reach, by several satellite hops (ITU-T G.107 clause 7.6)."""
+"""Largest advantage factor: hard-to-reach places over several satellite hops (ITU-T G.107 clause 7.6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RatingConfig:
-    """With what calls are judged."""
+    """Settings of ratings."""
 
     codec: str | None = None
-    """None: that of each call; sources that are no calls have none, and no R."""
+    """Codec; None: that of each call. Other sources of datagrams have no codec and no R."""
     playout: Playout = ADAPTIVE
     advantage: float = 0.0
+    """Advantage factor A, 0 to 20."""
     plc: bool = True
-    """Lost packets are concealed where the codec leaves that open (G.711 appendix I)."""
+    """Use packet loss concealment if it is optional for the codec (G.711 appendix I)."""
 
     def of(self, source: str) -> Codec | None:
-        """The codec of a source."""
+        """Return the codec of a source."""
         return CODECS.get(self.codec or source)
 
     def check(self) -> None:
-        """Raises ScenarioError, by the name of the field."""
+        """Check all fields.
+
+        Raises:
+            ScenarioError: a field is invalid; its name is the key of the message.
+        """
         if self.codec is not None and self.codec not in CODECS:
             raise ScenarioError([("codec", unknown_name(self.codec, CODECS, "codec"))], SOURCE_ARGUMENT)
         if not 0 <= self.advantage <= SATELLITE:
@@ -64,43 +71,43 @@ COLUMNS = {
     "burst_ratio": pl.Float64, "playout_ms": pl.Float64, "mouth_to_ear_ms": pl.Float64, "rating": pl.Float64,
     "mos": pl.Float64,
 }  # fmt: skip
-"""Of a judgement."""
+"""Columns of a rating."""
 
 
-def rate_calls(store: Store, how: RatingConfig = RatingConfig()) -> pl.DataFrame:
-    """One row per run, flow and direction of what sends datagrams, with the cell's columns; none in a store without.
+def rate_calls(store: Store, config: RatingConfig = RatingConfig()) -> pl.DataFrame:
+    """Return one row per run, datagram flow and direction, with the cell's columns; no rows without datagram flows.
 
-    ``source, sent_packets, delay_ms`` (mean, one way), ``jitter_ms`` (mean of RFC 3550's), ``lost_ratio, late_ratio``
-    (of those whose fate is known), ``burst_ratio, playout_ms`` (mean delay of what is played), ``mouth_to_ear_ms,
-    rating, mos``, and ``flow_group`` where the scenario has groups.
+    Columns: ``source, sent_packets, delay_ms`` (mean one-way delay), ``jitter_ms`` (mean by RFC 3550), ``lost_ratio,
+    late_ratio`` (of datagrams with a known outcome), ``burst_ratio, playout_ms`` (mean delay of played datagrams),
+    ``mouth_to_ear_ms, rating, mos``, and with groups ``flow_group``.
 
     Raises:
-        ScenarioError: a codec that is none, an advantage that is none.
+        ScenarioError: the codec is unknown, or the advantage factor is out of range.
     """
-    how.check()
+    config.check()
     calls = store.rows("calls")
     if not calls.height:
         return pl.DataFrame(schema=COLUMNS)
-    found = judged(calls, store.rows("call_delays"), how)
+    ratings = rate_rows(calls, store.rows("call_delays"), config)
     summary = store.rows("summary")
     if GROUP in summary.columns:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
-        found = found.join(members, on=["run", "flow"], how="left", maintain_order="left")
-    return store.index.join(found, on="run", how="inner", maintain_order="left_right")
+        ratings = ratings.join(members, on=["run", "flow"], how="left", maintain_order="left")
+    return store.index.join(ratings, on="run", how="inner", maintain_order="left_right")
 
 
-def judged(calls: pl.DataFrame, delays: pl.DataFrame, how: RatingConfig) -> pl.DataFrame:
-    """The same of rows of the two tables, with the run in ``run``."""
-    rows = _counted(calls, _played(calls, delays, how.playout))
+def rate_rows(calls: pl.DataFrame, delays: pl.DataFrame, config: RatingConfig) -> pl.DataFrame:
+    """Rate the rows of the tables ``calls`` and ``call_delays`` with their run in ``run``; columns are ``COLUMNS``."""
+    rows = _sum_counters(calls, _played_packets(calls, delays, config.playout))
     model = EModel()
-    found = [_judged(row, how, model) for row in rows.iter_rows(named=True)]
-    return pl.DataFrame(found, schema=COLUMNS)
+    ratings = [_rate(row, config, model) for row in rows.iter_rows(named=True)]
+    return pl.DataFrame(ratings, schema=COLUMNS)
 
 
-def _played(calls: pl.DataFrame, delays: pl.DataFrame, playout: Playout) -> pl.DataFrame:
-    """What is in time: packets, the bursts in which others are missing, and the delay with which they are played."""
-    due = deadlines(playout, calls, delays)
-    rows = delays.join(due, on=[*CALL, "window_s"], how="left")
+def _played_packets(calls: pl.DataFrame, delays: pl.DataFrame, playout: Playout) -> pl.DataFrame:
+    """Return the packets in time, the bursts of missing packets, and the sum of play-out delays of each call."""
+    limits = deadlines(playout, calls, delays)
+    rows = delays.join(limits, on=[*CALL, "window_s"], how="left")
     rows = rows.filter(pl.col("delay_ms") < pl.col("deadline_ms"))
     return rows.group_by(CALL).agg(
         in_time=pl.col("packets").sum(),
@@ -109,7 +116,7 @@ def _played(calls: pl.DataFrame, delays: pl.DataFrame, playout: Playout) -> pl.D
     )
 
 
-def _counted(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
+def _sum_counters(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
     whole = calls.group_by(CALL, maintain_order=True).agg(
         pl.col("source").first(),
         pl.col("interval_ms").first(),
@@ -122,7 +129,7 @@ def _counted(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _judged(row: dict[str, Any], how: RatingConfig, model: EModel) -> dict[str, Any]:
+def _rate(row: dict[str, Any], config: RatingConfig, model: EModel) -> dict[str, Any]:
     known = row["sent_packets"] - row["undecided_packets"]
     received, in_time = row["received_packets"], row["in_time"]
     found: dict[str, Any] = {name: row.get(name) for name in COLUMNS}
@@ -133,10 +140,10 @@ def _judged(row: dict[str, Any], how: RatingConfig, model: EModel) -> dict[str, 
         return found
     found["lost_ratio"], found["late_ratio"] = (known - received) / known, (received - in_time) / known
     loss = (known - in_time) / known
-    # Mean burst over that of independent losses, 1 / (1 - loss); G.107 clause 7.5 knows none below 1.
+    # Mean burst length over that of independent losses, 1 / (1 - loss); G.107 clause 7.5 defines none below 1.
     burst = max(1.0, (known - in_time) / max(row["bursts"], 1) * (1 - loss))
     found["burst_ratio"] = burst
-    codec = how.of(row["source"])
+    codec = config.of(row["source"])
     playout = row["playout"] / in_time if in_time else None
     found["playout_ms"] = playout
     if codec is None:
@@ -144,36 +151,44 @@ def _judged(row: dict[str, Any], how: RatingConfig, model: EModel) -> dict[str, 
     if playout is None:
         return found | {"rating": 0.0, "mos": 1.0}
     delay = mouth_to_ear_ms(row["interval_ms"], codec.frame_ms, codec.lookahead_ms, playout)
-    bpl = codec.bpl if how.plc or codec.bpl_plain is None else codec.bpl_plain
-    rating = model.rating(delay, ie_eff(codec.ie, bpl, loss, burst), how.advantage)
+    bpl = codec.bpl if config.plc or codec.bpl_plain is None else codec.bpl_plain
+    rating = model.rating(delay, ie_eff(codec.ie, bpl, loss, burst), config.advantage)
     return found | {"mouth_to_ear_ms": delay, "rating": rating, "mos": mos(rating)}
 
 
 MEANS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
-"""What is averaged over calls."""
+"""Metrics that are averaged over calls."""
 
 
 def blocked_calls(store: Store) -> pl.DataFrame:
-    """How many calls were refused: ``run, flow, refused``, by group where the scenario has groups."""
+    """Return the number of blocked calls: ``run, flow, refused``, by group if the scenario has groups."""
     events = store.rows("events", ["flow", "kind"])
-    none = pl.DataFrame(schema={"run": pl.String, "flow": pl.String})
-    found = events.filter(pl.col("kind") == "refused") if events.height else none
+    empty = pl.DataFrame(schema={"run": pl.String, "flow": pl.String})
+    blocked = events.filter(pl.col("kind") == "refused") if events.height else empty
     summary = store.rows("summary")
-    if GROUP in summary.columns and found.height:
+    if GROUP in summary.columns and blocked.height:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
-        found = found.join(members, on=["run", "flow"], how="left", maintain_order="left")
-        found = found.with_columns(flow=pl.col(GROUP))
-    return found.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
+        blocked = blocked.join(members, on=["run", "flow"], how="left", maintain_order="left")
+        blocked = blocked.with_columns(flow=pl.col(GROUP))
+    return blocked.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
 
 
 def aggregate_cells(
     calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """One row per cell, flow (or group) and direction: means over the calls of each run, then over runs with Student's
-    interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better, and of those that
-    were refused (:func:`refusals`) among all.
+    """Aggregate ratings: one row per cell, flow (or group) and direction.
 
-    ``KEYS..., flow, direction, source, calls, seeds, NAME, NAME_low, NAME_high, NAME_n..., mos_least``.
+    Values are means over the calls of each run, then means over runs with Student's interval.
+
+    Args:
+        calls: :func:`rate_calls`.
+        keys: columns of the sweep.
+        refused: :func:`blocked_calls`.
+
+    Returns:
+        ``KEYS..., flow, direction, source, calls`` (largest number in a run), ``seeds, NAME, NAME_low, NAME_high,
+        NAME_n...`` of :data:`MEANS`, ``good_ratio`` (calls with at least :data:`GOOD`) and ``refused_ratio`` (blocked
+        calls of all calls), and ``mos_least`` (min of all calls).
     """
     if GROUP in calls.columns:
         calls = calls.with_columns(flow=pl.col(GROUP))
@@ -191,12 +206,12 @@ def aggregate_cells(
         count = pl.col("refused").fill_null(0)
         runs = runs.with_columns(refused_ratio=count / (count + pl.col("calls")))
     rows = []
-    for cell, own in runs.group_by(by, maintain_order=True):
+    for cell, group in runs.group_by(by, maintain_order=True):
         row: dict[str, Any] = dict(zip(by, cell, strict=True))
-        row |= {"source": own["source"][0], "calls": own["calls"].max(), "seeds": own.height}
+        row |= {"source": group["source"][0], "calls": group["calls"].max(), "seeds": group.height}
         for name in (*MEANS, "good_ratio", "refused_ratio"):
-            row |= mean_columns(name, own[name].drop_nulls().to_list())
-        least = own["mos_least"].drop_nulls()
+            row |= mean_columns(name, group[name].drop_nulls().to_list())
+        least = group["mos_least"].drop_nulls()
         row |= {
             "mos_least": least.min(),
             "mos_least_low": None,

@@ -1,10 +1,17 @@
-"""Statistics of independent samples: boxes, distributions, orders, tests, ratios.
+"""Statistics of independent samples.
 
-A sample is a sequence of numbers: one value a unit of a study, which is a seed here. Every function is pure and
-deterministic and knows nothing of stores; docs/models/statistics.md has the formulas and when each is right. Medians
-and their intervals are in :mod:`~bentpipe.metrics.intervals`, Jain's index is ``compute.jain_index``.
+- ``autocorrelation``: autocorrelation and test of independence
+- ``box_plot``: statistics of a notched box plot
+- ``ecdf``: empirical distribution function
+- ``median_ratio``: ratios of two samples with intervals
+- ``ordering``: order of two samples by intervals and distributions
+- ``welch``: Welch's t-test
 
-SciPy is imported where it is used, because importing it costs more than the rest of the command line.
+A sample is a sequence of numbers with one value for each seed. Every function is pure, deterministic and independent of
+stores. docs/models/statistics.md has the formulas and their conditions. Medians and their intervals are in
+:mod:`~bentpipe.metrics.intervals`, Jain's index is ``compute.jain_index``.
+
+Functions import SciPy locally, because importing it costs more than the rest of the command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Autocorrelation of a sample in the order in which it was taken: is each value independent of those before it?"""
+"""Autocorrelation of a sample in the order of its values, as a test of independence."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from bentpipe.metrics.intervals import CONFIDENCE
 
-FEWEST = 8
-"""Values below which nothing is said: there would be less than two lags."""
+MIN_VALUES = 8
+"""Smallest sample; fewer values would have less than two lags."""
 
-MOST_LAGS = 40
-"""Lags that are looked at by default, however many values there are: those of Brockwell and Davis' rule."""
+MAX_LAGS = 40
+"""Largest number of lags by default, as in the rule of Brockwell and Davis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Autocorrelation:
-    """Coefficients at lags 1, 2, ... and the zone in which independent values leave 95 % of them.
+    """Coefficients at lags 1, 2, ... and the zone of 95 % of the coefficients of independent values.
 
-    ``far`` is the wider zone that independent values leave at any of the lags in 2.5 % of the cases.
+    ``far`` is the wider zone that any coefficient of independent values leaves in 2.5 % of the cases.
     """
 
     coefficients: tuple[float, ...]
@@ -30,22 +30,22 @@ class Autocorrelation:
 
     @property
     def lags(self) -> int:
-        """How many lags there are."""
+        """Number of lags."""
         return len(self.coefficients)
 
     @property
     def outside(self) -> int:
-        """How many of them lie outside the zone."""
+        """Number of coefficients outside the zone."""
         return sum(abs(r) > self.zone for r in self.coefficients)
 
     @property
     def expected(self) -> float:
-        """How many of independent values would, on average."""
+        """Expected number of coefficients of independent values outside the zone."""
         return self.lags * (1 - self.confidence)
 
     @property
     def chance(self) -> float:
-        """Probability that of independent values as many or more lie outside (binomial over the lags)."""
+        """Probability of at least as many coefficients outside for independent values (binomial over the lags)."""
         p = 1 - self.confidence
         return math.fsum(
             math.comb(self.lags, k) * p**k * (1 - p) ** (self.lags - k)
@@ -54,44 +54,53 @@ class Autocorrelation:
 
     @property
     def independent(self) -> bool:
-        """The verdict: False where the coefficients speak against independence.
+        """Whether the test does not reject independence.
 
-        They do when so many lie outside the zone that chance does it in under 2.5 % of the cases, or when one lies
-        outside the wider zone, which chance does in about 2.5 % too. Brockwell and Davis, Introduction to Time Series
-        and Forecasting (2016), section 1.6 (a), reject on the same two signs: more outside than the expected few, or
-        one far outside. True is no proof: it is the absence of a sign.
+        It rejects if the probability of as many coefficients outside the zone is below 2.5 %, or if one lies outside
+        the wider zone, with a probability of about 2.5 %, too. Brockwell and Davis, Introduction to Time Series and
+        Forecasting (2016), section 1.6 (a), use the same two criteria. True is not a proof of independence.
         """
         limit = (1 - self.confidence) / 2
         return self.chance >= limit and max(map(abs, self.coefficients)) <= self.far
 
     @property
     def reason(self) -> str:
-        """The verdict in words."""
-        counted = f"{self.outside} of {self.lags} lags outside ±{self.zone:.2f}, {self.expected:.1f} expected"
+        """Sentence with the numbers of the test."""
+        text = f"{self.outside} of {self.lags} lags outside ±{self.zone:.2f}, {self.expected:.1f} expected"
         largest = max(self.coefficients, key=abs)
         if abs(largest) > self.far:
-            return f"{counted}; {largest:.2f} at lag {self.coefficients.index(largest) + 1} is far outside"
-        return counted
+            return f"{text}; {largest:.2f} at lag {self.coefficients.index(largest) + 1} is far outside"
+        return text
 
 
 def autocorrelation(
     values: Sequence[float], lags: int | None = None, confidence: float = CONFIDENCE
 ) -> Autocorrelation | None:
-    """Sample autocorrelation of ``values`` at lags 1 to ``lags``; by default a quarter of their number, at most 40.
+    """Return the sample autocorrelation of ``values`` at lags 1 to ``lags``.
 
-    r(k) = sum (x(t) - m)(x(t + k) - m) / sum (x(t) - m)^2. Of independent values r(k) is about Gaussian with variance
-    1/n, so the zone is +-1.96 / sqrt(n) at 95 % (Le Boudec 2010, section 2.3.2; Brockwell and Davis, section 1.6);
-    lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, chapter 2).
-    ``None`` for fewer than 8 values or values without spread. Raises ValueError when ``lags`` is not from 1 to n - 1.
+    r(k) = sum (x(t) - m)(x(t + k) - m) / sum (x(t) - m)^2. For independent values r(k) is approximately Gaussian with
+    variance 1/n, so the zone is +-1.96 / sqrt(n) at 95 % (Le Boudec 2010, section 2.3.2; Brockwell and Davis, section
+    1.6). Lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, chapter 2).
+
+    Args:
+        values: sample in the order of its values.
+        lags: number of lags; by default a quarter of the number of values, at most 40.
+        confidence: level of the zone.
+
+    Returns:
+        The coefficients and zones; ``None`` for fewer than 8 values or equal values.
+
+    Raises:
+        ValueError: ``lags`` is not from 1 to n - 1.
     """
     n = len(values)
     if lags is not None and not 1 <= lags < max(n, 2):
         raise ValueError(f"lags: {lags} is not from 1 to {n - 1}")
-    if n < FEWEST or len(set(values)) == 1:
+    if n < MIN_VALUES or len(set(values)) == 1:
         return None
     from scipy.special import ndtri
 
-    count = min(n // 4, MOST_LAGS) if lags is None else lags
+    count = min(n // 4, MAX_LAGS) if lags is None else lags
     mean = math.fsum(values) / n
     parts = [value - mean for value in values]
     power = math.fsum(part * part for part in parts)

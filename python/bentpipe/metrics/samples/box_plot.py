@@ -1,4 +1,4 @@
-"""The numbers of a notched box: extremes, quartiles, the median and its interval."""
+"""Statistics of a notched box plot: extremes, quartiles, median and its interval."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bentpipe.metrics.intervals import CONFIDENCE, median_ci
 
 @dataclass(frozen=True, slots=True)
 class NotchedBox:
-    """Five numbers of ``n`` values and the median's interval, all in the unit of the values.
+    """Five-number summary of ``n`` values and the median's interval, in the unit of the values.
 
-    ``notch_low`` and ``notch_high`` are ``None`` where there are too few values for an interval (under 6 at 95 %).
-    The notch can reach beyond the box: the interval of a median may be wider than the middle half of a small sample.
+    ``notch_low`` and ``notch_high`` are ``None`` with too few values for an interval (below 6 at 95 %). The notch can
+    exceed the box, because the interval of a small sample's median may be wider than its interquartile range.
     """
 
     n: int
@@ -28,12 +28,15 @@ class NotchedBox:
 
 
 def notched_box(values: Sequence[float], confidence: float = CONFIDENCE) -> NotchedBox:
-    """The box of ``values``. Raises ValueError when there are none.
+    """Return the notched box of ``values``.
 
-    Whiskers end at the extremes, so nothing is hidden as an outlier. Quartiles are interpolated linearly between order
+    Whiskers end at the extremes, so no value is hidden as an outlier. Quartiles are interpolated linearly between order
     statistics at (n - 1) p (definition 7 of Hyndman and Fan, The American Statistician 50(4), 1996). The notch is the
     interval by order statistics (Le Boudec 2010, theorem 2.1), not the 1.57 IQR / sqrt(n) of McGill, Tukey and Larsen
     (1978), which assumes that the middle of the distribution is Gaussian.
+
+    Raises:
+        ValueError: ``values`` is empty.
     """
     middle = median_ci(values, confidence)
     if len(values) == 1:

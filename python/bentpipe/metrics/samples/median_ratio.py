@@ -1,4 +1,4 @@
-"""Ratios of two samples with an interval: how many times larger is one than the other?"""
+"""Ratios of two samples with intervals."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from bentpipe.metrics.intervals import CONFIDENCE, RESAMPLES, ConfidenceInterval
 from bentpipe.metrics.samples.welch import welch
 
 SEED = 20250101
-"""Seed of the resampling: the same values in the same order have the same interval."""
+"""Seed of the resampling: equal values in equal order have the same interval."""
 
 
 def mean_ratio(
     above: Sequence[float], below: Sequence[float], *, paired: bool, confidence: float = CONFIDENCE
 ) -> ConfidenceInterval:
-    """Geometric mean of ``above / below`` with its interval: that of the mean of the ratios' logarithms.
+    """Return the geometric mean of ``above / below`` with the interval of the mean logarithm.
 
     Args:
-        above, below: values above 0; paired, those at the same place are of the same seed.
-        paired: Student's t of the pairs' log ratios; otherwise Welch's interval of the difference of mean logarithms.
-        confidence: of the interval.
+        above: positive values of the numerator.
+        below: positive values of the denominator; if paired, values at the same position have the same seed.
+        paired: use Student's t of the pairs' log ratios; otherwise Welch's interval of the difference of mean
+            logarithms.
+        confidence: level of the interval.
 
     Returns:
-        ``n`` is the number of pairs, or of values of the smaller sample; one value has no interval.
+        Ratio with its interval; ``n`` is the number of pairs, or of values of the smaller sample. One value has no
+        interval.
 
     Raises:
-        ValueError: a sample is empty or holds a value that is not above 0, or pairs do not fit.
+        ValueError: a sample is empty, a value is not above 0, or paired samples differ in length.
     """
     _check(above, below, paired=paired)
     if paired:
@@ -51,12 +54,14 @@ def median_ratio(
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
 ) -> ConfidenceInterval:
-    """Median of the ratios of ``above`` to ``below`` at the same place (the same seed) with its percentile bootstrap
-    interval (SciPy's, seeded by a constant).
+    """Return the median of the paired ratios ``above / below`` with its percentile bootstrap interval.
 
-    Pairs are drawn together. ``n`` of the result is their number; one has no interval.
+    Values at the same position have the same seed. SciPy resamples pairs with a constant seed. ``n`` of the result is
+    the number of pairs; one pair has no interval.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
-    Raises ValueError when a sample is empty or holds a value that is not above 0, or when pairs do not fit.
+
+    Raises:
+        ValueError: a sample is empty, a value is not above 0, or the samples differ in length.
     """
     _check(above, below, paired=True)
     import numpy
@@ -80,7 +85,7 @@ def median_ratio(
 
 
 def _check(above: Sequence[float], below: Sequence[float], *, paired: bool) -> None:
-    """Raises ValueError where there is no ratio of two samples."""
+    """Check that two samples have a ratio, else raise ValueError."""
     if not above or not below or (paired and len(above) != len(below)):
         raise ValueError(
             f"{'pairs' if paired else 'two samples'} are needed, not {len(above)} and {len(below)} values"

@@ -1,6 +1,6 @@
-"""Orders between samples: by the interval of their ratio, by the medians' intervals, and by whole distributions.
+"""Order of two samples: by the interval of their ratio, the medians' intervals, and the distributions.
 
-Each may say that two samples cannot be compared, which is an answer: "none".
+Each result may be "none": the samples have no order.
 """
 
 from __future__ import annotations
@@ -18,33 +18,37 @@ Smaller = Literal["first", "second", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which of two samples is the smaller one, and why, in words; of times, smaller is faster."""
+    """Smaller one of two samples, with the reason as text; a smaller time is faster."""
 
     smaller: Smaller
     reason: str
     ahead: tuple[float, float] | None = None
-    """Of dominance: the largest lead of the first distribution over the second, and of the second over the first
-    (both 0 to 1; the one-sided statistics of Kolmogorov and Smirnov). One of the two is 0 where there is an order."""
+    """Largest lead of the first distribution over the second, and of the second over the first; only of dominance.
+
+    Both are 0 to 1, the one-sided statistics of Kolmogorov and Smirnov. With an order, one of the two is 0.
+    """
 
 
-def _shown(interval: ConfidenceInterval) -> str:
+def _format_bounds(interval: ConfidenceInterval) -> str:
     return f"{format_significant(interval.low)} to {format_significant(interval.high)}"
 
 
 def disjoint_intervals(
     first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
 ) -> Order:
-    """The order P1: a sample is smaller when the interval of its median lies wholly below that of the other.
+    """Return the order P1: a sample is smaller if the interval of its median is entirely below that of the other.
 
-    Source: Thomas (2018), section 5.1.1; intervals by Le Boudec (2010), theorem 2.1. It is a careful test: intervals
-    at 95 % that just fail to meet belong to medians that differ at well below 5 %. Raises ValueError for an empty
-    sample.
+    Source: Thomas (2018), section 5.1.1; intervals by Le Boudec (2010), theorem 2.1. It is a conservative test: 95 %
+    intervals that just do not overlap belong to medians that differ at well below 5 %.
+
+    Raises:
+        ValueError: a sample is empty.
     """
     one, two = median_ci(first, confidence), median_ci(second, confidence)
     if one.low is None or one.high is None or two.low is None or two.high is None:
         fewest = min(one.n, two.n)
         return Order("none", f"{fewest} values are too few for an interval at {confidence:.0%}")
-    both = f"{_shown(one)} and {_shown(two)}"
+    both = f"{_format_bounds(one)} and {_format_bounds(two)}"
     if one.high < two.low:
         return Order("first", f"the median intervals {both} are disjoint")
     if two.high < one.low:
@@ -53,16 +57,19 @@ def disjoint_intervals(
 
 
 def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Order:
-    """First-order stochastic dominance of the empirical distributions.
+    """Return the first-order stochastic dominance of the empirical distributions.
 
-    ``first`` is the smaller one when F1(t) >= F2(t) at every t and F1(t) > F2(t) at some t: at every instant at least
-    as large a part of it is done. Compared exactly, as counts. It describes the samples and is no test: two samples of
-    n values of one distribution are ordered by chance with probability 2 / (n + 1) (ballot theorem). Source: Thomas
-    (2018), section 5.1.1, where the inequality is strict; it cannot be before the first and after the last value.
-    Raises ValueError for an empty sample.
+    ``first`` is the smaller one if F1(t) >= F2(t) at every t and F1(t) > F2(t) at some t: at every instant at least as
+    large a share of it has finished. The comparison is exact, by counts. It describes the samples and is not a test:
+    two samples of n values of one distribution are ordered by chance with probability 2 / (n + 1) (ballot theorem).
+    Source: Thomas (2018), section 5.1.1, where the inequality is strict; it cannot hold before the first and after the
+    last value.
+
+    Raises:
+        ValueError: a sample is empty.
     """
     one, two = ecdf(first), ecdf(second)
-    # In units of 1 / (n1 n2), so that whole numbers are compared.
+    # In units of 1 / (n1 n2), so that integers are compared.
     gaps = {t: one.count(t) * two.n - two.count(t) * one.n for t in sorted({*one.values, *two.values})}
     lead, trail = max(gaps, key=lambda t: gaps[t]), min(gaps, key=lambda t: gaps[t])
     whole = one.n * two.n
@@ -91,16 +98,16 @@ def _percent(part: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two samples of times: how many times as long the first takes, and which one is the faster."""
+    """Comparison of two samples of times: their ratio and the faster sample."""
 
     ratio: ConfidenceInterval | None
     """First over second (:func:`bentpipe.metrics.samples.mean_ratio`); None where a value is not above 0."""
     smaller: Smaller
     by: tuple[str, ...]
-    """The orders that say so."""
+    """Names of the orders that agree with ``smaller``."""
     reason: str
     unfinished: bool = False
-    """Whether the test's answer does not count, because the faster sample had a smaller part of its loads finished."""
+    """Whether the test's result is discarded, because the faster sample has a smaller share of finished loads."""
 
 
 def compare_times(
@@ -110,19 +117,20 @@ def compare_times(
     paired: bool,
     finished: tuple[float, float] = (1.0, 1.0),
 ) -> Comparison:
-    """Which of two samples of times is the faster, by a test.
+    """Determine the faster one of two samples of times by a test.
 
-    It is the one that the interval of the ratio or that of the medians (:func:`disjoint_intervals`) names; dominance
-    is no test, and only joins them. It is none where the two disagree, or where the faster sample had a smaller part
-    of its loads finished, because those that take longest are missing then.
+    The interval of the ratio or those of the medians (:func:`disjoint_intervals`) determine it; dominance is not a test
+    and is only reported. It is "none" if the two tests disagree, or if the faster sample has a smaller share of
+    finished loads, because then the slowest ones are missing.
 
     Args:
-        first, second: times, independent within a sample.
-        paired: values at the same place are of the same seed.
-        finished: which part of each one's loads has a time.
+        first: times, independent within the sample.
+        second: times of the other sample.
+        paired: values at the same position have the same seed.
+        finished: share of loads with a time, of each sample.
 
     Raises:
-        ValueError: a sample is empty, or pairs do not fit.
+        ValueError: a sample is empty, or paired samples differ in length.
     """
     ratio = mean_ratio(first, second, paired=paired) if min(*first, *second) > 0 else None
     orders = {
@@ -144,10 +152,12 @@ def compare_times(
 def _by_ratio(ratio: ConfidenceInterval | None) -> Order:
     if ratio is None or ratio.low is None or ratio.high is None:
         return Order("none", "no interval can be had")
-    if abs(ratio.estimate - 1) < SAME or ratio.low <= 1 <= ratio.high:
-        return Order("none", f"its interval {_shown(ratio)} holds 1")
-    return Order("first" if ratio.high < 1 else "second", f"its interval {_shown(ratio)} does not hold 1")
+    if abs(ratio.estimate - 1) < EQUAL_TIMES or ratio.low <= 1 <= ratio.high:
+        return Order("none", f"its interval {_format_bounds(ratio)} holds 1")
+    return Order(
+        "first" if ratio.high < 1 else "second", f"its interval {_format_bounds(ratio)} does not hold 1"
+    )
 
 
-SAME = 1e-9
-"""Part of a time below which two are the same: the engine's clock has nanoseconds."""
+EQUAL_TIMES = 1e-9
+"""Largest relative difference of equal times; the engine's clock has a resolution of nanoseconds."""

@@ -1,4 +1,4 @@
-"""Welch's t-test: do two samples with variances of their own have the same mean?"""
+"""Welch's t-test of equal means of two samples with different variances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bentpipe.metrics.intervals import CONFIDENCE
 
 @dataclass(frozen=True, slots=True)
 class Welch:
-    """``p`` is two-sided; ``difference`` is the first mean less the second, with its interval, in the values' unit."""
+    """Result of Welch's test: two-sided ``p``; ``difference`` is first minus second mean, with its interval."""
 
     t: float
     degrees: float
@@ -22,16 +22,17 @@ class Welch:
 
 
 def welch(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Welch | None:
-    """The test of equal means (Welch, Biometrika 34, 1947), by SciPy.
+    """Test for equal means (Welch, Biometrika 34, 1947), by SciPy.
 
-    It assumes independent values and means that are about Gaussian, which a few dozen values give unless the
-    distribution is very skewed. ``None`` where there is no test: under two values, or no spread in either sample.
+    It assumes independent values and approximately Gaussian means, which a few dozen values give unless the
+    distribution is very skewed. The result is ``None`` with fewer than two values in a sample, or without spread in
+    both.
     """
     if len(first) < 2 or len(second) < 2 or (len(set(first)) == 1 and len(set(second)) == 1):
         return None
     from scipy.stats import ttest_ind
 
-    with warnings.catch_warnings():  # a sample without spread beside one with spread is in order
+    with warnings.catch_warnings():  # one sample without spread is valid
         warnings.filterwarnings("ignore", message="Precision loss occurred", category=RuntimeWarning)
         found = ttest_ind(list(first), list(second), equal_var=False)
     interval = found.confidence_interval(confidence)

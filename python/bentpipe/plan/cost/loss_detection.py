@@ -30,7 +30,8 @@ __all__ = ["Overtaking"]
 LOOK_S = 3e-9
 RANGE_S = 10e-9
 PACKET_S = 1.6e-6
-"""Of a processor: to look at one packet, for a range of an ACK at both ends, and for a packet (``python -m benchmarks simulator``).
+"""Processor time of a packet (``python -m benchmarks simulator``).
+
 Runs of 2 to 10 s at 80 of 100 Mbit/s, with jitter of each distribution of 18 to 200 ms, held packets, and time
 thresholds of 9/8 to 1000, took 0.4 to 1.7 times what these give; ``tests/python/test_price.py`` has five of them."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.scenario.web_page import Host, Page, is_har, waits
+from bentpipe.scenario.web_page import Host, Page, find_predecessors, is_har
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +132,7 @@ def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
 def _page(name: str, page: Page, http: HttpVersionPolicy) -> PageSpec:
     hosts = list(dict.fromkeys(one.host for one in page.object))
     index = {one.name: number for number, one in enumerate(page.object)}
-    before = waits(page.object)
+    before = find_predecessors(page.object)
     number_of = {host: number for number, host in enumerate(hosts)}
     to_document = _chain(page.object)
     objects: list[ObjectSpec] = []

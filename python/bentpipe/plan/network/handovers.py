@@ -322,7 +322,7 @@ class _Changes:
             index = self._index(line, ("transmit", "netem"), f"{key}.queue")
             rate = self.rate[place] or Rate(0)
             rtt = Duration(self._round_trip(link))
-            queue = moved.queue.among(self.users)
+            queue = moved.queue.for_users(self.users)
             limit = limit_of(line.direction, queue, rate, rtt, self.wire, key)
             seen.limits.append(_bytes(limit, self.wire))
             yield _stage(name, index, {"kind": "limit", "limit": limit})

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from bentpipe.scenario.base import PositiveText, RateText, SizeText, Table, merged
+from bentpipe.scenario.base import PositiveText, RateText, SizeText, Table, merge_tables
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.scenario.quantities import Duration, Size
@@ -140,4 +140,4 @@ class Udp(Table):
 
     def over(self, other: Udp) -> Udp:
         """These options, with those of ``other`` where this table is silent."""
-        return merged(self, other)
+        return merge_tables(self, other)

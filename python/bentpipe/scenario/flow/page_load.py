@@ -75,7 +75,7 @@ class PageLoad(Table):
     parse: DurationText = Duration(0)
 
     @model_validator(mode="after")
-    def _goes_together(self) -> PageLoad:
+    def _check_combination(self) -> PageLoad:
         strays = [key for key in PageLoad.model_fields if key in self.model_fields_set and key != "page"]
         if self.page is None:
             if strays:

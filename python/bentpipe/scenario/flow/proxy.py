@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool
 from pydantic_core import PydanticCustomError
 
-from bentpipe.scenario.base import Name, SizeText, Table, where_silent
+from bentpipe.scenario.base import Name, SizeText, Table, construct_table
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.tcp import TcpEnd
 
@@ -27,8 +27,8 @@ class ProxyKeys(Table):
 
     setup: Literal["relayed", "early", "pooled", "none"] = "early"
     buffer: SizeText | None = None
-    client_side: Side = where_silent(Side)
-    server_side: Side = where_silent(Side)
+    client_side: Side = construct_table(Side)
+    server_side: Side = construct_table(Side)
 
     @property
     def splits(self) -> bool:

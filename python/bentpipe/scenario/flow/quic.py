@@ -12,9 +12,9 @@ from bentpipe.scenario.base import (
     SizeText,
     Table,
     WindowText,
-    described,
-    merged,
-    positive,
+    merge_tables,
+    parse_positive_duration,
+    text_schema,
 )
 from bentpipe.scenario.quantities import Duration
 
@@ -29,7 +29,7 @@ LONGEST = Duration(10_000 * 3600 * 10**9)
 
 
 def _longest(found: object) -> Duration:
-    value = positive(found)
+    value = parse_positive_duration(found)
     if value > LONGEST:
         raise ValueError(f"found {value}, expected a round trip of at most 10000 h")
     return value
@@ -40,7 +40,7 @@ class Quic(Table):
     then the default of ``plan.quic``."""
 
     profile: Literal["none", "deep-space"] | None = None
-    longest_rtt: Annotated[Duration, PlainValidator(_longest), described("45 min", "a duration")] | None = (
+    longest_rtt: Annotated[Duration, PlainValidator(_longest), text_schema("45 min", "a duration")] | None = (
         None
     )
     crypto: Literal["modelled", "rustls"] | None = None
@@ -59,8 +59,8 @@ class Quic(Table):
     idle_timeout: (
         Annotated[
             Duration | Literal["none"],
-            PlainValidator(lambda found: "none" if found == "none" else positive(found)),
-            described("30 s", 'a duration, or "none"'),
+            PlainValidator(lambda found: "none" if found == "none" else parse_positive_duration(found)),
+            text_schema("30 s", 'a duration, or "none"'),
         ]
         | None
     ) = None
@@ -76,4 +76,4 @@ class Quic(Table):
 
     def over(self, other: Quic) -> Quic:
         """These options, with those of ``other`` where this table is silent."""
-        return merged(self, other)
+        return merge_tables(self, other)

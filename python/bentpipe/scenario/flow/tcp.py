@@ -6,7 +6,15 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
-from bentpipe.scenario.base import Congestion, PositiveText, SizeText, Table, WindowText, as_table, merged
+from bentpipe.scenario.base import (
+    Congestion,
+    PositiveText,
+    SizeText,
+    Table,
+    WindowText,
+    as_table,
+    merge_tables,
+)
 from bentpipe.scenario.quantities import Duration
 
 __all__ = ["MOST_BUFFER", "DelayedAck", "LossDetection", "Tcp", "TcpEnd"]
@@ -98,7 +106,7 @@ class TcpEnd(Table):
     def over(self, other: TcpEnd) -> Self:
         """These options, with those of ``other`` where this table is silent."""
         if type(self) is type(other):
-            return merged(self, other)
+            return merge_tables(self, other)
         known = type(self).model_fields
         both = {name: getattr(other, name) for name in other.model_fields_set if name in known}
         both |= {name: getattr(self, name) for name in self.model_fields_set}

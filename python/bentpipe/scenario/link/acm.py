@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, StrictStr, model_validator
 
-from bentpipe.scenario.base import DurationText, PositiveText, Table, described
+from bentpipe.scenario.base import DurationText, PositiveText, Table, text_schema
 from bentpipe.scenario.link.channel import DecibelText
 from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.radio_quantities import Decibel, SymbolRate
@@ -14,7 +14,7 @@ from bentpipe.scenario.radio_quantities import Decibel, SymbolRate
 __all__ = ["AdaptiveCoding"]
 
 SymbolRateText = Annotated[
-    SymbolRate, PlainValidator(SymbolRate.parse), described("27.5 Mbaud", "symbols a second, above 0")
+    SymbolRate, PlainValidator(SymbolRate.parse), text_schema("27.5 Mbaud", "symbols a second, above 0")
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, StrictInt, WithJsonSchema, model_validator
 
-from bentpipe.scenario.base import ChanceText, PositiveText, SizeText, Table
+from bentpipe.scenario.base import PositiveText, ProbabilityText, SizeText, Table
 from bentpipe.scenario.quantities import Duration, Probability
 
 __all__ = ["HARQ", "LinkLayer", "ReorderingBuffer"]
@@ -64,16 +64,16 @@ class LinkLayer(Table):
     coded_bits: list[Bits] | None = Field(default=None, min_length=1)
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05
     mother_rate: CodeRate = 1 / 6
-    decoded: list[ChanceText] = Field(default=[Probability(0.5), Probability(0.7), Probability(0.85)])
-    block_error_rate: list[ChanceText] | None = Field(default=None, min_length=1)
+    decoded: list[ProbabilityText] = Field(default=[Probability(0.5), Probability(0.7), Probability(0.85)])
+    block_error_rate: list[ProbabilityText] | None = Field(default=None, min_length=1)
     retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     feedback_delay: PositiveText = Duration(20_000_000)
-    feedback_loss: ChanceText = Probability(0.0)
+    feedback_loss: ProbabilityText = Probability(0.0)
     time_out: PositiveText | None = None
     window: Annotated[StrictInt, Field(ge=1, le=2**20)] | None = None
 
     @model_validator(mode="after")
-    def _goes_together(self) -> LinkLayer:
+    def _check_combination(self) -> LinkLayer:
         if not 0 < self.frame.bytes <= MOST_FRAME:
             raise ValueError(f'frame: found {self.frame}, expected 1 to {MOST_FRAME} B, such as "1115 B"')
         foreign = self.model_fields_set & self._foreign()

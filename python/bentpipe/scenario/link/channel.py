@@ -14,19 +14,19 @@ from bentpipe.scenario.base import (
     DurationText,
     PositiveText,
     Table,
-    described,
-    only_one,
+    require_one,
+    text_schema,
 )
 from bentpipe.scenario.quantities import Angle
 from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed
 
 __all__ = ["Attenuation", "Channel", "DecibelText"]
 
-DecibelText = Annotated[Decibel, PlainValidator(Decibel.parse), described("7 dB", "a ratio")]
+DecibelText = Annotated[Decibel, PlainValidator(Decibel.parse), text_schema("7 dB", "a ratio")]
 FrequencyText = Annotated[
-    Frequency, PlainValidator(Frequency.parse), described("2.2 GHz", "a frequency above 0")
+    Frequency, PlainValidator(Frequency.parse), text_schema("2.2 GHz", "a frequency above 0")
 ]
-SpeedText = Annotated[Speed, PlainValidator(Speed.parse), described("60 km/h", "a speed above 0")]
+SpeedText = Annotated[Speed, PlainValidator(Speed.parse), text_schema("60 km/h", "a speed above 0")]
 
 
 def _elevation(found: object) -> Angle | Literal["orbit"]:
@@ -42,7 +42,7 @@ def _elevation(found: object) -> Angle | Literal["orbit"]:
 ElevationText = Annotated[
     Angle | Literal["orbit"],
     PlainValidator(_elevation),
-    described("40 deg", 'an angle up to 90 deg, or "orbit"'),
+    text_schema("40 deg", 'an angle up to 90 deg, or "orbit"'),
 ]
 
 _MOVING = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
@@ -106,7 +106,7 @@ class Channel(Table):
         if self.snr_range is not None and self.snr_range.m == 0:
             raise ValueError("snr_range: found 0 m, expected a distance above 0")
         if self.model == "attenuation":
-            only_one(self, ("trace", "schedule"), "an attenuation")
+            require_one(self, ("trace", "schedule"), "an attenuation")
         for before, after in pairwise(self.schedule or []):
             if after.at <= before.at:
                 raise ValueError(f"schedule: found {after.at} after {before.at}, expected increasing times")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from bentpipe.scenario.base import (
-    ChanceText,
     DurationText,
     PositiveText,
+    ProbabilityText,
     SizeText,
     Table,
-    goes_with,
-    in_range,
-    only_one,
+    check_options,
+    check_range,
+    require_one,
 )
 from bentpipe.scenario.link import rules
 from bentpipe.scenario.quantities import Duration, Probability, Size
@@ -66,10 +66,10 @@ SCHEDULER_ALIASES = {
 class GilbertElliottLoss(Table):
     """Two states with one possible transition per packet (Gilbert 1960, Elliott 1963)."""
 
-    good_to_bad: ChanceText
-    bad_to_good: ChanceText
-    loss_good: ChanceText = Probability(0.0)
-    loss_bad: ChanceText = Probability(1.0)
+    good_to_bad: ProbabilityText
+    bad_to_good: ProbabilityText
+    loss_good: ProbabilityText = Probability(0.0)
+    loss_bad: ProbabilityText = Probability(1.0)
 
     def to_spec(self) -> GilbertElliottLossModel:
         """Return the member in the resolved run."""
@@ -107,14 +107,14 @@ class BurstLoss(Table):
 class Loss(Table):
     """Loss of packets: one of the keys. A bare percentage is ``probability``."""
 
-    probability: ChanceText | None = None
+    probability: ProbabilityText | None = None
     gilbert_elliott: GilbertElliottLoss | None = None
     burst: BurstLoss | None = None
     trace: StrictStr | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        only_one(self, ("probability", "gilbert_elliott", "burst", "trace"), "a loss")
+        require_one(self, ("probability", "gilbert_elliott", "burst", "trace"), "a loss")
         return self
 
     def to_spec(self, hooks: LossHooks) -> LossModel:
@@ -140,7 +140,7 @@ class Aqm(Table):
     queues: Annotated[StrictInt, Field(ge=1, le=65536)] = 1024
     quantum: SizeText = Size(1_514)
 
-    goes_with: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    option_owners: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "target": ("codel", "fq-codel"),
         "interval": ("codel", "fq-codel"),
         "ecn": ("codel", "fq-codel"),
@@ -150,13 +150,13 @@ class Aqm(Table):
     """The members that have an option."""
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        goes_with(self.name, self.model_fields_set, self.goes_with)
+    def _check_combination(self) -> Self:
+        check_options(self.name, self.model_fields_set, self.option_owners)
         return self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        in_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        check_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
         return self
 
     def to_spec(self, hooks: QueueHooks) -> QueueSpec:
@@ -198,10 +198,10 @@ class SchedulerOptions(Table):
     window: PositiveText = Duration(1_667_000_000)
     time_limit: PositiveText = Duration(100_000_000)
     delay: PositiveText = Duration(100_000_000)
-    violation: ChanceText = Probability(0.03)
+    violation: ProbabilityText = Probability(0.03)
     best_effort: list[StrictStr] = Field(default_factory=list)
 
-    goes_with: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    option_owners: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "quantum": ("deficit-round-robin",),
         "weights": ("deficit-round-robin",),
         "channel_delay": ("maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf"),
@@ -216,8 +216,8 @@ class SchedulerOptions(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        in_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
-        in_range("channel_delay", self.channel_delay, None, Duration(1_000_000_000))
+        check_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        check_range("channel_delay", self.channel_delay, None, Duration(1_000_000_000))
         rules.scheduleroptions(self)
         return self
 

@@ -9,15 +9,15 @@ from pydantic import PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import (
-    ChanceText,
     DurationText,
     Name,
     PositiveText,
+    ProbabilityText,
     QueueText,
     RateText,
     Table,
-    described,
-    merged,
+    merge_tables,
+    text_schema,
 )
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Duration
@@ -31,7 +31,7 @@ class DirectionUpdate(Table):
     rate: RateText | None = None
     queue: QueueText | None = None
     delay: DurationText | None = None
-    loss: ChanceText | None = None
+    loss: ProbabilityText | None = None
 
 
 _HINTS = {
@@ -48,7 +48,7 @@ class Handover(Table):
     at: Annotated[
         Duration | Literal["orbit"],
         PlainValidator(lambda found: "orbit" if found == "orbit" else Duration.parse(found)),
-        described("15 s", 'a duration, or "orbit": whenever the way of [orbit] changes'),
+        text_schema("15 s", 'a duration, or "orbit": whenever the way of [orbit] changes'),
     ]
     every: PositiveText | None = None
     gap: PositiveText | None = None
@@ -73,9 +73,9 @@ class Handover(Table):
         """One direction whole: its own keys over ``both`` over ``delay``."""
         whole = (self.up if side == "up" else self.down) or DirectionUpdate()
         if self.both is not None:
-            whole = merged(whole, self.both)
+            whole = merge_tables(whole, self.both)
         if self.delay is not None:
-            whole = merged(whole, DirectionUpdate().model_copy(update={"delay": self.delay}))
+            whole = merge_tables(whole, DirectionUpdate().model_copy(update={"delay": self.delay}))
         return whole
 
     def instants(self, duration_ns: int) -> Iterator[int]:

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from bentpipe.scenario.base import (
-    ChanceText,
     DurationText,
     PositiveText,
+    ProbabilityText,
     SizeText,
     Table,
     as_table,
-    where_silent,
+    construct_table,
 )
 from bentpipe.scenario.link.arq import CodeRate
 from bentpipe.scenario.quantities import Duration, Probability
@@ -40,7 +40,7 @@ class Rlc(Table):
     most_retransmissions: Annotated[StrictInt, Field(ge=1, le=32)] = 32
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Rlc:
+    def _check_combination(self) -> Rlc:
         foreign = sorted(self.model_fields_set - {"mode"})
         if self.mode == "um" and foreign:
             raise ValueError(f'found {foreign[0]}, which goes with mode = "am"')
@@ -59,18 +59,18 @@ class Nr(Table):
     repetitions: Annotated[StrictInt, Field(ge=1, le=8)] = 1
     retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] = 3
     scheduling_offset: Annotated[StrictInt, Field(ge=0, le=1024)] = 0
-    block_error_rate: list[ChanceText] | None = Field(default=None, min_length=1)
+    block_error_rate: list[ProbabilityText] | None = Field(default=None, min_length=1)
     code_rate: CodeRate | None = None
     combining: Literal["none", "chase", "incremental"] = "incremental"
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05
     feedback_delay: PositiveText | None = None
-    feedback_loss: ChanceText = Probability(0.0)
-    rlc: Annotated[Rlc, as_table("mode")] = where_silent(Rlc, mode="am")
+    feedback_loss: ProbabilityText = Probability(0.0)
+    rlc: Annotated[Rlc, as_table("mode")] = construct_table(Rlc, mode="am")
     in_order: StrictBool = True
     reordering: DurationText | None = None
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Nr:
+    def _check_combination(self) -> Nr:
         given = self.model_fields_set
         if self.without_feedback > self.processes:
             raise ValueError(

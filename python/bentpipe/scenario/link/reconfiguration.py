@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_validator
 
-from bentpipe.scenario.base import ChanceText, DurationText, PositiveText, RateText, Table
+from bentpipe.scenario.base import DurationText, PositiveText, ProbabilityText, RateText, Table
 from bentpipe.scenario.quantities import Duration, Probability, Rate
 
 __all__ = ["Reconfiguration", "SlotBursts"]
@@ -28,13 +28,13 @@ def _quantiles(found: list[Any]) -> list[Any]:
 
 Durations = Annotated[list[DurationText], Field(min_length=1), AfterValidator(_quantiles)]
 Rates = Annotated[list[RateText], Field(min_length=1), AfterValidator(_quantiles)]
-Chances = Annotated[list[ChanceText], Field(min_length=1), AfterValidator(_quantiles)]
+Chances = Annotated[list[ProbabilityText], Field(min_length=1), AfterValidator(_quantiles)]
 
 
 class SlotBursts(Table):
     """A slot begins, with this probability, with a time in which everything is lost; quantiles of its length."""
 
-    probability: ChanceText
+    probability: ProbabilityText
     length: Durations
 
 

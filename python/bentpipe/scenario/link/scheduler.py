@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from bentpipe.scenario.base import goes_with
+from bentpipe.scenario.base import check_options
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.link import generated
 from bentpipe.scenario.link.generated import SCHEDULER_ALIASES, SchedulerOptions
@@ -48,9 +48,9 @@ class Scheduler(SchedulerOptions):
     options: dict[StrictStr, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Scheduler:
+    def _check_combination(self) -> Scheduler:
         given = self.model_fields_set - {"channel_delay"} if self.own else self.model_fields_set
-        goes_with(self.name, given, self.goes_with)
+        check_options(self.name, given, self.option_owners)
         if self.name == "drop-tail" and "room" in self.model_fields_set:
             raise ValueError('found room beside "drop-tail", which is one queue for all')
         if self.options and not self.own:
@@ -72,4 +72,4 @@ class Scheduler(SchedulerOptions):
     @property
     def by_channel(self) -> bool:
         """Whether the scheduler uses the state of the channels."""
-        return self.name in self.goes_with["channel_delay"]
+        return self.name in self.option_owners["channel_delay"]

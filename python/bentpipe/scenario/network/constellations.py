@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from bentpipe.scenario.base import AngleText, DistanceText, Table, described, only_one
+from bentpipe.scenario.base import AngleText, DistanceText, Table, require_one, text_schema
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Angle
 
@@ -70,7 +70,7 @@ def parse_instant(found: object) -> Instant:
 
 
 InstantText = Annotated[
-    Instant, PlainValidator(parse_instant), described("2026-11-22T12:00:00Z", "an instant of UTC")
+    Instant, PlainValidator(parse_instant), text_schema("2026-11-22T12:00:00Z", "an instant of UTC")
 ]
 
 EPOCH = Instant("2000-01-01T00:00:00Z")
@@ -108,13 +108,13 @@ class Constellation(Table):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Constellation:
-        only_one(self, ("planes", "longitudes", "tle", "omm"), "a constellation")
-        only_one(self, ("elevation", "slant"), "what a ground station reaches")
+        require_one(self, ("planes", "longitudes", "tle", "omm"), "a constellation")
+        require_one(self, ("elevation", "slant"), "what a ground station reaches")
         if self.planes is not None:
             missing = [key for key in ("per_plane", "inclination") if getattr(self, key) is None]
             if missing:
                 raise ValueError(f"found planes without {missing[0]}, expected both")
-            only_one(self, ("altitude", "revolutions_per_day"), "how high it flies")
+            require_one(self, ("altitude", "revolutions_per_day"), "how high it flies")
         elif self.links == "grid":
             raise ValueError('found links = "grid" without planes, expected planes, or links = "bent-pipe"')
         return self

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, StrictStr, WithJsonSchema
 
-from bentpipe.scenario.base import DurationText, RateText, Table, described
+from bentpipe.scenario.base import DurationText, RateText, Table, text_schema
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.network.constellations import Instant, InstantText, parse_instant
 from bentpipe.scenario.quantities import Duration, UnitError
@@ -44,7 +44,7 @@ NodeName = Annotated[str, PlainValidator(node_name), _NODE_SCHEMA]
 TimeText = Annotated[
     Duration | Instant,
     PlainValidator(plan_time),
-    described("10 min", "since the plan's zero, or an instant of UTC"),
+    text_schema("10 min", "since the plan's zero, or an instant of UTC"),
 ]
 
 

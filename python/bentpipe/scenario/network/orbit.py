@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictInt, model_validator
 
-from bentpipe.scenario.base import AngleText, DurationText, PositiveText, Table, as_table, described
+from bentpipe.scenario.base import AngleText, DurationText, PositiveText, Table, as_table, text_schema
 from bentpipe.scenario.network.constellations import ConstellationOrName, InstantText
 from bentpipe.scenario.network.places import Place
 from bentpipe.scenario.quantities import Duration
@@ -14,7 +14,7 @@ from bentpipe.scenario.quantities import Duration
 __all__ = ["HandoverRule", "Orbit"]
 
 PlaceText = Annotated[
-    Place, PlainValidator(Place.parse), described("Paris", "a place of the list, or latitude,longitude")
+    Place, PlainValidator(Place.parse), text_schema("Paris", "a place of the list, or latitude,longitude")
 ]
 
 

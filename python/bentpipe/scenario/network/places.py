@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from bentpipe.scenario.quantities import UnitError, nearest
+from bentpipe.scenario.quantity_text import UnitError, nearest
 
 __all__ = ["Place", "place_names", "places_source"]
 

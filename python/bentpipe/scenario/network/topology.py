@@ -10,18 +10,18 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictS
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import (
-    ChanceText,
     DurationText,
     Name,
     PositiveText,
+    ProbabilityText,
     QueueText,
     RateText,
     Table,
     as_table,
-    described,
-    merged,
-    only_one,
-    where_silent,
+    construct_table,
+    merge_tables,
+    require_one,
+    text_schema,
 )
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
@@ -49,7 +49,7 @@ class Delay(Table):
 
     @model_validator(mode="after")
     def _one(self) -> Delay:
-        only_one(self, ("constant", "trace", "orbit"), "a delay")
+        require_one(self, ("constant", "trace", "orbit"), "a delay")
         if self.orbit is not None:
             other = next((key for key in ("interpolation", "repeat") if key in self.model_fields_set), None)
             if other is not None:
@@ -65,7 +65,7 @@ class LinkRate(Table):
 
     @model_validator(mode="after")
     def _one(self) -> LinkRate:
-        only_one(self, ("constant", "trace"), "a rate")
+        require_one(self, ("constant", "trace"), "a rate")
         return self
 
 
@@ -90,14 +90,14 @@ class Jitter(Table):
 
     @model_validator(mode="after")
     def _one(self) -> Jitter:
-        only_one(self, ("uniform", "normal", "exponential"), "a jitter")
+        require_one(self, ("uniform", "normal", "exponential"), "a jitter")
         return self
 
 
 class Reorder(Table):
     """A packet is held back by ``hold`` with this probability, so that later ones overtake it."""
 
-    probability: ChanceText
+    probability: ProbabilityText
     hold: PositiveText
 
 
@@ -142,7 +142,7 @@ class Change(Table):
     at: DurationText
     rate: RateText | None = None
     delay: DurationText | None = None
-    loss: ChanceText | None = None
+    loss: ProbabilityText | None = None
 
     @model_validator(mode="after")
     def _something(self) -> Change:
@@ -207,7 +207,7 @@ class Direction(Table):
         """This direction's keys, with those of ``other`` where this one is silent."""
         if other is None:
             return self
-        whole = merged(self, other)
+        whole = merge_tables(self, other)
         for one, rival in (("rate", "trace"), ("trace", "rate")):
             hidden = one in self.model_fields_set and rival not in self.model_fields_set
             if hidden and rival in whole.model_fields_set:
@@ -216,7 +216,7 @@ class Direction(Table):
         return whole
 
 
-_SILENT = where_silent(Direction)
+_SILENT = construct_table(Direction)
 
 _DIRECTION_HINT = {
     key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
@@ -249,7 +249,7 @@ def _hold(found: object) -> Size:
     return size
 
 
-HoldText = Annotated[Size, PlainValidator(_hold), described("1 MB", "bytes that a node holds")]
+HoldText = Annotated[Size, PlainValidator(_hold), text_schema("1 MB", "bytes that a node holds")]
 
 
 class Access(Table):

@@ -1,7 +1,11 @@
-"""Chapter 5 of the study: bundles over QUIC under delay, loss and disruption.
+"""Bundles over QUIC under delay, loss and disruption (chapter 5).
 
-``cells`` (what is swept, what each word needs) <- ``measures`` (of a client's bundles) <- ``criteria`` (d1 to d10) <-
-``readings`` (what the thesis leaves open, one thing at a time); ``tables``; ``figures`` (5.1 to 5.7, by reading).
+- ``cells``: swept cells, and the cells that each selection needs
+- ``measures``: measures of the bundles of a client
+- ``claims``: statements d1 to d10 as criteria
+- ``interpretations``: what the thesis leaves open, one change at a time
+- ``tables``: tables of all cells and of the first acknowledgement
+- ``figures``: figures 5.1 to 5.7, by interpretation
 """
 
 from __future__ import annotations
@@ -15,63 +19,65 @@ from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn import cells, interpretations, tables
 from bentpipe_studies.andreotti_2025.dtn import claims as dtn_claims
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT
-from bentpipe_studies.andreotti_2025.dtn.claims import Asked
+from bentpipe_studies.andreotti_2025.dtn.claims import InterpretationRuns
 from bentpipe_studies.andreotti_2025.dtn.figures import figures
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Row, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Row, match_cells
 from bentpipe_studies.verdicts import Claim
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["WORDS", "Found", "found", "parts"]
+__all__ = ["WORDS", "Chapter5", "chapter_5", "parts"]
 
-WORDS: Mapping[str, Mapping[str, Wanted]] = {
+WORDS: Mapping[str, Mapping[str, CellFilter]] = {
     **cells.WORDS,
-    "dtn-readings": interpretations.wanted(),
-    "dtn-first": {tables.FIRST: matching()},
+    "dtn-readings": interpretations.cell_filters(),
+    "dtn-first": {tables.FIRST: match_cells()},
 }
-"""What chapter 5 draws and says; every cell of its grid; one run for a test; its readings; its first seconds at 2 s."""
+"""Selections: the cells that chapter 5 draws and states, the whole grid, one run for a test, interpretations,
+first seconds.
+"""
 
 
-def parts(place: Path) -> Sequence[Part]:
-    """One store each."""
-    plain = [Part(name, place / f"{name}.toml") for name in (SHORT, LONG)]
+def parts(directory: Path) -> Sequence[Part]:
+    """Return the parts: scenarios, each with a store."""
+    plain = [Part(name, directory / f"{name}.toml") for name in (SHORT, LONG)]
     return [
         *plain,
-        Part(tables.FIRST, place / f"{tables.FIRST}.toml", interpretations.NEARER),
-        *interpretations.parts(place),
+        Part(tables.FIRST, directory / f"{tables.FIRST}.toml", interpretations.NEARER),
+        *interpretations.parts(directory),
     ]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What has run of chapter 5."""
+class Chapter5:
+    """Findings of chapter 5."""
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
     tables: tuple[TextTable, ...]
     notes: tuple[str, ...]
-    drawn: tuple[Figure, ...]
+    charts: tuple[Figure, ...]
 
 
-def found(
-    measured: Measured, asked: set[str], published: Mapping[str, Any], notes: Mapping[str, str]
-) -> Found:
-    """Numbers of the text, statements, every cell, figures; readings and the first seconds where they are asked for."""
-    whole = [*tables.cells(measured)]
-    read = interpretations.judged(measured) if "dtn-readings" in asked else {}
-    whole += interpretations.tables(read)
-    if "dtn-first" in asked:
-        whole += tables.first(measured)
-    panels = {name.upper(): Asked(Bundles(measured), name) for name in cells.CONTROLLERS}
-    if read:
-        panels["what supports most, together"] = interpretations.together(measured)
-    return Found(
-        dtn_claims.rows(measured, published, notes),
-        dtn_claims.claims(measured, published, notes),
-        tuple(whole),
-        interpretations.said(read),
+def chapter_5(
+    measurements: Measurements, selection: set[str], published: Mapping[str, Any], notes: Mapping[str, str]
+) -> Chapter5:
+    """Return the findings of chapter 5; interpretations and the first seconds only if selected."""
+    text_tables = [*tables.cells(measurements)]
+    verdicts = interpretations.evaluate(measurements) if "dtn-readings" in selection else {}
+    text_tables += interpretations.tables(verdicts)
+    if "dtn-first" in selection:
+        text_tables += tables.first(measurements)
+    panels = {name.upper(): InterpretationRuns(Bundles(measurements), name) for name in cells.CONTROLLERS}
+    if verdicts:
+        panels["what supports most, together"] = interpretations.combined_runs(measurements)
+    return Chapter5(
+        dtn_claims.rows(measurements, published, notes),
+        dtn_claims.claims(measurements, published, notes),
+        tuple(text_tables),
+        interpretations.supporting_text(verdicts),
         tuple(figures(panels)),
     )

@@ -1,11 +1,11 @@
-"""Cells of chapter 5: what its scenarios sweep, and what each word after ``--part`` needs of it."""
+"""Cells of chapter 5: swept keys, and the cells that each selection needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bentpipe_studies.parts import Wanted
-from bentpipe_studies.study import either, matching
+from bentpipe_studies.parts import CellFilter
+from bentpipe_studies.study import match_any, match_cells
 
 __all__ = [
     "BUNDLE_BITS", "BURST_S", "CONTROLLER", "CONTROLLERS", "DISRUPTION", "LONG", "LOSS", "RATE", "RELAY",
@@ -17,18 +17,18 @@ CONTROLLER, STREAMS, RTT, DISRUPTION, RELAY = "controller", "streams", "rtt", "d
 LOSS = "graph.direct.up.loss"
 CONTROLLERS, STREAM = ("cubic", "bbr"), ("one stream", "a stream a bundle")
 STARTS = {SHORT: 14.5, LONG: 30.0}
-"""When disruptions begin, s."""
+"""Start of disruptions by part, s."""
 
 WINDOW, BUNDLE_BITS, RATE = 32, 8e6, 100e6
 BURST_S = WINDOW * BUNDLE_BITS / RATE
-"""A window of bundles at the rate of the link."""
+"""Time of a window of bundles at the rate of the link, s."""
 
 
 def short(
     controller: str, rtt: str, *, loss: str = "0.01 %", disruption: str = "1 s", streams: str = STREAM[0],
     relay: str = "without",
 ) -> dict[str, str]:  # fmt: skip
-    """A cell of the runs of 30 s."""
+    """Return a cell of the runs of 30 s."""
     return {
         CONTROLLER: controller,
         STREAMS: streams,
@@ -40,7 +40,7 @@ def short(
 
 
 def long(controller: str, rtt: str, disruption: str, relay: str = "with relay") -> dict[str, str]:
-    """A cell of the runs of 300 s, with one stream and the least loss."""
+    """Return a cell of the runs of 300 s, with one stream and the least loss."""
     return {
         CONTROLLER: controller,
         STREAMS: STREAM[0],
@@ -50,12 +50,12 @@ def long(controller: str, rtt: str, disruption: str, relay: str = "with relay") 
     }
 
 
-def cells_of(cells: Sequence[Mapping[str, str]]) -> Wanted:
-    """These and no others."""
-    return either([matching({key: [value] for key, value in cell.items()}) for cell in cells])
+def cells_of(cells: Sequence[Mapping[str, str]]) -> CellFilter:
+    """Return a filter of exactly these cells."""
+    return match_any([match_cells({key: [value] for key, value in cell.items()}) for cell in cells])
 
 
-def _each(make: Callable[[str], Sequence[Mapping[str, str]]]) -> Wanted:
+def _each(make: Callable[[str], Sequence[Mapping[str, str]]]) -> CellFilter:
     return cells_of([cell for controller in CONTROLLERS for cell in make(controller)])
 
 
@@ -73,9 +73,9 @@ _FIGURES = _each(
 )  # fmt: skip
 _LONG = _each(lambda c: [long(c, "10 ms", "100 s"), long(c, "10 ms", "100 s", "without relay")])
 
-WORDS: dict[str, dict[str, Wanted]] = {
-    "dtn": {SHORT: either([_FIGURES, _RELAYED]), LONG: _LONG},
-    "dtn-grid": {SHORT: matching({RELAY: ["without"]}), LONG: matching()},
+WORDS: dict[str, dict[str, CellFilter]] = {
+    "dtn": {SHORT: match_any([_FIGURES, _RELAYED]), LONG: _LONG},
+    "dtn-grid": {SHORT: match_cells({RELAY: ["without"]}), LONG: match_cells()},
     "dtn-short": {SHORT: cells_of([short("cubic", "10 ms")])},
 }
-"""What chapter 5 draws and says; every cell of its grid; one run for a test."""
+"""Selections: the cells that chapter 5 draws and states; every cell of its grid; one run for a test."""

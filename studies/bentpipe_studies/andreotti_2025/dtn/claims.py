@@ -1,4 +1,4 @@
-"""Statements d1 to d10 as criteria that can fail: thresholds with their reasons, checks on measured bundles."""
+"""Statements d1 to d10 as criteria that can fail: thresholds with their reasons, and checks of measured bundles."""
 
 from __future__ import annotations
 
@@ -34,47 +34,48 @@ from bentpipe_studies.andreotti_2025.dtn.measures import (
     void,
     ways,
 )
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import Row
 from bentpipe_studies.verdicts import Check, Claim, Quantity, Tolerance
 
-__all__ = ["CRITERIA", "Asked", "checks_of", "claims", "rows"]
+__all__ = ["CRITERIA", "InterpretationRuns", "checks_of", "claims", "rows"]
 
 READ_S = 0.5
-"""To what the thesis names instants of figures over 30 s: "from 14 seconds to 16 seconds" of a disruption from 14.5 to
-15.5 s."""
+"""Precision with which the thesis reads instants from figures over 30 s.
+
+It says "from 14 seconds to 16 seconds" of a disruption from 14.5 to 15.5 s.
+"""
 
 SAME = 0.9
-"""Part of a rate that counts as the same: over 30 s a window of 32 bundles comes or goes at either end, and 32 of 350
-are 0.09."""
+"""Ratio of rates that counts as the same: a window of 32 bundles more or less at either end of 30 s is 0.09 of 350."""
 
 DISRUPTIONS = ("10 ms", "50 ms", "100 ms", "1 s")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Runs by one reading of what the thesis leaves open."""
+class InterpretationRuns:
+    """Runs under one interpretation of what the thesis leaves open."""
 
     bundles: Bundles
     controller: str
     relay: str = "in the plan"
     end_s: float = 300.0
-    """How long the long runs are."""
+    """Duration of the long runs, s."""
 
     def near(self, rtt: str = "10 ms", **other: str) -> dict[str, str]:
-        """A cell of the runs of 30 s."""
+        """Return a cell of the runs of 30 s."""
         return short(self.controller, rtt, **other)
 
     def far(self, relay: str = "with relay") -> dict[str, str]:
-        """A cell of the long runs."""
+        """Return a cell of the long runs."""
         return long(self.controller, "10 ms", "100 s", relay)
 
     def short(self, cell: Mapping[str, str], measure: Callable[[pl.DataFrame], float]) -> tuple[float, ...]:
-        """One a seed."""
+        """Return a measure of the short runs, one value for each seed."""
         return self.bundles.values(SHORT, cell, measure)
 
     def long(self, cell: Mapping[str, str], measure: Callable[[pl.DataFrame], float]) -> tuple[float, ...]:
-        """One a seed."""
+        """Return a measure of the long runs, one value for each seed."""
         return self.bundles.values(LONG, cell, measure)
 
     def pairs(
@@ -83,7 +84,7 @@ class Asked:
         two: Mapping[str, str],
         measure: Callable[[pl.DataFrame, pl.DataFrame], float],
     ) -> tuple[float, ...]:
-        """One a seed of two cells."""
+        """Return a measure of two cells of the short runs, one value for each seed."""
         runs = (self.bundles.runs(SHORT, cell) for cell in (one, two))
         return tuple(measure(first, second) for first, second in zip(*runs, strict=False))
 
@@ -92,25 +93,25 @@ def _length(found: tuple[float, float]) -> float:
     return found[1] - found[0]
 
 
-def d1(asked: Asked) -> list[Check]:
-    """14.5 to 15.5 s are dark."""
-    begins, cell = STARTS[SHORT], asked.near()
-    after = asked.short(cell, lambda run: generated_rate(run, 18, 30) / generated_rate(run, 4, 14))
+def d1(runs: InterpretationRuns) -> list[Check]:
+    """Check that no bundle starts from 14.5 to 15.5 s."""
+    begins, cell = STARTS[SHORT], runs.near()
+    after = runs.short(cell, lambda run: generated_rate(run, 18, 30) / generated_rate(run, 4, 14))
     return [
-        Check("the longest time without a new bundle begins, s", asked.short(cell, lambda run: void(run, 5, 30)[0]),
+        Check("the longest time without a new bundle begins, s", runs.short(cell, lambda run: void(run, 5, 30)[0]),
               begins - READ_S),
-        Check("it ends, s", asked.short(cell, lambda run: void(run, 5, 30)[1]), 16.0 + READ_S, at_least=False),
-        Check("it lasts, s", asked.short(cell, lambda run: _length(void(run, 5, 30))), 1.0),
+        Check("it ends, s", runs.short(cell, lambda run: void(run, 5, 30)[1]), 16.0 + READ_S, at_least=False),
+        Check("it lasts, s", runs.short(cell, lambda run: _length(void(run, 5, 30))), 1.0),
         Check("bundles a second afterwards over those before", after, SAME),
     ]  # fmt: skip
 
 
-def d2(asked: Asked) -> list[Check]:
-    """The contact ends at 30 s; figure 5.3 shows 60 s."""
-    cell = asked.far()
-    first = asked.long(cell, lambda run: min(relayed(run), default=asked.end_s))
-    returned = asked.long(cell, lambda run: float(len(times(run, "returned"))))
-    dark = asked.long(cell, lambda run: _length(void(run, 29, 60)))
+def d2(runs: InterpretationRuns) -> list[Check]:
+    """Check the switch to the relay: the contact ends at 30 s; figure 5.3 shows 60 s."""
+    cell = runs.far()
+    first = runs.long(cell, lambda run: min(relayed(run), default=runs.end_s))
+    returned = runs.long(cell, lambda run: float(len(times(run, "returned"))))
+    dark = runs.long(cell, lambda run: _length(void(run, 29, 60)))
     return [
         Check("the first bundle is at the relay, s", first, STARTS[LONG], at_least=False),
         Check("the longest time without a new bundle from 29 to 60 s, s", dark, BURST_S, at_least=False),
@@ -118,20 +119,20 @@ def d2(asked: Asked) -> list[Check]:
     ]
 
 
-def d3(asked: Asked) -> list[Check]:
-    """A second is half of the round trip: what else could be meant by "almost 8" would be 6 or 10."""
-    first = asked.short(asked.near("2 s"), acknowledged_first)
+def d3(runs: InterpretationRuns) -> list[Check]:
+    """Check "almost 8 s". A second is half of the round trip: other values would be 6 or 10."""
+    first = runs.short(runs.near("2 s"), acknowledged_first)
     return [
         Check("first acknowledgement, s", first, 7.0),
         Check("first acknowledgement, s", first, 8.0, at_least=False),
     ]
 
 
-def d4(asked: Asked) -> list[Check]:
-    """ "Almost 30 s" is read off an axis with a tick every 10 s: not more, and not nearer to 20."""
-    few, many = (asked.near("125 ms", loss=loss) for loss in ("0.01 %", "1 %"))
-    later = asked.pairs(few, many, lambda one, two: acknowledged_last(two) - acknowledged_last(one))
-    share = asked.pairs(
+def d4(runs: InterpretationRuns) -> list[Check]:
+    """Check "almost 30 s", read off an axis with a tick every 10 s: not more, and not nearer to 20."""
+    few, many = (runs.near("125 ms", loss=loss) for loss in ("0.01 %", "1 %"))
+    later = runs.pairs(few, many, lambda one, two: acknowledged_last(two) - acknowledged_last(one))
+    share = runs.pairs(
         few, many, lambda one, two: len(times(two, "generated")) / len(times(one, "generated"))
     )
     return [
@@ -141,11 +142,15 @@ def d4(asked: Asked) -> list[Check]:
     ]
 
 
-def d5(asked: Asked) -> list[Check]:
-    """One by one the first of n arrives at 1/n of the time, 0.03, and start-up may take twice as much again; of streams
-    with equal shares all end together, but for the round trips that start-up leaves between them."""
+def d5(runs: InterpretationRuns) -> list[Check]:
+    """Check the order of delivery in the first burst.
+
+    On one stream the first of n arrives at 1/n of the time, 0.03, and start-up may take twice as much again.
+    Streams with
+    equal shares end together, except for the round trips that start-up leaves between them.
+    """
     one, each = (
-        asked.short(asked.near(disruption="none", streams=streams), burst_spread)
+        runs.short(runs.near(disruption="none", streams=streams), burst_spread)
         for streams in STREAM
     )  # fmt: skip
     text = "first to last delivery of the first burst, as a part of its time"
@@ -155,9 +160,13 @@ def d5(asked: Asked) -> list[Check]:
     ]
 
 
-def d6(asked: Asked) -> list[Check]:
-    """Two empty hops take 0.17 s, a fifteenth of what a window takes; beyond half of a window's time it would not be
-    "almost immediately" any more."""
+def d6(runs: InterpretationRuns) -> list[Check]:
+    """Check the switch to the relay.
+
+    Two empty hops take 0.17 s, a fifteenth of the time of a window. More than half of a window's time would
+    not be "almost
+    immediately".
+    """
 
     def share(run: pl.DataFrame) -> float:
         sent = (pl.col("node") == "vm1") & (pl.col("event") == "sent")
@@ -168,14 +177,14 @@ def d6(asked: Asked) -> list[Check]:
         return sum(took) / len(took) / mean_way(run, switch - 10, switch) if took else float("nan")
 
     text = "time on the way of the first five bundles by the relay after the last direct one, over that of 10 s before"
-    return [Check(text, asked.long(asked.far(), share), 0.5, at_least=False)]
+    return [Check(text, runs.long(runs.far(), share), 0.5, at_least=False)]
 
 
-def d7(asked: Asked) -> list[Check]:
-    """A QUIC that is left alone tries again after at most a back-off; 5 s are a twentieth of the void."""
-    cell, end = asked.far("without relay"), asked.end_s - 5
-    dark = asked.long(cell, lambda run: _length(void(run, 5, end)))
-    after = asked.long(cell, lambda run: generated_rate(run, 135, end) / generated_rate(run, 4, 26))
+def d7(runs: InterpretationRuns) -> list[Check]:
+    """Check the gap without relay: QUIC retries after at most a back-off, and 5 s are a twentieth of the gap."""
+    cell, end = runs.far("without relay"), runs.end_s - 5
+    dark = runs.long(cell, lambda run: _length(void(run, 5, end)))
+    after = runs.long(cell, lambda run: generated_rate(run, 135, end) / generated_rate(run, 4, 26))
     text = "the longest time without a new bundle, s"
     return [
         Check(text, dark, 95.0),
@@ -184,13 +193,13 @@ def d7(asked: Asked) -> list[Check]:
     ]
 
 
-def d8(asked: Asked) -> list[Check]:
-    """The void as at 10 ms: by what the figure is read to, after the disruption begins and before it ends."""
-    near, far = (asked.near(rtt) for rtt in ("10 ms", "125 ms"))
-    fewer = asked.pairs(
+def d8(runs: InterpretationRuns) -> list[Check]:
+    """Check that the gap is as at 10 ms: within reading precision, after the disruption starts and before it ends."""
+    near, far = (runs.near(rtt) for rtt in ("10 ms", "125 ms"))
+    fewer = runs.pairs(
         near, far, lambda one, two: len(times(two, "generated")) / len(times(one, "generated"))
     )
-    begins = asked.short(far, lambda run: void(run, 8, 30)[0])
+    begins = runs.short(far, lambda run: void(run, 8, 30)[0])
     return [
         Check("bundles at 125 ms over those at 10 ms", fewer, 1.0, at_least=False),
         Check("at 125 ms the longest time without a new bundle begins, s", begins, STARTS[SHORT] - READ_S),
@@ -200,26 +209,30 @@ def d8(asked: Asked) -> list[Check]:
     ]
 
 
-def d9(asked: Asked) -> list[Check]:
-    """A bundle behind a whole window takes what a window takes; half of it more is for start-up and losses. Six bundles
-    fit into half a second."""
-    cell = asked.near(disruption="none")
-    took = asked.short(cell, longest_way)
-    dark = asked.short(cell, lambda run: _length(void(run, 5, 30)))
+def d9(runs: InterpretationRuns) -> list[Check]:
+    """Check delivery times and gaps without disruption.
+
+    A bundle behind a whole window takes the time of a window. Half of it more is for start-up and losses. Six
+    bundles fit
+    into half a second.
+    """
+    cell = runs.near(disruption="none")
+    took = runs.short(cell, longest_way)
+    dark = runs.short(cell, lambda run: _length(void(run, 5, 30)))
     return [
         Check("longest time from generation to delivery, s", took, 1.5 * BURST_S, at_least=False),
         Check("longest time without a new bundle after 5 s, s", dark, 0.5, at_least=False),
     ]
 
 
-def d10(asked: Asked) -> list[Check]:
-    """A window of 350 bundles is 0.09: half of one."""
-    calm = asked.near(disruption="none", relay=asked.relay)
+def d10(runs: InterpretationRuns) -> list[Check]:
+    """Check that none is relayed. A window of 350 bundles is 0.09; the threshold is half of it."""
+    calm = runs.near(disruption="none", relay=runs.relay)
     text = "relayed without a disruption, the relay in the plan, part of bundles"
-    checks = [Check(text, asked.short(calm, share_relayed), 0.0, at_least=False)]
+    checks = [Check(text, runs.short(calm, share_relayed), 0.0, at_least=False)]
     for disruption in DISRUPTIONS:
-        dark = asked.near(disruption=disruption, relay=asked.relay)
-        more = asked.pairs(calm, dark, lambda one, two: share_relayed(two) - share_relayed(one))
+        dark = runs.near(disruption=disruption, relay=runs.relay)
+        more = runs.pairs(calm, dark, lambda one, two: share_relayed(two) - share_relayed(one))
         if more:
             checks.append(
                 Check(f"more of them with a disruption of {disruption}", more, 0.05, at_least=False)
@@ -227,7 +240,7 @@ def d10(asked: Asked) -> list[Check]:
     return checks
 
 
-CRITERIA: dict[str, tuple[str, Callable[[Asked], list[Check]]]] = {
+CRITERIA: dict[str, tuple[str, Callable[[InterpretationRuns], list[Check]]]] = {
     "d1": (
         (
             "no bundle from 14.5 s on, within the half second to which the figure is read, until at most half a second "
@@ -280,32 +293,34 @@ CRITERIA: dict[str, tuple[str, Callable[[Asked], list[Check]]]] = {
 }
 
 
-def checks_of(name: str, asked: Asked) -> tuple[Check, ...] | None:
-    """The checks of a statement; none where one of its cells has not run."""
-    found = tuple(CRITERIA[name][1](asked))
+def checks_of(name: str, runs: InterpretationRuns) -> tuple[Check, ...] | None:
+    """Return the checks of a statement; ``None`` when one of its cells has not run."""
+    found = tuple(CRITERIA[name][1](runs))
     return found if all(one.values for one in found) else None
 
 
 def claims(
-    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]
+    measurements: Measurements, published: Mapping[str, Any], notes: Mapping[str, str]
 ) -> tuple[Claim, ...]:  # fmt: skip
-    """Statements d1 to d10 by controller, as far as their cells have run."""
-    bundles = Bundles(measured)
+    """Return statements d1 to d10 by controller, as far as their cells have run."""
+    bundles = Bundles(measurements)
     texts = {**published["dtn"], **published["dtn_more"]}
     return tuple(
         Claim(name, texts[name], criterion, controller, checks, notes.get(name, ""))
         for name, (criterion, _) in CRITERIA.items()
         for controller in CONTROLLERS
-        if (checks := checks_of(name, Asked(bundles, controller)))
+        if (checks := checks_of(name, InterpretationRuns(bundles, controller)))
     )
 
 
-def rows(measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]) -> tuple[Row, ...]:
-    """The two numbers of the text."""
-    bundles, found = Bundles(measured), []
+def rows(
+    measurements: Measurements, published: Mapping[str, Any], notes: Mapping[str, str]
+) -> tuple[Row, ...]:
+    """Return the two numbers of the text."""
+    bundles, found = Bundles(measurements), []
     for row in published["dtn_printed"]:
         for controller in CONTROLLERS:
-            checks = checks_of(row["id"], Asked(bundles, controller))
+            checks = checks_of(row["id"], InterpretationRuns(bundles, controller))
             if checks is None:
                 continue
             quantity = Quantity(

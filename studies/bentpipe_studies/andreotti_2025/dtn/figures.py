@@ -20,7 +20,7 @@ from bentpipe_studies.andreotti_2025.dtn.cells import (
     STREAM,
     STREAMS,
 )
-from bentpipe_studies.andreotti_2025.dtn.claims import Asked
+from bentpipe_studies.andreotti_2025.dtn.claims import InterpretationRuns
 from bentpipe_studies.andreotti_2025.dtn.measures import ID
 
 __all__ = ["figures"]
@@ -39,31 +39,31 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
 )  # fmt: skip
 
 
-def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
-    """Figures 5.1 to 5.7, the least seed: each bundle by its number, generated, delivered and acknowledged."""
-    for number, part, what, some, last in DRAWN:
+def figures(panels: Mapping[str, InterpretationRuns]) -> Iterator[Figure]:
+    """Yield figures 5.1 to 5.7, first seed: each bundle by its number, generated, delivered and acknowledged."""
+    for number, part, label, some, last in DRAWN:
         own = {STREAMS: STREAM[number == "5.7"]} | ({RELAY: "without"} if part == SHORT else {})
-        drawn = [
+        charts = [
             _dots(run, last).with_columns(panel=pl.lit(panel))
             for panel, asked in panels.items()
             for run in asked.bundles.runs(part, {**some, **own, CONTROLLER: asked.controller})[:1]
         ]
-        if not drawn:
+        if not charts:
             continue
-        rows = pl.concat(drawn)
+        rows = pl.concat(charts)
         dots = alt.Chart(inline_csv(rows)).mark_point(filled=True, size=10, clip=True).encode(
             x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=[0, last], nice=False),
                     axis=alt.Axis(tickCount=6)),
             y=alt.Y("y:Q", title="bundle"),
             color=colour(list(EVENTS), title="event"),
-        ).properties(width=panel_width(len(drawn), own_axis=False), height=220)  # fmt: skip
+        ).properties(width=panel_width(len(charts), own_axis=False), height=220)  # fmt: skip
         chart = dots.facet(column=alt.Column("panel:N", title=None, sort=list(panels)))
-        caption = f"Figure {number} of the thesis: {what}. One dot an event of a bundle; the first seed."
-        yield Figure(f"figure-{number.replace('.', '-')}", f"Bundles, {what}", caption, chart, rows.height)
+        caption = f"Figure {number} of the thesis: {label}. One dot an event of a bundle; the first seed."
+        yield Figure(f"figure-{number.replace('.', '-')}", f"Bundles, {label}", caption, chart, rows.height)
 
 
 def _dots(run: pl.DataFrame, last: float) -> pl.DataFrame:
-    """What happened to each bundle until ``last``, by its number in the order of generation."""
+    """Return the events of each bundle until ``last``, by its number in the order of generation."""
     order = run.filter(pl.col("event") == "generated").select(*ID).with_row_index("y", 1)
     shown = run.filter(pl.col("event").is_in(EVENTS) & (pl.col("time_s") <= last))
     return shown.join(order, on=ID, how="inner").select(

@@ -1,7 +1,6 @@
-"""What chapter 5 leaves open, one thing at a time: which reading supports which statement.
+"""Interpretations of what chapter 5 leaves open, one change at a time, and the statements that each supports.
 
-A reading is the same scenario with one thing changed, in a store of its own with only the cells that the statements
-it touches need.
+An interpretation is the same scenario with one change. Its store has only the cells that its statements need.
 """
 
 from __future__ import annotations
@@ -14,14 +13,24 @@ from typing import Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn.cells import CONTROLLERS, LONG, SHORT, STREAM, cells_of, long, short
-from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationRuns, checks_of
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe_studies.evidence import FilteredCubic, LeapingCubic, ScaledHybla, UnfrozenHybla
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import toml
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import read_toml
 from bentpipe_studies.verdicts import Claim, Verdict
 
-__all__ = ["NEARER", "READINGS", "Reading", "judged", "parts", "said", "tables", "together", "wanted"]
+__all__ = [
+    "INTERPRETATIONS",
+    "NEARER",
+    "Interpretation",
+    "cell_filters",
+    "combined_runs",
+    "evaluate",
+    "parts",
+    "supporting_text",
+    "tables",
+]
 
 NEARER = {
     "filtered-cubic": FilteredCubic,
@@ -29,29 +38,29 @@ NEARER = {
     "scaled-hybla": ScaledHybla,
     "unfrozen-hybla": UnfrozenHybla,
 }
-"""Controllers that the engine does not have."""
+"""User-supplied controllers."""
 
 Axes = dict[str, Any]
 FLOWS = {"one-six": ("vm1", "vm6"), "one-three": ("vm1", "vm3"), "three-six": ("vm3", "vm6")}
 LONG_S, SWITCH_S = 180, 70
-"""Of the runs of 300 s, how long those of readings are: 50 s after the contact is back, or what figure 5.3 shows."""
+"""Duration of the long runs: 50 s after the contact is back, or the span of figure 5.3."""
 
 DIRECT = ("d1", "d3", "d4", "d5", "d7", "d8", "d9")
 RELAYED = ("d2", "d6", "d10")
 
 
-def _nothing(_: Axes) -> None:
-    """The axes stay."""
+def _keep(_: Axes) -> None:
+    """Leave the axes unchanged."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One thing that is otherwise than in the runs that verdicts are given on."""
+class Interpretation:
+    """One change to the runs that receive verdicts."""
 
     key: str
-    what: str
+    label: str
     claims: tuple[str, ...]
-    change: Callable[[Axes], None] = _nothing
+    change: Callable[[Axes], None] = _keep
     settings: Mapping[str, object] = field(default_factory=dict)
     controller: str = "cubic"
     words: str = "-W 32 -P 1M -T {} -l 600"
@@ -59,17 +68,17 @@ class Reading:
     own_way: bool = False
 
     def store(self, part: str) -> str:
-        """The part that stands for ``part``."""
+        """Return the part that replaces ``part``."""
         return f"{part}-{self.key}"
 
     @property
     def long_s(self) -> int:
-        """How long its long runs are."""
+        """Duration of its long runs, s."""
         return LONG_S if "d7" in self.claims else SWITCH_S
 
 
 def _rates(direct: str, relay: str) -> Callable[[Axes], None]:
-    """What the plan says the hops carry."""
+    """Return a change of the rates that the plan states for the hops."""
 
     def change(axes: Axes) -> None:
         for axis in ("relay", "disruption"):
@@ -81,7 +90,7 @@ def _rates(direct: str, relay: str) -> Callable[[Axes], None]:
 
 
 def _hops(delay: str) -> Callable[[Axes], None]:
-    """Delay of hops 1-3 and 3-6, in the links and in the plan."""
+    """Return a change of the delay of hops 1-3 and 3-6, in the links and in the plan."""
 
     def change(axes: Axes) -> None:
         for value in axes["rtt"]:
@@ -102,7 +111,7 @@ def _queue(packets: str) -> Callable[[Axes], None]:
 
 
 def _later(seconds: float) -> Callable[[Axes], None]:
-    """Disruptions so much later."""
+    """Return a change that delays disruptions."""
 
     def change(axes: Axes) -> None:
         for value in axes["disruption"]:
@@ -115,42 +124,44 @@ def _later(seconds: float) -> Callable[[Axes], None]:
 _WAITS = {f"graph.{link}.netem": False for link in ("direct", "to-relay", "from-relay")}
 _LARGER = {"quic.initial_window": "93696 B", "quic.unpaced_burst": 10}
 
-READINGS = (
-    Reading("hybla", "QUIC's controller: Hybla", DIRECT, controller="hybla"),
-    Reading("unfrozen", "QUIC's controller: Hybla that grows in the round trip after a cut, as picoquic's", DIRECT,
-            controller="unfrozen-hybla"),
-    Reading("pico", "QUIC's controller: CUBIC with picoquic's filter of losses", DIRECT, controller="filtered-cubic"),
-    Reading("leap", "that, and picoquic's start: 94 kB, then half of what the fastest train of ACKs would fill", DIRECT,
-            settings=_LARGER, controller="leaping-cubic"),
-    Reading("newreno", "QUIC's controller: NewReno", DIRECT, controller="newreno"),
-    Reading("bbr1", "QUIC's controller: BBR version 1", DIRECT, controller="bbr1"),
-    Reading("room", "queue: a BDP of packets waits beside those on the way", DIRECT, settings=_WAITS),
-    Reading("thousand", "queue: 1000 packets, tc's own limit", DIRECT, _queue("1000 packets")),
-    Reading("lifetime", "lifetime: dtnperf's 60 s", ("d4", "d7"), words="-W 32 -P 1M -T {}"),
-    Reading("own-way", "the way back: each node opens a connection of its own", ("d1", "d3", "d4", "d7", "d8"),
+INTERPRETATIONS = (
+    Interpretation("hybla", "QUIC's controller: Hybla", DIRECT, controller="hybla"),
+    Interpretation("unfrozen", "QUIC's controller: Hybla that grows in the round trip after a cut, as picoquic's",
+            DIRECT, controller="unfrozen-hybla"),
+    Interpretation("pico", "QUIC's controller: CUBIC with picoquic's filter of losses", DIRECT,
+            controller="filtered-cubic"),
+    Interpretation("leap", "that, and picoquic's start: 94 kB, then half of what the fastest train of ACKs would fill",
+            DIRECT, settings=_LARGER, controller="leaping-cubic"),
+    Interpretation("newreno", "QUIC's controller: NewReno", DIRECT, controller="newreno"),
+    Interpretation("bbr1", "QUIC's controller: BBR version 1", DIRECT, controller="bbr1"),
+    Interpretation("room", "queue: a BDP of packets waits beside those on the way", DIRECT, settings=_WAITS),
+    Interpretation("thousand", "queue: 1000 packets, tc's own limit", DIRECT, _queue("1000 packets")),
+    Interpretation("lifetime", "lifetime: dtnperf's 60 s", ("d4", "d7"), words="-W 32 -P 1M -T {}"),
+    Interpretation("own-way", "the way back: each node opens a connection of its own", ("d1", "d3", "d4", "d7", "d8"),
             own_way=True),
-    Reading("open", "connections are open 20 s before the client begins", ("d1", "d3", "d4", "d8"), _later(20.0),
+    Interpretation("open", "connections are open 20 s before the client begins", ("d1", "d3", "d4", "d8"), _later(20.0),
             {"duration": "110 s", "flow.one-six.start": "20 s"}, start_s=20.0),
-    Reading("plan-90", "plan: 90 Mb/s for every hop", RELAYED, _rates("90 Mbit/s", "90 Mbit/s")),
-    Reading("plan-50", "plan: 50 Mb/s for every hop", RELAYED, _rates("50 Mbit/s", "50 Mbit/s")),
-    Reading("plan-slow", "plan: 5 Mb/s for hops 1-3 and 3-6", RELAYED, _rates("100 Mbit/s", "5 Mbit/s")),
-    Reading("blind", "backlog not counted: what a layer has taken does not wait in the node", RELAYED,
+    Interpretation("plan-90", "plan: 90 Mb/s for every hop", RELAYED, _rates("90 Mbit/s", "90 Mbit/s")),
+    Interpretation("plan-50", "plan: 50 Mb/s for every hop", RELAYED, _rates("50 Mbit/s", "50 Mbit/s")),
+    Interpretation("plan-slow", "plan: 5 Mb/s for hops 1-3 and 3-6", RELAYED, _rates("100 Mbit/s", "5 Mbit/s")),
+    Interpretation("blind", "backlog not counted: what a layer has taken does not wait in the node", RELAYED,
             settings={"dtn.backlog": "ignored"}),
-    Reading("blind-90", "that, and 90 Mb/s for every hop in the plan", RELAYED, _rates("90 Mbit/s", "90 Mbit/s"),
+    Interpretation("blind-90", "that, and 90 Mb/s for every hop in the plan", RELAYED, _rates("90 Mbit/s", "90 Mbit/s"),
             {"dtn.backlog": "ignored"}),
-    Reading("client", "a second client, at the relay, with a window of 32 too", RELAYED,
+    Interpretation("client", "a second client, at the relay, with a window of 32 too", RELAYED,
             settings={"flow.three-six.load.bundles.dtnperf": "-W 32 -P 1M -T {} -l 600"}),
-    Reading("near", "hops 1-3 and 3-6: 0.5 ms each way", RELAYED, _hops("0.5 ms")),
-    Reading("distant", "hops 1-3 and 3-6: 62.5 ms each way", RELAYED, _hops("62.5 ms")),
-    Reading("together", "together: that Hybla, initial window times rho; backlog not counted, 75 Mb/s in the plan",
+    Interpretation("near", "hops 1-3 and 3-6: 0.5 ms each way", RELAYED, _hops("0.5 ms")),
+    Interpretation("distant", "hops 1-3 and 3-6: 62.5 ms each way", RELAYED, _hops("62.5 ms")),
+    Interpretation("together", "together: that Hybla, initial window times rho; backlog not counted, 75 Mb/s in the "
+            "plan",
             tuple(CRITERIA), _rates("75 Mbit/s", "75 Mbit/s"), {"dtn.backlog": "ignored"}, controller="scaled-hybla"),
 )  # fmt: skip
-"""Beside the runs that verdicts are given on, with CUBIC and with BBR; the last one has together what supports most."""
+"""Changes to the runs that receive verdicts (CUBIC and BBR); the last combines the best-supported ones."""
 
 
-def _cells(reading: Reading, part: str, claim: str) -> list[dict[str, str]]:
-    """What a statement needs of a part."""
-    c = reading.controller
+def _cells(interpretation: Interpretation, part: str, claim: str) -> list[dict[str, str]]:
+    """Return the cells of a part that a statement needs."""
+    c = interpretation.controller
     if part == LONG:
         ways = {"d2": "with relay", "d6": "with relay", "d7": "without relay"}
         return [long(c, "10 ms", "100 s", ways[claim])] if claim in ways else []
@@ -165,37 +176,37 @@ def _cells(reading: Reading, part: str, claim: str) -> list[dict[str, str]]:
     }.get(claim, [])
 
 
-def _needed(reading: Reading, part: str) -> list[dict[str, str]]:
-    return [cell for claim in reading.claims for cell in _cells(reading, part, claim)]
+def _needed(interpretation: Interpretation, part: str) -> list[dict[str, str]]:
+    return [cell for claim in interpretation.claims for cell in _cells(interpretation, part, claim)]
 
 
-def _settings(reading: Reading, part: str, table: Mapping[str, Any]) -> dict[str, object]:
-    """The changed keys of a part's scenario."""
+def _settings(interpretation: Interpretation, part: str, table: Mapping[str, Any]) -> dict[str, object]:
+    """Return the changed keys of the scenario of a part."""
     axes: Axes = copy.deepcopy(dict(table["sweep"]))
     axes.setdefault("relay", [])
-    who = {f"flow.{flow}.congestion": reading.controller for flow in FLOWS}
-    axes["controller"] = [{"label": reading.controller, **who}]
-    reading.change(axes)
+    controllers = {f"flow.{flow}.congestion": interpretation.controller for flow in FLOWS}
+    axes["controller"] = [{"label": interpretation.controller, **controllers}]
+    interpretation.change(axes)
     if part == LONG:
         del axes["relay"]
-    cells = _needed(reading, part)
+    cells = _needed(interpretation, part)
     for axis, values in axes.items():
         if axis in cells[0]:  # the values that are needed
             labels = {cell[axis] for cell in cells}
             axes[axis] = [one for one in values if (one["label"] if isinstance(one, dict) else one) in labels]
-    seconds = reading.long_s if part == LONG else 30
-    words = reading.words.format(seconds)
+    seconds = interpretation.long_s if part == LONG else 30
+    words = interpretation.words.format(seconds)
     settings: dict[str, object] = {
         key: value.format(seconds) if isinstance(value, str) else value
-        for key, value in reading.settings.items()
+        for key, value in interpretation.settings.items()
     }
     if part == LONG:
-        settings["duration"] = f"{reading.long_s} s"
+        settings["duration"] = f"{interpretation.long_s} s"
     flows = copy.deepcopy(table["flow"])
     flows[0]["load"]["bundles"]["dtnperf"] = words
-    if reading.own_way:
+    if interpretation.own_way:
         flows += [
-            {"name": f"{name}-back", "client": there, "server": here, "congestion": reading.controller,
+            {"name": f"{name}-back", "client": there, "server": here, "congestion": interpretation.controller,
              "load": {"bundles": {"layer": "quiccl"}}}
             for name, (here, there) in FLOWS.items()
         ]  # fmt: skip
@@ -203,86 +214,93 @@ def _settings(reading: Reading, part: str, table: Mapping[str, Any]) -> dict[str
 
 
 def parts(place: Path) -> list[Part]:
-    """A store for each reading and each of the two scenarios that it needs."""
-    tables = {part: toml(place / f"{part}.toml") for part in (SHORT, LONG)}
+    """Return a part for each interpretation and each of the two scenarios that it needs."""
+    tables = {part: read_toml(place / f"{part}.toml") for part in (SHORT, LONG)}
     return [
         Part(
-            reading.store(part),
+            interpretation.store(part),
             place / f"{part}.toml",
-            {name: kind for name, kind in NEARER.items() if name == reading.controller},
-            _settings(reading, part, tables[part]),
+            {name: kind for name, kind in NEARER.items() if name == interpretation.controller},
+            _settings(interpretation, part, tables[part]),
         )
-        for reading in READINGS
+        for interpretation in INTERPRETATIONS
         for part in (SHORT, LONG)
-        if _needed(reading, part)
+        if _needed(interpretation, part)
     ]
 
 
-def wanted() -> dict[str, Wanted]:
-    """The cells of every reading."""
+def cell_filters() -> dict[str, CellFilter]:
+    """Return the filter of cells of every interpretation."""
     return {
-        reading.store(part): cells_of(cells)
-        for reading in READINGS
+        interpretation.store(part): cells_of(cells)
+        for interpretation in INTERPRETATIONS
         for part in (SHORT, LONG)
-        if (cells := _needed(reading, part))
+        if (cells := _needed(interpretation, part))
     }
 
 
-def _asked(measured: Measured) -> Iterator[tuple[str, tuple[str, ...], Asked]]:
-    """Every reading, the statements that it touches, and its runs."""
-    plain = Bundles(measured)
+def _runs(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], InterpretationRuns]]:
+    """Yield every interpretation, its statements, and its runs."""
+    plain = Bundles(measurements)
     for controller in CONTROLLERS:
-        yield f"as run: {controller.upper()}", tuple(CRITERIA), Asked(plain, controller)
-    for reading in READINGS:
-        stores = {part: reading.store(part) for part in (SHORT, LONG)}
-        bundles = Bundles(measured, stores, reading.start_s)
-        yield reading.what, reading.claims, Asked(bundles, reading.controller, end_s=float(reading.long_s))
+        yield f"as run: {controller.upper()}", tuple(CRITERIA), InterpretationRuns(plain, controller)
+    for interpretation in INTERPRETATIONS:
+        stores = {part: interpretation.store(part) for part in (SHORT, LONG)}
+        bundles = Bundles(measurements, stores, interpretation.start_s)
+        yield (
+            interpretation.label,
+            interpretation.claims,
+            InterpretationRuns(bundles, interpretation.controller, end_s=float(interpretation.long_s)),
+        )
 
 
-Judged = dict[str, dict[str, Claim]]
-"""By reading and statement."""
+Claims = dict[str, dict[str, Claim]]
+"""Claims by interpretation and statement."""
 
 
-def judged(measured: Measured) -> Judged:
-    """What has run; nothing where no reading has."""
-    found: Judged = {}
-    for what, touched, asked in _asked(measured):
+def evaluate(measurements: Measurements) -> Claims:
+    """Return the claims of what has run; empty when no interpretation has."""
+    found: Claims = {}
+    for label, touched, asked in _runs(measurements):
         for name in touched:
             if checks := checks_of(name, asked):
-                found.setdefault(what, {})[name] = Claim(name, "", "", what, checks)
-    return found if any(reading.what in found for reading in READINGS) else {}
+                found.setdefault(label, {})[name] = Claim(name, "", "", label, checks)
+    return found if any(interpretation.label in found for interpretation in INTERPRETATIONS) else {}
 
 
-def together(measured: Measured) -> Asked:
-    """The runs of what is changed together."""
-    return next(asked for what, _, asked in _asked(measured) if what == READINGS[-1].what)
+def combined_runs(measurements: Measurements) -> InterpretationRuns:
+    """Return the runs of the combined change."""
+    return next(asked for label, _, asked in _runs(measurements) if label == INTERPRETATIONS[-1].label)
 
 
-def _said(claim: Claim) -> str:
-    """The verdict, and of one that is not "agrees" what was measured of the first check that fails."""
+def _format_verdict(claim: Claim) -> str:
+    """Return the verdict, and the first failed check of one that does not agree."""
     if claim.verdict is Verdict.AGREES:
         return claim.verdict.value
     worst = next(check for check in claim.checks if check.verdict is claim.verdict)
     return f"{claim.verdict.value}: {worst.measured} not {worst.needed}"
 
 
-def tables(found: Judged) -> tuple[TextTable, ...]:
-    """A line a reading, a column a statement that not every reading supports."""
-    told = [
+def tables(found: Claims) -> tuple[TextTable, ...]:
+    """Return a line for each interpretation and a column for each statement that not every interpretation supports."""
+    disputed = [
         name
         for name in CRITERIA
         if any(name in claims and claims[name].verdict is not Verdict.AGREES for claims in found.values())
     ]
     lines = [
-        {"reading": what, **{name: _said(claims[name]) if name in claims else "" for name in told}}
-        for what, claims in found.items()
+        {
+            "reading": label,
+            **{name: _format_verdict(claims[name]) if name in claims else "" for name in disputed},
+        }
+        for label, claims in found.items()
     ]
     title = "Readings of what chapter 5 leaves open, one thing at a time"
     return (TextTable(title, tuple(lines)),) if lines else ()
 
 
-def said(found: Judged) -> tuple[str, ...]:
-    """By statement, the readings that support it."""
+def supporting_text(found: Claims) -> tuple[str, ...]:
+    """Return the interpretations that support each statement."""
     if not found:
         return ()
     lines = [
@@ -292,13 +310,13 @@ def said(found: Judged) -> tuple[str, ...]:
         )
     ]
     for name in CRITERIA:
-        asked = {what: claims[name].verdict for what, claims in found.items() if name in claims}
-        holds = [what for what, verdict in asked.items() if verdict is Verdict.AGREES]
-        fails = [what for what in asked if what not in holds]
+        verdicts = {label: claims[name].verdict for label, claims in found.items() if name in claims}
+        holds = [label for label, verdict in verdicts.items() if verdict is Verdict.AGREES]
+        fails = [label for label in verdicts if label not in holds]
         most = len(fails) < len(holds)
         start = f"all{' but ' if fails else ''}" if most else ""
-        who = start + "; ".join(fails if most else holds)
+        names = start + "; ".join(fails if most else holds)
         lines.append(
-            f"{name} is supported by {len(holds)} of {len(asked)} readings{f': {who}' if who else ''}."
+            f"{name} is supported by {len(holds)} of {len(verdicts)} readings{f': {names}' if names else ''}."
         )
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""What is measured of a client's bundles in a run."""
+"""Measures of the bundles of a client in a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 import polars as pl
 
 from bentpipe_studies.andreotti_2025.dtn.cells import WINDOW
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 
 __all__ = [
     "ID", "Bundles", "acknowledged_first", "acknowledged_last", "burst_spread", "generated_rate", "longest_way",
@@ -17,23 +17,29 @@ __all__ = [
 
 ID = ["created_ms", "sequence"]
 SOURCE = "vm1"
-"""Where the client is whose bundles are looked at; in one reading the relay has one of its own."""
+"""Node of the measured client; under one interpretation the relay has a client too."""
 
 
 class Bundles:
-    """Events of the client's bundles in a cell, one frame a seed."""
+    """Events of the client's bundles in a cell, one frame for each seed."""
 
     def __init__(
-        self, measured: Measured, stores: Mapping[str, str] | None = None, start_s: float = 0.0
+        self, measurements: Measurements, stores: Mapping[str, str] | None = None, start_s: float = 0.0
     ) -> None:
-        """``stores``: parts that stand for others; ``start_s``: when the client begins, the zero of all times."""
-        self.measured = measured
+        """Set the stores to read.
+
+        Args:
+            measurements: measurements of the study.
+            stores: parts that replace others.
+            start_s: start of the client, seconds: the zero of all times.
+        """
+        self.measurements = measurements
         self.stores = dict(stores or {})
         self.start_s = start_s
         self._known: dict[str, pl.DataFrame] = {}
 
     def runs(self, part: str, cell: Mapping[str, str]) -> list[pl.DataFrame]:
-        """By seed; none where it has not run."""
+        """Return the events of a cell, by seed; empty when it has not run."""
         frame = self.data(part)
         if not frame.height:
             return []
@@ -47,42 +53,42 @@ class Bundles:
     def values(
         self, part: str, cell: Mapping[str, str], measure: Callable[[pl.DataFrame], float]
     ) -> tuple[float, ...]:
-        """One a seed."""
+        """Return a measure of a cell, one value for each seed."""
         return tuple(measure(run) for run in self.runs(part, cell))
 
     def data(self, part: str) -> pl.DataFrame:
-        """All cells of a part."""
+        """Return the events of all cells of a part."""
         if part not in self._known:
-            frame = self.measured.table(self.stores.get(part, part), "bundles")
+            frame = self.measurements.table(self.stores.get(part, part), "bundles")
             if frame.height:
-                own = frame.filter(pl.col("event") == "generated", pl.col("node") == SOURCE)[
+                sources = frame.filter(pl.col("event") == "generated", pl.col("node") == SOURCE)[
                     "source"
                 ].unique()
-                frame = frame.filter(pl.col("kind") == "data", pl.col("source").is_in(own.implode()))
+                frame = frame.filter(pl.col("kind") == "data", pl.col("source").is_in(sources.implode()))
                 frame = frame.with_columns(pl.col("time_s") - self.start_s)
             self._known[part] = frame
         return self._known[part]
 
 
 def times(run: pl.DataFrame, event: str) -> list[float]:
-    """When it happened, s, in order."""
+    """Return the times of an event, s, in order."""
     found: list[float] = run.filter(pl.col("event") == event)["time_s"].sort().to_list()
     return found
 
 
 def void(run: pl.DataFrame, start: float, end: float) -> tuple[float, float]:
-    """The longest time between two bundles generated from ``start`` to ``end``."""
+    """Return start and end of the longest gap between generated bundles from ``start`` to ``end``."""
     found = [time for time in times(run, "generated") if start <= time <= end]
     return max(pairwise([start, *found, end]), key=lambda pair: pair[1] - pair[0])
 
 
 def generated_rate(run: pl.DataFrame, start: float, end: float) -> float:
-    """Bundles a second."""
+    """Return the generated bundles a second."""
     return sum(start <= time < end for time in times(run, "generated")) / (end - start)
 
 
 def ways(run: pl.DataFrame) -> pl.DataFrame:
-    """Each delivered bundle's times."""
+    """Return the times of each delivered bundle."""
     parts = [
         run.filter(pl.col("event") == event).select(*ID, pl.col("time_s").alias(event))
         for event in ("generated", "delivered")
@@ -92,37 +98,37 @@ def ways(run: pl.DataFrame) -> pl.DataFrame:
 
 
 def relayed(run: pl.DataFrame) -> list[float]:
-    """When bundles came to the relay."""
+    """Return the arrival times of bundles at the relay."""
     return times(run.filter(pl.col("node") == "vm3"), "received")
 
 
 def share_relayed(run: pl.DataFrame) -> float:
-    """The part of the bundles that came to the relay."""
+    """Return the ratio of bundles that arrived at the relay."""
     return len(relayed(run)) / len(times(run, "generated"))
 
 
 def longest_way(run: pl.DataFrame) -> float:
-    """From a bundle's generation to its delivery, at most."""
+    """Return the maximum time from generation to delivery."""
     return float(ways(run)["took"].to_numpy().max())
 
 
 def mean_way(run: pl.DataFrame, start: float, end: float) -> float:
-    """Mean time on the way of bundles generated from ``start`` to ``end``."""
+    """Return the mean delivery time of bundles generated from ``start`` to ``end``."""
     found = ways(run).filter(pl.col("generated").is_between(start, end))["took"]
     return float(found.to_numpy().mean()) if found.len() else float("nan")
 
 
 def burst_spread(run: pl.DataFrame) -> float:
-    """Of the first window: time between its first and last delivery, as a part of that to the last."""
+    """Return the time between first and last delivery of the first window, as a ratio of the time to the last."""
     found = ways(run).head(WINDOW)["delivered"].sort().to_list()
     return float((found[-1] - found[0]) / found[-1])
 
 
 def acknowledged_first(run: pl.DataFrame) -> float:
-    """When the first acknowledgement is at the client; not a number without one."""
+    """Return the time of the first acknowledgement at the client; NaN without one."""
     return min(times(run, "acknowledged"), default=float("nan"))
 
 
 def acknowledged_last(run: pl.DataFrame) -> float:
-    """When the last one is; not a number without one."""
+    """Return the time of the last acknowledgement at the client; NaN without one."""
     return max(times(run, "acknowledged"), default=float("nan"))

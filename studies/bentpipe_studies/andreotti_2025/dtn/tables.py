@@ -1,4 +1,4 @@
-"""Every cell of chapter 5 that has run, and how the first acknowledgement at a round trip of 2 s comes about."""
+"""Tables of every cell of chapter 5 that has run, and of the first acknowledgement at a round trip of 2 s."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bentpipe_studies.andreotti_2025.dtn.cells import (
     WINDOW,
 )
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, share_relayed, times, ways
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 
 __all__ = ["FIRST", "cells", "first"]
 
@@ -29,22 +29,22 @@ FIRST = "dtn-first"
 START = "start"
 
 
-LEAST = 0.005
-"""Half of an interval below this part of its mean is not written: the page is read on paper too."""
+MIN_INTERVAL_RATIO = 0.005
+"""Ratio of interval half-width to mean below which the interval is omitted: the page is also read on paper."""
 
 
 def _brief(values: Sequence[float]) -> str:
-    """A mean to three digits, with half of its interval where that can be seen in them."""
+    """Return a mean to three digits, with its interval half-width if visible in these digits."""
     found = mean_ci(values)
     half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
-    if half <= LEAST * abs(found.estimate):
+    if half <= MIN_INTERVAL_RATIO * abs(found.estimate):
         return format_significant(found.estimate, 3)
     return format_mean(found, digits=3)
 
 
-def cells(measured: Measured) -> Iterator[TextTable]:
-    """Every cell that has run: bundles, goodput as the thesis counts it, first and last acknowledgement."""
-    bundles = Bundles(measured)
+def cells(measurements: Measurements) -> Iterator[TextTable]:
+    """Yield a table of every cell: bundles, goodput by the thesis's rule, first and last acknowledgement."""
+    bundles = Bundles(measurements)
     for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
         frame = bundles.data(part)
         if not frame.height:
@@ -60,25 +60,25 @@ def cells(measured: Measured) -> Iterator[TextTable]:
                     for event in ("generated", "acknowledged")
                 },
                 "by relay": _brief([share_relayed(run) for run in runs]),
-                "Mb/s as the thesis counts": _brief([_thesis(run, client_s) for run in runs]),
-                "first acknowledged, s": _end(runs, 0),
-                "last acknowledged, s": _end(runs, -1),
+                "Mb/s as the thesis counts": _brief([_thesis_goodput(run, client_s) for run in runs]),
+                "first acknowledged, s": _acknowledgement_time(runs, 0),
+                "last acknowledged, s": _acknowledgement_time(runs, -1),
             })  # fmt: skip
         yield TextTable(f"Bundles, {name} (chapter 5)", tuple(rows))
 
 
-def _thesis(run: pl.DataFrame, client_s: float) -> float:
-    """Goodput as the thesis counts it: what was generated, over the time of the client, Mb/s."""
+def _thesis_goodput(run: pl.DataFrame, client_s: float) -> float:
+    """Return goodput by the thesis's rule: generated bundles over the time of the client, Mb/s."""
     return len(times(run, "generated")) * BUNDLE_BITS / client_s / 1e6
 
 
-def _end(runs: Sequence[pl.DataFrame], index: int) -> str | None:
+def _acknowledgement_time(runs: Sequence[pl.DataFrame], index: int) -> str | None:
     found = [times(run, "acknowledged") for run in runs]
     return _brief([one[index] for one in found]) if all(found) else None
 
 
-def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
-    """Delivery of the first bundle, its acknowledgement, delivery of the last of the first window; s from the start."""
+def _first_times(run: pl.DataFrame) -> tuple[float, float, float]:
+    """Return first delivery, its acknowledgement, and last delivery of the first window; s from the start."""
     zero = times(run, "generated")[0]
     delivered, acknowledged = times(run, "delivered"), times(run, "acknowledged")
     if not delivered or not acknowledged:
@@ -87,9 +87,9 @@ def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
     return delivered[0] - zero, acknowledged[0] - zero, burst - zero
 
 
-def first(measured: Measured) -> tuple[TextTable, ...]:
-    """One thing at a time on the way to the first acknowledgement at 2 s."""
-    bundles = Bundles(measured)
+def first(measurements: Measurements) -> tuple[TextTable, ...]:
+    """Return the table of single changes on the way to the first acknowledgement at 2 s."""
+    bundles = Bundles(measurements)
     frame = bundles.data(FIRST)
     if not frame.height:
         return ()
@@ -101,7 +101,7 @@ def first(measured: Measured) -> tuple[TextTable, ...]:
     )
     rows = []
     for cell in frame.select(START).unique(maintain_order=True).iter_rows(named=True):
-        found = [_first_ways(run) for run in bundles.runs(FIRST, cell)]
+        found = [_first_times(run) for run in bundles.runs(FIRST, cell)]
         columns = zip(*[(there, back, back - there, burst) for there, back, burst in found], strict=True)
         numbers = [_brief(list(values)) for values in columns]
         rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})

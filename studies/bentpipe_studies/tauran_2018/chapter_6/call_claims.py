@@ -1,10 +1,16 @@
-"""Statements of sections 6.1 and 6.3 as criteria that can fail: what is checked, with the reasons of thresholds."""
+"""Statements of sections 6.1 and 6.3 as criteria that can fail: checks, and thresholds with their reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bentpipe_studies.tauran_2018.chapter_6.queries import Asked, differences, geometric, mean, ratios
+from bentpipe_studies.tauran_2018.chapter_6.queries import (
+    InterpretationRuns,
+    differences,
+    geometric,
+    mean,
+    ratios,
+)
 from bentpipe_studies.tauran_2018.chapter_6.tables import carried, most_of
 from bentpipe_studies.tauran_2018.comparison import Checks, Values
 from bentpipe_studies.verdicts import Check, Fact
@@ -15,40 +21,40 @@ OTHERS = ("DT_H", "DT_S", "RR")
 LOADED = (75, 100, 125, 150, 175, 200)
 SATURATED = (100, 125, 150, 175, 200)
 SAME = 0.01
-"""Where nothing is lost all have the same throughput, but for what is on its way at the end."""
+"""Without loss all have the same throughput, except packets in flight at the end."""
 
 SAME_POINTS = 1.0
 """A loss that stays "approximately the same": within a third of the 3 % that are allowed."""
 
 LONG_MS, ACCEPTABLE_MS = 300.0, 400.0
-"""The thesis's words, and its limit (p. 96)."""
+"""The thesis's "long", and its limit (p. 96), ms."""
 
 LOSS = 3.0
-"""% that a call stands (p. 96)."""
+"""Acceptable loss of a call, % (p. 96)."""
 
 NO_ADVANTAGE = 2.0
-"""Points of the share decoded at first: a fifth of what lies between table 6.3's rows."""
+"""Points of the share decoded at first: a fifth of the distance of table 6.3's rows."""
 
 NOT_MORE = 1.1
-"""Drops that do not "increase significantly"."""
+"""Ratio of drops that do not "increase significantly"."""
 
 ALMOST = 0.9
 """Nine tenths of a maximum are almost it."""
 
 KNOWN_AFTER_MS = 10.0
-"""The estimate of the channel is as old as this, the way of the last link (p. 89)."""
+"""Age of the channel estimate: the delay of the last link (p. 89), ms."""
 
 
-def _over(a: Asked, measure: str, one: str, other: str) -> Callable[[int], Values]:
+def _over(a: InterpretationRuns, measure: str, one: str, other: str) -> Callable[[int], Values]:
     return lambda users: ratios(*(a.call(measure, name, users) for name in (one, other)))
 
 
-def _less(a: Asked, measure: str, one: str, other: str) -> Callable[[int], Values]:
+def _less(a: InterpretationRuns, measure: str, one: str, other: str) -> Callable[[int], Values]:
     return lambda users: differences(*(a.call(measure, name, users) for name in (one, other)))
 
 
-def t1(a: Asked) -> Checks:
-    """PF has the most throughput and the least loss."""
+def t1(a: InterpretationRuns) -> Checks:
+    """Check that PF has the most throughput and the least loss."""
     checks: list[Check | Fact] = []
     for other in OTHERS:
         low = geometric(_over(a, "useful_mbps", "PF", other), (25, 50))
@@ -62,11 +68,11 @@ def t1(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def t2(a: Asked) -> Checks:
-    """Delays at saturation."""
+def t2(a: InterpretationRuns) -> Checks:
+    """Check delays at saturation."""
 
     def longest(name: str) -> Values:
-        return most_of(a.ran.calls, a.reading, name, "delay_ms")
+        return most_of(a.ran.calls, a.interpretation, name, "delay_ms")
 
     return (
         *(Check(f"{name}, longest mean delay, ms", longest(name), LONG_MS) for name in ("RR", "DT_H")),
@@ -77,8 +83,8 @@ def t2(a: Asked) -> Checks:
     )
 
 
-def t3(a: Asked) -> Checks:
-    """PF's jitter is high, CoDeS lowers it and delay, not the loss, and raises the MOS."""
+def t3(a: InterpretationRuns) -> Checks:
+    """Check that PF's jitter is high, and that CoDeS lowers it and delay, not the loss, and raises the MOS."""
     high = [
         Check(f"PF's jitter over {other}'s, from 100 calls on",
               geometric(_over(a, "jitter_ms", "PF", other), SATURATED), 1.0)
@@ -87,8 +93,8 @@ def t3(a: Asked) -> Checks:
     return (*high, *v8(a), *v10(a))
 
 
-def t4(a: Asked) -> Checks:
-    """Drops change their cause."""
+def t4(a: InterpretationRuns) -> Checks:
+    """Check that drops change their cause."""
 
     def dropped(name: str, *causes: str) -> Values:
         found = [mean(lambda n, cause=cause: a.call(cause, name, n), LOADED) for cause in causes]  # type: ignore[misc]
@@ -104,8 +110,8 @@ def t4(a: Asked) -> Checks:
     )
 
 
-def v5(a: Asked) -> Checks:
-    """At 75 calls drop-tail decodes more at first, PF more in all."""
+def v5(a: InterpretationRuns) -> Checks:
+    """Check that at 75 calls drop-tail decodes more at first, PF more in all."""
     checks: list[Check | Fact] = []
     for other in ("DT_S", "DT_H"):
         first = _less(a, "decoded_0", other, "PF")(75)
@@ -117,8 +123,8 @@ def v5(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def v6(a: Asked) -> Checks:
-    """With few calls PF has no advantage."""
+def v6(a: InterpretationRuns) -> Checks:
+    """Check that PF has no advantage with few calls."""
     return tuple(
         Check(f"PF less {other}, decoded at first, points, 25 calls", _less(a, "decoded_0", "PF", other)(25),
               NO_ADVANTAGE, at_least=False)
@@ -126,8 +132,8 @@ def v6(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def v7(a: Asked) -> Checks:
-    """PF's MOS."""
+def v7(a: InterpretationRuns) -> Checks:
+    """Check PF's MOS."""
     checks: list[Check | Fact] = [
         Check(f"PF less {other}, MOS, 25 to 75 calls", mean(_less(a, "mos", "PF", other), (25, 50, 75)), 0.0)
         for other in OTHERS
@@ -135,8 +141,8 @@ def v7(a: Asked) -> Checks:
     return (*checks, Check("PF's MOS, 75 calls", a.call("mos", "PF", 75), 3.0))
 
 
-def v8(a: Asked) -> Checks:
-    """CoDeS against PF."""
+def v8(a: InterpretationRuns) -> Checks:
+    """Check CoDeS against PF."""
     return (
         Check("CoDeS over PF, delay, from 75 calls on", geometric(_over(a, "delay_ms", "CoDeS", "PF"), LOADED), 1.0,
               at_least=False),
@@ -146,8 +152,8 @@ def v8(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def v9(a: Asked) -> Checks:
-    """CoDeS at 50 ms."""
+def v9(a: InterpretationRuns) -> Checks:
+    """Check CoDeS at 50 ms."""
     jitter = geometric(_over(a, "jitter_ms", "CoDeS, 50 ms", "CoDeS"), LOADED)
     small = geometric(_over(a, "jitter_ms", "CoDeS, 50 ms", "DT_S"), LOADED)
     loss = mean(_less(a, "loss", "CoDeS, 25 ms", "CoDeS, 50 ms"), LOADED)
@@ -158,13 +164,13 @@ def v9(a: Asked) -> Checks:
     )
 
 
-def v10(a: Asked) -> Checks:
-    """CoDeS's MOS."""
+def v10(a: InterpretationRuns) -> Checks:
+    """Check CoDeS's MOS."""
     return (Check("CoDeS less PF, MOS, from 75 calls on", mean(_less(a, "mos", "CoDeS", "PF"), LOADED), 0.0),)
 
 
-def v11(a: Asked) -> Checks:
-    """CoDeS leaves losses and HARQ as they are."""
+def v11(a: InterpretationRuns) -> Checks:
+    """Check that CoDeS leaves losses and HARQ as they are."""
     first = mean(_less(a, "decoded_0", "CoDeS", "PF"), LOADED)
     loss = mean(_less(a, "loss", "CoDeS", "PF"), LOADED)
     return (
@@ -175,8 +181,8 @@ def v11(a: Asked) -> Checks:
     )
 
 
-def v12(a: Asked) -> Checks:
-    """Delay falls from 100 to 50 ms; below, neither it nor jitter does."""
+def v12(a: InterpretationRuns) -> Checks:
+    """Check that delay falls from 100 to 50 ms, and that below neither delay nor jitter does."""
     return (
         Check("delay, 50 over 100 ms, from 75 calls on",
               geometric(_over(a, "delay_ms", "CoDeS, 50 ms", "CoDeS"), LOADED), 1.0, at_least=False),
@@ -188,30 +194,30 @@ def v12(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def limits(a: Asked) -> Checks:
-    """Between 75 and 100 calls the link is full, a bit later with PF."""
+def limits(a: InterpretationRuns) -> Checks:
+    """Check that the link is full between 75 and 100 calls, a bit later with PF."""
     checks: list[Check | Fact] = []
     for name in ("RR", "DT_H", "PF"):
         checks.append(Check(f"{name}, loss of 75 calls, %", a.call("loss", name, 75), LOSS, at_least=False))
         checks.append(Check(f"{name}, loss of 125 calls, %", a.call("loss", name, 125), LOSS))
     for name in ("RR", "DT_H"):
-        later = ratios(*(carried(a.ran.calls, a.reading, one) for one in ("PF", name)))
+        later = ratios(*(carried(a.ran.calls, a.interpretation, one) for one in ("PF", name)))
         checks.append(Check(f"calls with 3 % of loss, PF over {name}", later, 1.0))
     return tuple(checks)
 
 
-def spectral(a: Asked) -> Checks:
-    """Others cannot have 5 Mb/s, PF has more than they."""
+def spectral(a: InterpretationRuns) -> Checks:
+    """Check that other policies do not reach 5 Mb/s, and that PF does better."""
     return tuple(
-        Check(f"{name}, most useful load, Mb/s", most_of(a.ran.calls, a.reading, name, "useful_mbps"), 5.0,
+        Check(f"{name}, most useful load, Mb/s", most_of(a.ran.calls, a.interpretation, name, "useful_mbps"), 5.0,
               at_least=False)
         for name in OTHERS
     )  # fmt: skip
 
 
-def q2(a: Asked) -> Checks:
-    """The best channel first carries most; of a point alone: there are no queues whose size would matter."""
-    if str(a.reading) != a.reading.snr:
+def q2(a: InterpretationRuns) -> Checks:
+    """Check that best-channel-first carries most; only for a point, since there are no queues with a size."""
+    if str(a.interpretation) != a.interpretation.snr:
         return ()
     checks = []
     for users in (10, 100):
@@ -225,9 +231,9 @@ def q2(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def q3(a: Asked) -> Checks:
-    """How long the best stays the best; of a point alone."""
-    if str(a.reading) != a.reading.snr:
+def q3(a: InterpretationRuns) -> Checks:
+    """Check the duration for which the best channel stays best; only for a point."""
+    if str(a.interpretation) != a.interpretation.snr:
         return ()
     return tuple(
         Check(
@@ -239,9 +245,9 @@ def q3(a: Asked) -> Checks:
     )
 
 
-def q4(a: Asked) -> Checks:
-    """PF and CoDeS with 200 calls against the bound: packets a second of air, where a packet takes as much of it."""
-    if a.reading.point != a.reading.snr:
+def q4(a: InterpretationRuns) -> Checks:
+    """Check PF and CoDeS with 200 calls against the bound: packets a second of airtime at equal airtime of a packet."""
+    if a.interpretation.point != a.interpretation.snr:
         return ()
     checks: list[Check | Fact] = []
     most = ratios(*(a.bound(measure, "best first", 200) for measure in ("packets_s", "air")))
@@ -251,7 +257,7 @@ def q4(a: Asked) -> Checks:
     return tuple(checks)
 
 
-CLAIMS: dict[str, tuple[str, str, Callable[[Asked], Checks], bool]] = {
+CLAIMS: dict[str, tuple[str, str, Callable[[InterpretationRuns], Checks], bool]] = {
     "channel_claims.q2": ("", "ratios of packets decoded ≥ 1", q2, False),
     "channel_claims.q3": ("", "mean time for which the best of all channels stays the best ≥ 10 ms", q3, False),
     "channel_claims.q4": ("", "packets decoded in the time that the link is busy, at least nine tenths", q4, False),

@@ -1,4 +1,4 @@
-"""Evidence for what nothing explains so far: round robin's lead with few users, and CoDeS with TCP. Never a verdict."""
+"""Evidence for unexplained results: round robin's lead with few users, and CoDeS with TCP. Never a verdict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from bentpipe.metrics.format import TextTable, format_mean
 from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies.tauran_2018.cells import BY_TCP
-from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, TERMINALS, WITHOUT
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, TERMINALS, WITHOUT
 from bentpipe_studies.tauran_2018.chapter_6.measures import Terminals
-from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs
 from bentpipe_studies.tauran_2018.comparison import ratios
 
 __all__ = ["evidence"]
@@ -25,19 +25,19 @@ TITLES = {
 }
 
 
-def evidence(ran: Ran) -> tuple[TextTable, ...]:
-    """Spacing; by setting who is ahead and how full the link is; what the other forms of PF have."""
+def evidence(ran: Chapter6Runs) -> tuple[TextTable, ...]:
+    """Return tables of spacing, of settings (lead and utilisation), and of other forms of PF."""
     return (*_spacing(ran.tcp), *_by_setting(ran.whys))
 
 
 def _spacing(runs: Terminals) -> tuple[TextTable, ...]:
-    """Equation 6.8 at work: from where on duplicate ACKs become fewer, by policy, and how full the link is there."""
+    """Return DUPACK events by policy and users with the utilisation (equation 6.8)."""
     lines = []
-    for reading in READINGS:
+    for interpretation in INTERPRETATIONS:
         for policy in ("RR", "PF"):
-            line = {"reading": str(reading), "policy": policy}
+            line = {"reading": str(interpretation), "policy": policy}
             for users in TERMINALS:
-                cell = reading.tcp(policy, users)
+                cell = interpretation.tcp(policy, users)
                 events, air = (runs.values(cell, measure) for measure in ("dupack", "air"))
                 if events:
                     line[f"{users} users"] = f"{sum(events) / len(events):.2f} ({_percent(air)} %)"
@@ -69,7 +69,7 @@ def _by_setting(runs: Terminals) -> tuple[TextTable, ...]:
 
 
 def _times(runs: Terminals, settings: Sequence[str]) -> tuple[TextTable, ...]:
-    """What the queue's bound has to do with CoDeS's time of a packet."""
+    """Return the delivery time of packets under CoDeS and PF by setting."""
     lines = []
     for setting in settings:
         line = {"setting": setting}
@@ -82,7 +82,7 @@ def _times(runs: Terminals, settings: Sequence[str]) -> tuple[TextTable, ...]:
 
 
 def _forms(runs: Terminals) -> tuple[TextTable, ...]:
-    """Forms of PF and CoDeS where all else is as in the tables."""
+    """Return forms of PF and CoDeS in the setting of the tables."""
     lines = []
     for policy in ("PF", "PF, window 0.3 s", "PF, what was served", "CoDeS", "CoDeS, 500 ms"):
         line = {"policy": policy}

@@ -12,21 +12,21 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREEN, ORANGE, RED, WIDTH, inline_csv
 
 if TYPE_CHECKING:
-    from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+    from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs
 
 __all__ = ["sketches"]
 
 DELAY_MS, LATE_MS, PACKET_MS = 10.0, 20.0, 0.34
-"""The last link's delay, what a retransmission costs, and the air of a packet (equation 6.7)."""
+"""Delay of the last link, delay of a retransmission, and airtime of a packet (equation 6.7), ms."""
 
 
-def sketches(ran: Ran) -> list[Figure]:
-    """Drawn beside what has run of the chapter, and not without it."""
+def sketches(ran: Chapter6Runs) -> list[Figure]:
+    """Return both figures if any run of the chapter exists."""
     return [_best(), _spacing()] if ran.tcp.frame.height or ran.bound.frame.height else []
 
 
 def _best() -> Figure:
-    """Capacities as sums of two waves: a drawing, not a channel."""
+    """Return capacities as sums of two waves: a drawing, not a channel."""
     rows = []
     for step in range(121):
         t = step / 2
@@ -55,7 +55,7 @@ def _best() -> Figure:
 
 
 def _spacing() -> Figure:
-    """Packet 1 needs one more attempt; its flow's next packets follow at once, or after those of 19 other users."""
+    """Return packet 1 with one more attempt; the next packets follow at once, or after those of 19 other users."""
     panels = [("in a burst (PF)", PACKET_MS), ("spaced by 20 users (RR)", 20 * PACKET_MS)]
     charts: list[Any] = []
     rows_in_all = 0

@@ -1,5 +1,4 @@
-"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side, and the nearest
-reading."""
+"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both queue sizes and the nearest interpretation."""
 
 from __future__ import annotations
 
@@ -23,46 +22,46 @@ from bentpipe_studies.tauran_2018.chapter_6.cells import (
     SIZES,
     TERMINALS,
     WITHOUT,
-    Reading,
+    Interpretation,
 )
 from bentpipe_studies.tauran_2018.chapter_6.figure_parts import sketches
 from bentpipe_studies.tauran_2018.comparison import Values, ratios
 
 if TYPE_CHECKING:
-    from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+    from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs
 
 __all__ = ["figures"]
 
 COLOURS = {
     "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": SKY, "CoDeS, 25 ms": GREY,
 }  # fmt: skip
-"""A policy looks alike in every figure."""
+"""Colours of policies, the same in every figure."""
 
 DASHED = [6, 3]
 BESIDE = (", thesis", ", by the round trip")
-"""What is drawn dashed, in the colour of what it stands beside."""
+"""Suffixes of series drawn dashed in the colour of their counterpart."""
 
 HEIGHT = 215
 Lines = Mapping[str, Sequence[tuple[float, float]]]
-"""By series, points."""
+"""Points by series."""
 
 USERS = "number of users"
 TIMED = ("PF", "CoDeS", "CoDeS, 50 ms", "CoDeS, 25 ms", "DT_S")
 
 
-def figures(ran: Ran, published: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """All that there is something for: those that carry the chapter, then the others in the thesis's order."""
+def figures(ran: Chapter6Runs, published: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return all non-empty figures: the main ones of the chapter, then the others in the thesis's order."""
     made = [*sketches(ran), _bound(ran), *_calls(ran), *_tcp(ran, published)]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
-CARRYING = ("6-20", "6-12", "6-3")
-"""What all users have by scheduler: of downloads, of calls, and of a channel that is best for somebody."""
+LEADING_FIGURES = ("6-20", "6-12", "6-3")
+"""Main figures, all users by scheduler: downloads, calls, and a channel that is best for some user."""
 
 
 def _order(figure: Figure) -> tuple[int, ...]:
     number = figure.key.removeprefix("figure-")
-    first = CARRYING.index(number) if number in CARRYING else len(CARRYING)
+    first = LEADING_FIGURES.index(number) if number in LEADING_FIGURES else len(LEADING_FIGURES)
     return first, *(int(part) for part in number.split("-"))
 
 
@@ -126,13 +125,13 @@ def _key(number: str) -> str:
     return f"figure-{first.replace('.', '-')}"
 
 
-def _sizes(lines: Callable[[Reading], Lines]) -> list[tuple[str, Lines]]:
+def _sizes(lines: Callable[[Interpretation], Lines]) -> list[tuple[str, Lines]]:
     names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
-    panels = [(names[size], lines(Reading(size=size))) for size in SIZES]
+    panels = [(names[size], lines(Interpretation(size=size))) for size in SIZES]
     return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
 
 
-def _bound(ran: Ran) -> Figure | None:
+def _bound(ran: Chapter6Runs) -> Figure | None:
     title = "What choosing the best channel can bring"
 
     def lines(snr: str) -> Lines:
@@ -172,11 +171,11 @@ def _bound(ran: Ran) -> Figure | None:
 
 
 SOME = 10
-"""Users of the panel over time: the thesis does not say of how many its own is."""
+"""Users of the panel over time: the thesis does not state their number."""
 
 
 def _stacked(figures: Sequence[Figure | None]) -> Figure | None:
-    """Parts of a figure with axes of their own, one above the other."""
+    """Return parts of a figure with axes of their own, one above the other."""
     there = [one for one in figures if one is not None]
     if len(there) < 2:
         return there[0] if there else None
@@ -197,27 +196,27 @@ CALLS = (
 )
 
 
-def _calls(ran: Ran) -> list[Figure | None]:
-    def lines(reading: Reading, measure: str, policies: Sequence[str]) -> Lines:
+def _calls(ran: Chapter6Runs) -> list[Figure | None]:
+    def lines(store: Interpretation, measure: str, policies: Sequence[str]) -> Lines:
         return {
-            name: _over(lambda n, name=name: ran.calls.values(reading.call(name, n), measure), CALLERS)  # type: ignore[misc]
+            name: _over(lambda n, name=name: ran.calls.values(store.call(name, n), measure), CALLERS)  # type: ignore[misc]
             for name in policies
         }
 
     made = []
     for number, title, upright, measure, policies in CALLS:
-        panels = _sizes(lambda reading, m=measure, p=policies: lines(reading, m, p))  # type: ignore[misc]
+        panels = _sizes(lambda store, m=measure, p=policies: lines(store, m, p))  # type: ignore[misc]
         caption = f"Figure {number} of the thesis. {MAIN}, means over calls and seeds."
         made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
     return [*made, _spectral(ran), _against_pf(ran), _causes(ran)]
 
 
-def _spectral(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _spectral(ran: Chapter6Runs) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         found = {}
         for name in POLICIES[:4]:
             pairs = [
-                tuple(ran.calls.values(reading.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
+                tuple(ran.calls.values(store.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
                 for n in CALLERS
             ]
             found[name] = [(_mean(x), _mean(y)) for x, y in pairs if x and y]
@@ -229,8 +228,8 @@ def _spectral(ran: Ran) -> Figure | None:
     )
 
 
-def _against_pf(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _against_pf(ran: Chapter6Runs) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         measures = {
             "delay": "delay_ms",
             "jitter": "jitter_ms",
@@ -241,7 +240,7 @@ def _against_pf(ran: Ran) -> Figure | None:
         return {
             name: _over(
                 lambda n, m=measure: ratios(
-                    *(ran.calls.values(reading.call(p, n), m) for p in ("CoDeS", "PF"))
+                    *(ran.calls.values(store.call(p, n), m) for p in ("CoDeS", "PF"))
                 ),  # type: ignore[misc]
                 CALLERS,
             )
@@ -252,19 +251,19 @@ def _against_pf(ran: Ran) -> Figure | None:
     return _figure("6.13", "CoDeS over PF", caption, _sizes(lines), USERS, "CoDeS over PF")
 
 
-def _causes(ran: Ran) -> Figure | None:
+def _causes(ran: Chapter6Runs) -> Figure | None:
     causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
 
-    def lines(reading: Reading, policy: str) -> Lines:
+    def lines(store: Interpretation, policy: str) -> Lines:
         return {
-            name: _over(lambda n, c=cause: ran.calls.values(reading.call(policy, n), c), CALLERS)  # type: ignore[misc]
+            name: _over(lambda n, c=cause: ran.calls.values(store.call(policy, n), c), CALLERS)  # type: ignore[misc]
             for name, cause in causes.items()
         }
 
     panels = [
-        ("PF, B = RTT C / √n", lines(Reading(), "PF")),
-        ("PF, B = RTT C", lines(Reading(size="RTT C"), "PF")),
-        ("CoDeS", lines(Reading(), "CoDeS")),
+        ("PF, B = RTT C / √n", lines(Interpretation(), "PF")),
+        ("PF, B = RTT C", lines(Interpretation(size="RTT C"), "PF")),
+        ("CoDeS", lines(Interpretation(), "CoDeS")),
     ]
     caption = "Figure 6.14 of the thesis: drops by cause, of all that came."
     return _figure("6.14", "Causes of drops", caption, panels, USERS, "dropped, %")
@@ -317,12 +316,12 @@ TCP = (
 )
 
 
-def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
-    def lines(reading: Reading, measure: str, how: str, variant: str, gain: bool) -> Lines:
+def _tcp(ran: Chapter6Runs, published: Mapping[str, Any]) -> list[Figure | None]:
+    def lines(store: Interpretation, measure: str, how: str, variant: str, gain: bool) -> Lines:
         def find(n: int, name: str) -> Values:
-            values = ran.tcp.values(reading.tcp(name, n, variant, how), measure)
+            values = ran.tcp.values(store.tcp(name, n, variant, how), measure)
             return (
-                ratios(values, ran.tcp.values(reading.tcp("DT_H", n, variant, how), measure))
+                ratios(values, ran.tcp.values(store.tcp("DT_H", n, variant, how), measure))
                 if gain
                 else values
             )
@@ -333,7 +332,7 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
             for name in names
         }
         if measure == "delivery_ms":
-            beside = lines(reading, "way_ms", how, variant, gain)
+            beside = lines(store, "way_ms", how, variant, gain)
             found |= {f"{name}{BESIDE[1]}": points for name, points in beside.items()}
         return {**found, **(_printed(published, how) if measure == "total" and any(found.values()) else {})}
 
@@ -360,7 +359,7 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
 
 
 def _table(published: Mapping[str, Any], how: str) -> Mapping[str, Sequence[float]]:
-    """Printed means by policy."""
+    """Return the printed means by policy."""
     name = "table_6_4" if how == WITHOUT else "table_6_5"
     means: Mapping[str, Sequence[float]] = published["tcp_users"][name]["mean"]
     return means
@@ -374,8 +373,8 @@ def _printed(published: Mapping[str, Any], how: str) -> Lines:
     }
 
 
-def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _reordering(ran: Chapter6Runs, published: Mapping[str, Any]) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         names = {
             "RR without reordering": WITHOUT,
             "RR, by TCP's numbers": BY_TCP,
@@ -383,7 +382,7 @@ def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
         }
         found = {
             name: _over(
-                lambda n, h=how: ran.tcp.values(reading.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
+                lambda n, h=how: ran.tcp.values(store.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
             )
             for name, how in names.items()
         }  # fmt: skip
@@ -398,12 +397,12 @@ def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
     )
 
 
-def _timeouts(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _timeouts(ran: Chapter6Runs) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
         return {
             name: _over(
-                lambda n, h=how: ran.tcp.values(reading.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
+                lambda n, h=how: ran.tcp.values(store.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
             )
             for name, how in names.items()
         }  # fmt: skip
@@ -412,11 +411,11 @@ def _timeouts(ran: Ran) -> Figure | None:
     return _figure("6.31", "Time-outs", caption, _sizes(lines), USERS, "RTO, % of packets")
 
 
-def _variants(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _variants(ran: Chapter6Runs) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         return {
             f"{variant}, {'reordering' if how == BY_TCP else 'without'}": _over(
-                lambda n, h=how, v=variant: ran.tcp.values(reading.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
+                lambda n, h=how, v=variant: ran.tcp.values(store.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
                 TERMINALS,
             )
             for variant in ("NewReno", "CUBIC")
@@ -429,11 +428,11 @@ def _variants(ran: Ran) -> Figure | None:
     )
 
 
-def _distribution(ran: Ran, number: str, how: str) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+def _distribution(ran: Chapter6Runs, number: str, how: str) -> Figure | None:
+    def lines(store: Interpretation) -> Lines:
         found: dict[str, list[tuple[float, float]]] = {}
         for name in POLICIES:
-            values = ran.tcp.goodputs(reading.tcp(name, 40, reordering=how))
+            values = ran.tcp.goodputs(store.tcp(name, 40, reordering=how))
             if values:
                 steps = ecdf(values)
                 found[name] = [

@@ -1,4 +1,4 @@
-"""Which reading of what chapter 6 leaves open its numbers support: counted and measured, not chosen."""
+"""Which interpretation of what chapter 6 leaves open its numbers support: counted and measured, not chosen."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.study import Row
-from bentpipe_studies.tauran_2018.chapter_6.cells import READINGS
+from bentpipe_studies.tauran_2018.chapter_6.cells import INTERPRETATIONS
 from bentpipe_studies.verdicts import Quantity
 
-__all__ = ["Score", "nearest", "said", "scores", "side_by_side", "table"]
+__all__ = ["Score", "nearest", "nearest_text", "scores", "side_by_side", "table"]
 
 GROUPS = {
     "6.4, 10 and 20 users": ("6.4 mean", ("10 users", "20 users"), ""),
@@ -27,21 +27,21 @@ GROUPS = {
     "loss of 75 calls, DT_S": ("loss DT_S", ("",), ""),
     "useful load": ("useful", ("",), ""),
 }
-"""Rows, parts of their text, and what stands behind the reading."""
+"""Row ids, parts of their text, and the suffix of the interpretation."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How far published and measured are apart in one group of numbers of one reading."""
+    """Difference of published and measured in one group of numbers under one interpretation."""
 
     scale: float
-    """exp of the root of the mean square of their logarithms' difference."""
+    """Exponential of the root mean square of the logarithms' differences."""
     within: int
     count: int
 
 
 Scores = dict[str, dict[str, Score]]
-"""By reading and group of numbers."""
+"""Scores by interpretation and group of numbers."""
 
 
 def _score(quantities: Sequence[Quantity]) -> Score | None:
@@ -62,28 +62,28 @@ def _inside(one: Quantity, mean: float) -> bool:
 
 
 def scores(rows: Sequence[Row]) -> Scores:
-    """By reading and group, the best buffer's in the column of its own; only what has run."""
+    """Return scores by interpretation and group of what has run; each buffer has its own group."""
     found: Scores = {}
-    for reading in READINGS:
+    for interpretation in INTERPRETATIONS:
         for group, (identifier, texts, suffix) in GROUPS.items():
             quantities = [
                 quantity
                 for row in rows
                 if row.id == identifier
-                and row.reading == f"{reading}{suffix}"
-                and any(f" {text}," in row.what or not text for text in texts)
+                and row.interpretation == f"{interpretation}{suffix}"
+                and any(f" {text}," in row.label or not text for text in texts)
                 for quantity in row.quantities
             ]
             if (score := _score(quantities)) is not None:
-                found.setdefault(str(reading), {})[group] = score
+                found.setdefault(str(interpretation), {})[group] = score
     return found
 
 
 def table(found: Scores) -> tuple[TextTable, ...]:
-    """A line a reading: the factor between published and measured, and how many numbers are within their tolerance."""
+    """Return the factor between published and measured, and the numbers within tolerance, by interpretation."""
     lines = []
-    for reading, groups in found.items():
-        line = {"reading": reading}
+    for interpretation, groups in found.items():
+        line = {"reading": interpretation}
         for group in GROUPS:
             one = groups.get(group)
             line[group] = f"{format_significant(one.scale, 3)} ({one.within}/{one.count})" if one else "–"
@@ -96,7 +96,7 @@ def table(found: Scores) -> tuple[TextTable, ...]:
 
 
 def side_by_side(rows: Sequence[Row]) -> tuple[TextTable, ...]:
-    """Means of tables 6.4 and 6.5 and the other numbers, a line a reading and policy, a column a number."""
+    """Return means of tables 6.4 and 6.5 and other numbers, a line for each interpretation and policy."""
     tables = []
     for title, identifiers, suffix in (
         ("Table 6.4 by reading, means, Mb/s", ("6.4 mean",), ""),
@@ -105,19 +105,19 @@ def side_by_side(rows: Sequence[Row]) -> tuple[TextTable, ...]:
         ("Table 6.3 by reading, %", ("6.3", "6.3 given up"), ""),
         ("Other numbers of chapter 6 by reading", SINGLES, ""),
     ):
-        wanted = [row for row in rows if row.id in identifiers and row.reading.endswith(suffix)]
+        wanted = [row for row in rows if row.id in identifiers and row.interpretation.endswith(suffix)]
         lines: dict[tuple[str, str], dict[str, str]] = {}
         for row in wanted:
             for one in row.quantities:
-                column = row.what.removeprefix("mean at ").removesuffix(", Mb/s").removesuffix(", 75 calls")
+                column = row.label.removeprefix("mean at ").removesuffix(", Mb/s").removesuffix(", 75 calls")
                 first = lines.setdefault(
                     ("published", one.name), {"reading": "published", "policy": one.name}
                 )
                 first[column] = f"{one.published:g}"
                 if one.interval is not None:
-                    key = row.reading, one.name
+                    key = row.interpretation, one.name
                     line = lines.setdefault(
-                        key, {"reading": row.reading.removesuffix(suffix), "policy": one.name}
+                        key, {"reading": row.interpretation.removesuffix(suffix), "policy": one.name}
                     )
                     line[column] = format_significant(one.interval.estimate, 3)
         columns = list(dict.fromkeys(column for line in lines.values() for column in line))
@@ -134,24 +134,24 @@ SINGLES = (
 
 
 def _ordered(lines: dict[tuple[str, str], dict[str, str]]) -> list[dict[str, str]]:
-    """By policy, published first, so that what is to be compared stands one below the other."""
+    """Return the lines by policy, published first, so that compared values are adjacent."""
     policies = list(dict.fromkeys(policy for _, policy in lines))
     return [line for policy in policies for (_, one), line in lines.items() if one == policy]
 
 
-def said(found: Scores) -> tuple[str, ...]:
-    """Which reading is nearest, by group and over all groups that every reading has."""
+def nearest_text(found: Scores) -> tuple[str, ...]:
+    """Return the nearest interpretation, by group and over all groups that every interpretation has."""
     if len(found) < 2:
         return ()
     closest = {
         group: min(
-            (reading for reading, groups in found.items() if group in groups),
-            key=lambda reading: found[reading][group].scale,
+            (interpretation for interpretation, groups in found.items() if group in groups),
+            key=lambda interpretation: found[interpretation][group].scale,
         )
         for group in GROUPS
         if sum(group in groups for groups in found.values()) > 1
     }
-    by_group = [f"{group}: {reading}" for group, reading in closest.items()]
+    by_group = [f"{group}: {interpretation}" for group, interpretation in closest.items()]
     text = "Nearest reading by group of numbers: " + "; ".join(by_group) + "."
     whole = _whole(found)
     lines = [text]
@@ -164,38 +164,42 @@ def said(found: Scores) -> tuple[str, ...]:
 
 
 def _ranks(found: Scores) -> str:
-    """The three nearest."""
+    """Return the three nearest."""
     ranks = []
-    for reading in _order(found)[:3]:
-        groups = [found[reading][group] for group in _shared(found)]
+    for interpretation in _order(found)[:3]:
+        groups = [found[interpretation][group] for group in _shared(found)]
         within, count = sum(one.within for one in groups), sum(one.count for one in groups)
-        factor = format_significant(math.exp(_apart(found, reading)), 3)
-        ranks.append(f"{reading} (factor {factor}, {within} of {count} within tolerance)")
+        factor = format_significant(math.exp(_apart(found, interpretation)), 3)
+        ranks.append(f"{interpretation} (factor {factor}, {within} of {count} within tolerance)")
     return "; ".join(ranks)
 
 
 def nearest(found: Scores) -> str:
-    """The reading whose numbers are nearest to the published ones, of those that have most of them."""
+    """Return the nearest interpretation, of those with most of the numbers."""
     whole = _whole(found)
     return _order(whole)[0] if len(whole) > 1 and _shared(whole) else ""
 
 
 def _whole(found: Scores) -> Scores:
-    """Readings that have as many groups of numbers as any: delayed ACKs say nothing of calls."""
+    """Return the interpretations with the most groups of numbers: delayed ACKs do not affect calls."""
     most = max((len(groups) for groups in found.values()), default=0)
-    return {reading: groups for reading, groups in found.items() if len(groups) == most}
+    return {interpretation: groups for interpretation, groups in found.items() if len(groups) == most}
 
 
 def _shared(found: Scores) -> list[str]:
-    """Groups of numbers that every reading has."""
+    """Return the groups of numbers that every interpretation has."""
     return [group for group in GROUPS if found and all(group in groups for groups in found.values())]
 
 
-def _apart(found: Scores, reading: str) -> float:
-    """Mean over groups of the factors' logarithms."""
+def _apart(found: Scores, interpretation: str) -> float:
+    """Return the mean over groups of the factors' logarithms."""
     shared = _shared(found)
-    return math.fsum(math.log(found[reading][group].scale) for group in shared) / len(shared)
+    return math.fsum(math.log(found[interpretation][group].scale) for group in shared) / len(shared)
 
 
 def _order(found: Scores) -> list[str]:
-    return sorted(found, key=lambda reading: _apart(found, reading)) if _shared(found) else list(found)
+    return (
+        sorted(found, key=lambda interpretation: _apart(found, interpretation))
+        if _shared(found)
+        else list(found)
+    )

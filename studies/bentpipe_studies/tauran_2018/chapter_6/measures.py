@@ -1,4 +1,4 @@
-"""What each run of chapter 6 comes to, a row a run: of TCP users, of calls, and of users that always have something."""
+"""Measures of each run of chapter 6, one row for each run: TCP users, calls, and users that always have data."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.metrics.call_quality.rating import RatingConfig, judged
+from bentpipe.metrics.call_quality.rating import RatingConfig, rate_rows
 from bentpipe_studies.tauran_2018.cells import SEGMENT
-from bentpipe_studies.tauran_2018.runs import LINK, Found
+from bentpipe_studies.tauran_2018.runs import LINK, RunMeasures
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["Backlogged", "Callers", "Terminals"]
 
 WAY_BACK_MS = 85.0
-"""Of a TCP round trip, the way of the ACK: what is left is the way of the packet."""
+"""Time of the ACK in a TCP round trip; the rest is the time of the packet."""
 
 DATAGRAM_BYTES, FRAME_BYTES = 210, 1115
 LISTENER = RatingConfig(codec="g711", advantage=20.0)
@@ -28,9 +28,9 @@ _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]
 _TOTAL = ("air_s", "coded_bits", "dropped_link_packets", "decoded_later_packets", *_ATTEMPTS)
 
 
-def _link(reading: Store) -> pl.DataFrame:
-    """The radio link over all users: what it decoded, and what that took."""
-    users = reading.rows("users").filter(pl.col("link") == LINK)
+def _link(store: Store) -> pl.DataFrame:
+    """Return measures of the radio link over all users: decoded packets, coded bits and airtime."""
+    users = store.rows("users").filter(pl.col("link") == LINK)
     users = users.group_by("run", "user", maintain_order=True).last()
     whole = users.group_by("run", maintain_order=True).agg(
         pl.col("time_s").max(), *(pl.col(name).sum() for name in _TOTAL)
@@ -47,9 +47,9 @@ def _link(reading: Store) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _drops(reading: Store) -> pl.DataFrame:
-    """By cause, % of what came to the link."""
-    links = reading.rows("link_summary").filter(pl.col("link") == LINK)
+def _drops(store: Store) -> pl.DataFrame:
+    """Return drops by cause, % of packets that arrived at the link."""
+    links = store.rows("link_summary").filter(pl.col("link") == LINK)
     came = pl.col("arrived_packets")
     causes = {"no_room": "overflow", "timed_out": "aqm", "not_decoded": "link"}
     return links.select(
@@ -57,18 +57,18 @@ def _drops(reading: Store) -> pl.DataFrame:
     )
 
 
-def _congestion(sender: pl.DataFrame, reading: Store) -> pl.DataFrame:
-    """With the queue's drops over what was sent again: each of them is sent again, most once."""
-    links = reading.rows("link_summary").filter(pl.col("link") == LINK)
+def _congestion(sender: pl.DataFrame, store: Store) -> pl.DataFrame:
+    """Add the ratio of queue drops over retransmissions: each drop is retransmitted, most of them once."""
+    links = store.rows("link_summary").filter(pl.col("link") == LINK)
     dropped = pl.col("dropped_overflow_packets") + pl.col("dropped_aqm_packets")
     refused = pl.when(pl.col("resent") > 0).then(100 * pl.col("dropped") / pl.col("resent"))
     both = sender.join(links.select("run", dropped=dropped), on="run", how="left", maintain_order="left")
     return both.select(pl.exclude("resent", "dropped"), refused=refused)
 
 
-def _best(reading: Store) -> pl.DataFrame:
-    """How long the best channel stays the best, ms; null where the scheduler does not look."""
-    queues = reading.rows("user_queues")
+def _best(store: Store) -> pl.DataFrame:
+    """Return the mean duration for which the best channel stays best, ms; null if the scheduler ignores it."""
+    queues = store.rows("user_queues")
     if "best_s" not in queues.columns:
         return pl.DataFrame(schema={"run": pl.String, "best_ms": pl.Float64})
     spells = pl.col("best_spells").sum()
@@ -77,26 +77,30 @@ def _best(reading: Store) -> pl.DataFrame:
     )
 
 
-def _shown(reading: Store, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _shown(store: Store, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     found = frames[0]
     for frame in frames[1:]:
         found = found.join(frame, on="run", how="left", maintain_order="left")
-    return reading.shown(reading.index.join(found, on="run", how="inner", maintain_order="left"))
+    return store.shown(store.index.join(found, on="run", how="inner", maintain_order="left"))
 
 
-class Terminals(Found):
-    """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent; packets that the queue
-    dropped (``refused``) are % of those that were sent again."""
+class Terminals(RunMeasures):
+    """Runs of section 6.4.
 
-    def __init__(self, measured: Measured, part: str) -> None:
+    Goodput is in Mb/s. Events and retransmissions are % of packets sent. Packets that the queue dropped
+    (``refused``) are %
+    of the retransmitted ones.
+    """
+
+    def __init__(self, measurements: Measurements, part: str) -> None:
         super().__init__(pl.DataFrame())
         self.each = pl.DataFrame()
-        reading = measured.reading(part)
-        if reading is None:
+        store = measurements.store(part)
+        if store is None:
             return
-        summary = reading.rows("summary")
+        summary = store.rows("summary")
         server, client = (summary.filter(pl.col("side") == side) for side in ("server", "client"))
-        link = _link(reading)
+        link = _link(store)
         goodput = pl.col("received_in_order_bytes") * 8 / pl.col("time_s") / 1e6
         self.each = client.join(link.select("run", "time_s"), on="run").select("run", "flow", goodput=goodput)
         users = self.each.group_by("run", maintain_order=True).agg(
@@ -112,20 +116,20 @@ class Terminals(Found):
             dupack=100 * pl.col("congestion_events").sum() / data,
         )
         frames = [
-            link, users, _congestion(sender, reading),
-            _drops(reading), _best(reading), _way(reading), _delivery(reading),
+            link, users, _congestion(sender, store),
+            _drops(store), _best(store), _way(store), _delivery(store),
         ]  # fmt: skip
-        self.frame = _shown(reading, frames)
+        self.frame = _shown(store, frames)
 
     def goodputs(self, cell: dict[str, str]) -> list[float]:
-        """Of every user of a cell, all seeds together."""
+        """Return the goodput of every user of a cell, all seeds together."""
         runs = self.runs(cell)
         return self.each.filter(pl.col("run").is_in(runs))["goodput"].to_list() if runs else []
 
 
-def _way(reading: Store) -> pl.DataFrame:
-    """Mean time from the sender to the receiver: the smoothed round trip less the way back."""
-    rows = reading.rows("tcp")
+def _way(store: Store) -> pl.DataFrame:
+    """Return the mean time from sender to receiver: the smoothed round trip less the way back."""
+    rows = store.rows("tcp")
     if "rtt_samples" not in rows.columns:
         return pl.DataFrame(schema={"run": pl.String, "way_ms": pl.Float64})
     rows = rows.filter(
@@ -135,19 +139,20 @@ def _way(reading: Store) -> pl.DataFrame:
     return sums.select("run", way_ms=1e3 * pl.col("smoothed_rtt_s") / pl.col("rtt_samples") - WAY_BACK_MS)
 
 
-def _delivery(reading: Store) -> pl.DataFrame:
-    """Mean time from a byte's first sending until the receiver has it in order, by Little's law, ms.
+def _delivery(store: Store) -> pl.DataFrame:
+    """Return the mean time from the first transmission of a byte to in-order reception, by Little's law, ms.
 
-    The integral of what is first sent and not yet there in order, over what came meanwhile, from the first sample on;
-    null where there are fewer than two samples.
+    It is the integral of bytes sent and not yet delivered in order, over the bytes delivered meanwhile, from
+    the first
+    sample on; null with fewer than two samples.
     """
-    tcp = reading.rows("tcp")
+    tcp = store.rows("tcp")
     if not tcp.height:
         return pl.DataFrame(schema={"run": pl.String, "delivery_ms": pl.Float64})
     sent = tcp.filter(pl.col("side") == "server").group_by("run", "time_s", maintain_order=True).agg(
         sent=SEGMENT * (pl.col("data_segments") - pl.col("retransmitted_segments")).sum()
     )  # fmt: skip
-    flows = reading.rows("flows", ["time_s", "side", "received_in_order_bytes"])
+    flows = store.rows("flows", ["time_s", "side", "received_in_order_bytes"])
     came = flows.filter(pl.col("side") == "client").group_by("run", "time_s", maintain_order=True).agg(
         came=pl.col("received_in_order_bytes").sum()
     )  # fmt: skip
@@ -160,16 +165,16 @@ def _delivery(reading: Store) -> pl.DataFrame:
     )
 
 
-class Callers(Found):
+class Callers(RunMeasures):
     """Runs of section 6.3. Loads in Mb/s without padding: of 50 Mb/s, 9.4 (p. 96)."""
 
-    def __init__(self, measured: Measured, part: str) -> None:
+    def __init__(self, measurements: Measurements, part: str) -> None:
         super().__init__(pl.DataFrame())
-        reading = measured.reading(part)
-        if reading is None:
+        store = measurements.store(part)
+        if store is None:
             return
-        rows, link = reading.rows("calls"), _link(reading)
-        calls = judged(rows, reading.rows("call_delays"), LISTENER)
+        rows, link = store.rows("calls"), _link(store)
+        calls = rate_rows(rows, store.rows("call_delays"), LISTENER)
         heard = calls.group_by("run", maintain_order=True).agg(
             pl.col("delay_ms", "jitter_ms", "mos").mean(), late=100 * pl.col("late_ratio").mean()
         )
@@ -185,29 +190,27 @@ class Callers(Found):
             useful_mbps=pl.col("received_packets") * DATAGRAM_BYTES * 8 / pl.col("time_s") / 1e6,
             load_mbps=pl.col("coded_mbps") * DATAGRAM_BYTES / FRAME_BYTES,
         )
-        self.frame = _shown(reading, [link, heard, load, _drops(reading), _best(reading)])
+        self.frame = _shown(store, [link, heard, load, _drops(store), _best(store)])
 
 
-class Backlogged(Found):
-    """Runs of figure 6.3: packets a second that the link brings over, and how long the best stays the best."""
+class Backlogged(RunMeasures):
+    """Runs of figure 6.3: delivered packets a second, and duration for which the best channel stays best."""
 
-    def __init__(self, measured: Measured, part: str) -> None:
-        reading = measured.reading(part)
-        super().__init__(
-            pl.DataFrame() if reading is None else _shown(reading, [_link(reading), _best(reading)])
-        )
-        self.steps = pl.DataFrame() if reading is None else _steps(reading)
+    def __init__(self, measurements: Measurements, part: str) -> None:
+        store = measurements.store(part)
+        super().__init__(pl.DataFrame() if store is None else _shown(store, [_link(store), _best(store)]))
+        self.steps = pl.DataFrame() if store is None else _steps(store)
 
     def over_time(self, cell: Mapping[str, str]) -> list[tuple[float, float]]:
-        """Packets a second between samples of a cell's first run: (time in s, packets/s), at the end of each step."""
+        """Return (time in s, packets/s) of a cell's first run, at the end of each sample interval."""
         first = self.runs(cell)[:1]
         found = self.steps.filter(pl.col("run").is_in(first)) if first else pl.DataFrame()
         return list(found.select("time_s", "packets_s").iter_rows()) if found.height else []
 
 
-def _steps(reading: Store) -> pl.DataFrame:
-    """What the link has decoded of all users between two samples."""
-    users = reading.rows("users").filter(pl.col("link") == LINK)
+def _steps(store: Store) -> pl.DataFrame:
+    """Return the packets that the link decoded of all users between two samples."""
+    users = store.rows("users").filter(pl.col("link") == LINK)
     whole = users.group_by("run", "time_s", maintain_order=True).agg(
         decoded=pl.sum_horizontal(_ATTEMPTS).sum()
     )

@@ -1,4 +1,4 @@
-"""Runs of 600 s that are kept beside the study as numbers, a line a run, and what they say of spreads over users."""
+"""Saved measures of runs of 600 s, one line for each run, and their spreads over users."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
-from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
-from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
-from bentpipe_studies.tauran_2018.runs import Found
+from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs, PublishedNumbers, goodputs
+from bentpipe_studies.tauran_2018.runs import RunMeasures
 from bentpipe_studies.verdicts import Quantity, Verdict
 
-__all__ = ["kept", "spreads"]
+__all__ = ["load_saved_runs", "spreads"]
 
 NAMES = {"users": COUNT, "lost": "loss"}
 """Columns that are called otherwise here."""
 
 
 def _runs(path: Path) -> pl.DataFrame:
-    """A file that ``full.sql`` or ``full-calls.sql`` wrote, in this form or an earlier, with fewer measures."""
+    """Read a file that ``full.sql`` or ``full-calls.sql`` wrote, in this form or an earlier one with fewer measures."""
     frame = pl.read_csv(path)
     frame = frame.rename({old: new for old, new in NAMES.items() if old in frame.columns})
     return frame.with_columns(pl.col(COUNT).cast(pl.String), run=pl.lit(""))
@@ -34,37 +34,37 @@ def _runs(path: Path) -> pl.DataFrame:
 
 class _Terminals(Terminals):
     def __init__(self, path: Path) -> None:
-        Found.__init__(self, _runs(path))
+        RunMeasures.__init__(self, _runs(path))
         self.frame = self.frame.with_columns(total=pl.col("mean") * pl.col(COUNT).cast(pl.Int64))
         self.each = pl.DataFrame(schema={"run": pl.String, "goodput": pl.Float64})
 
 
 class _Callers(Callers):
     def __init__(self, path: Path) -> None:
-        Found.__init__(self, _runs(path))
+        RunMeasures.__init__(self, _runs(path))
 
 
 class _Nothing(Backlogged):
     def __init__(self) -> None:
-        Found.__init__(self, pl.DataFrame())
+        RunMeasures.__init__(self, pl.DataFrame())
         self.steps = pl.DataFrame()
 
 
-def kept(place: Path) -> Ran:
-    """The study's own, as what has run."""
+def load_saved_runs(place: Path) -> Chapter6Runs:
+    """Return the saved measures of the study's runs of 600 s."""
     tcp = _Terminals(place / "full.csv")
-    return Ran(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
+    return Chapter6Runs(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
 
 
 def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
-    """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
-    numbers, ran = Numbers(published, {}), kept(place)
+    """Return standard deviations over users of the saved runs against tables 6.4 and 6.5, by interpretation."""
+    numbers, ran = PublishedNumbers(published, {}), load_saved_runs(place)
     lines = []
-    for reading in READINGS:
-        found = list(goodputs(numbers, ran, reading, ["sd"]))
-        line = {"reading": str(reading)}
+    for interpretation in INTERPRETATIONS:
+        found = list(goodputs(numbers, ran, interpretation, ["sd"]))
+        line = {"reading": str(interpretation)}
         for how in (WITHOUT, *BUFFERS):
-            line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, reading, how)
+            line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, interpretation, how)
         lines.append(line)
     title = (
         "Standard deviations over users in the kept runs of 600 s (PF, DT_S and RR at 10 to 100 users): how many agree "
@@ -73,9 +73,9 @@ def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
     return TextTable(title, tuple(lines))
 
 
-def _spread(found: list[Row], reading: Reading, how: str) -> tuple[str, str]:
-    named = str(reading) if how == WITHOUT else f"{reading}, {how}"
-    numbers: list[Quantity] = [one for row in found if row.reading == named for one in row.quantities]
+def _spread(found: list[Row], interpretation: Interpretation, how: str) -> tuple[str, str]:
+    named = str(interpretation) if how == WITHOUT else f"{interpretation}, {how}"
+    numbers: list[Quantity] = [one for row in found if row.interpretation == named for one in row.quantities]
     pairs = [(one, mean) for one in numbers if (mean := sum(one.values) / max(len(one.values), 1)) > 0]
     if not pairs:
         return "–", "–"

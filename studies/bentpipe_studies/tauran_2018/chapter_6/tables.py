@@ -1,4 +1,4 @@
-"""Tables 6.3, 6.4 and 6.5 and the numbers in the text of chapter 6, by reading."""
+"""Tables 6.3, 6.4 and 6.5 and numbers in the text of chapter 6, by interpretation."""
 
 from __future__ import annotations
 
@@ -11,35 +11,53 @@ from typing import Any
 from bentpipe.metrics.intervals import CONFIDENCE
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
-from bentpipe_studies.tauran_2018.chapter_6.cells import CALLERS, READINGS, TERMINALS, WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.cells import (
+    CALLERS,
+    INTERPRETATIONS,
+    TERMINALS,
+    WITHOUT,
+    Interpretation,
+)
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.verdicts import Quantity, Tolerance
 
-__all__ = ["TABLES", "Numbers", "Ran", "carried", "goodputs", "limit_of_users", "rows", "saturated", "spread"]
+__all__ = [
+    "TABLES",
+    "Chapter6Runs",
+    "PublishedNumbers",
+    "carried",
+    "goodputs",
+    "limit_of_users",
+    "rows",
+    "saturated",
+    "spread",
+]
 
 FEW = Tolerance("within 35 %", scale=1.35)
-"""Of 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves it so far."""
+"""With 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves
+it as far.
+"""
 
 FULL = Tolerance("within 10 %", scale=1.1)
-"""From 40 users on the link is full. Its coded bits a packet stand within 5 %, the thesis prints two digits."""
+"""From 40 users on the link is full. Its coded bits a packet are within 5 %; the thesis prints two digits."""
 
 SHARES = Tolerance("within 5 points", points=5.0)
-"""As of the shares in section 3.3.3: the design's targets, which no 600 s have exactly."""
+"""As in section 3.3.3: the design's targets, which no 600 s meet exactly."""
 
 DROPS = Tolerance("within 0.4 points", points=0.4)
-"""Between neighbours of table 4.1 around 11 dB there are 0.3 to 0.4 points."""
+"""Neighbours in table 4.1 around 11 dB differ by 0.3 to 0.4 points."""
 
 LOSSES = Tolerance("within 2 points", points=2.0)
-"""The thesis says whole percent, at a load where 1 % more of it is 1 point."""
+"""The thesis prints whole percent; a load 1 % higher is 1 point."""
 
 DELAYS = Tolerance("within 35 %", scale=1.35)
-"""The thesis says "up to 500 ms" and "around 300 ms" of a figure."""
+"""The thesis states "up to 500 ms" and "around 300 ms" of a figure."""
 
 LIMIT = Tolerance("within 5 %", scale=1.05)
-"""As the mean coded bits, of which it is made."""
+"""As the mean coded bits, from which it follows."""
 
 USERS = Tolerance("within 25 users", points=25.0)
-"""The thesis tries every 25."""
+"""The thesis tests every 25."""
 
 SHOWN = ("PF", "DT_S", "RR")
 TABLES = {"table_6_4": ("6.4", (WITHOUT,)), "table_6_5": ("6.5", BUFFERS)}
@@ -48,43 +66,48 @@ CAUSED = {"pf": "PF", "dt_s": "DT_S", "rr": "RR", "dt_h": "DT_H"}
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What has run of chapter 6."""
+class Chapter6Runs:
+    """Runs of chapter 6."""
 
     tcp: Terminals
     calls: Callers
     bound: Backlogged
     whys: Terminals
     full: bool
-    """Runs of 600 s, as the thesis has them: in less, goodputs lie further apart."""
+    """Whether runs last 600 s, as the thesis's; shorter runs spread goodputs further."""
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """What is published, and what is said where it differs."""
+class PublishedNumbers:
+    """Published numbers, and explanations of differences."""
 
     published: Mapping[str, Any]
     notes: Mapping[str, str]
 
-    def row(self, key: str, what: str, where: str, reading: object, quantities: Sequence[Quantity]) -> Row:
-        """A row with its sentence."""
-        return Row(key, what, where, str(reading), tuple(quantities), self.notes.get(key, ""))
+    def row(
+        self, key: str, label: str, source: str, interpretation: object, quantities: Sequence[Quantity]
+    ) -> Row:
+        """Return a row with its explanation."""
+        return Row(key, label, source, str(interpretation), tuple(quantities), self.notes.get(key, ""))
 
 
-def rows(numbers: Numbers, ran: Ran) -> Iterator[Row]:
-    """All of them, by reading; what has not run has no values."""
-    for reading in READINGS:
-        yield from goodputs(numbers, ran, reading)
-        yield from _shares(numbers, ran, reading)
-        yield from _calls(numbers, ran, reading)
-        yield from _tcp(numbers, ran, reading)
+def rows(numbers: PublishedNumbers, ran: Chapter6Runs) -> Iterator[Row]:
+    """Yield all rows by interpretation; without runs they have no values."""
+    for interpretation in INTERPRETATIONS:
+        yield from goodputs(numbers, ran, interpretation)
+        yield from _shares(numbers, ran, interpretation)
+        yield from _calls(numbers, ran, interpretation)
+        yield from _tcp(numbers, ran, interpretation)
 
 
 def goodputs(
-    numbers: Numbers, ran: Ran, reading: Reading, measures: Sequence[str] = tuple(MEASURES)
+    numbers: PublishedNumbers,
+    ran: Chapter6Runs,
+    interpretation: Interpretation,
+    measures: Sequence[str] = tuple(MEASURES),
 ) -> Iterator[Row]:
-    """Tables 6.4 and 6.5, or some of what they have of each cell."""
-    for table, (where, bufferings) in TABLES.items():
+    """Yield tables 6.4 and 6.5, or some of their measures."""
+    for table, (source, bufferings) in TABLES.items():
         printed = numbers.published["tcp_users"][table]
         for buffering in bufferings:
             for measure in measures:
@@ -95,23 +118,24 @@ def goodputs(
                     quantities = [
                         Quantity(
                             name, float(printed[key][name.lower()][index]), values,
-                            tolerance=_tolerance(measure, users, len(values)), least=0.0,
+                            tolerance=_tolerance(measure, users, len(values)), lower_bound=0.0,
                         )
                         for name in SHOWN
-                        for values in (ran.tcp.values(reading.tcp(name, users, reordering=buffering), measure),)
+                        for values in (ran.tcp.values(interpretation.tcp(name, users, reordering=buffering), measure),)
                     ]  # fmt: skip
-                    named = reading if buffering == WITHOUT else f"{reading}, {buffering}"
+                    named = interpretation if buffering == WITHOUT else f"{interpretation}, {buffering}"
                     title = f"{key} at {users} users, Mb/s"
-                    yield numbers.row(f"{where} {measure}", title, f"table {where}", named, quantities)
+                    yield numbers.row(f"{source} {measure}", title, f"table {source}", named, quantities)
 
 
 def spread(users: int) -> Tolerance:
-    """What two samples of ``users`` normal numbers with one standard deviation have theirs apart, with 95 %.
+    """Return the 95 % tolerance between standard deviations of two samples of ``users`` normal numbers.
 
-    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1), so that s is known to
-    1 / sqrt(2 (n - 1)) of itself and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of
-    exp(1.96 / sqrt(n - 1)), 1.92 for 10 and 1.22 for 100 (the F distribution has 2.01 and 1.22). And half of the last
-    digit that is printed.
+    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1). So s is known to 1 /
+    sqrt(2 (n - 1)) of
+    itself, and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of exp(1.96 / sqrt(n - 1)),
+    1.92 for 10 and
+    1.22 for 100 (the F distribution has 2.01 and 1.22). Half of the last printed digit is added.
     """
     error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(users - 1)
     factor = math.exp(error)
@@ -124,131 +148,149 @@ def _tolerance(measure: str, users: int, seeds: int) -> Tolerance | None:
     return FULL if users >= 40 and measure == "mean" else FEW
 
 
-def _shares(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _shares(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     printed = numbers.published["voip"]["table_6_3"]
     for number in range(5):
         measure, tolerance = ("given_up", DROPS) if number == 4 else (f"decoded_{number}", SHARES)
         quantities = [
-            Quantity(name, float(printed[key][number]), ran.calls.values(reading.call(name, 75), measure), 100.0,
-                     tolerance, least=0.0)
+            Quantity(name, float(printed[key][number]), ran.calls.values(interpretation.call(name, 75), measure), 100.0,
+                     tolerance, lower_bound=0.0)
             for key, name in CAUSED.items()
         ]  # fmt: skip
-        what = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
+        label = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
         key = "6.3 given up" if number == 4 else "6.3"
-        yield numbers.row(key, f"{what}, 75 calls", "table 6.3", reading, quantities)
+        yield numbers.row(key, f"{label}, 75 calls", "table 6.3", interpretation, quantities)
 
 
-def _calls(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _calls(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     voip, more = numbers.published["voip"], numbers.published["voip_more"]
     for key, name in (("dt_s", "DT_S"), ("pf", "PF")):
-        values = ran.calls.values(reading.call(name, 75), "loss")
+        values = ran.calls.values(interpretation.call(name, 75), "loss")
         quantity = Quantity(
-            "", float(voip["loss_at_75_users_percent"][key]), values, 100.0, LOSSES, least=0.0
+            "", float(voip["loss_at_75_users_percent"][key]), values, 100.0, LOSSES, lower_bound=0.0
         )
-        yield numbers.row(f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", reading, [quantity])
-    most = most_of(ran.calls, reading, "PF", "useful_mbps")
+        yield numbers.row(
+            f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", interpretation, [quantity]
+        )
+    most = most_of(ran.calls, interpretation, "PF", "useful_mbps")
     spectral = voip["spectral"]
     quantity = Quantity("", float(spectral["pf_useful_mbps"]), most, tolerance=FULL)
-    yield numbers.row("useful", "most useful load of calls, PF, Mb/s", "figure 6.9", reading, [quantity])
-    quantity = Quantity(
-        "", float(spectral["at_coded_mbps"]), _coded(ran.calls, reading, "PF"), tolerance=FULL
+    yield numbers.row(
+        "useful", "most useful load of calls, PF, Mb/s", "figure 6.9", interpretation, [quantity]
     )
-    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", reading, [quantity])
-    quantity = Quantity("", float(more["limit_users"]), carried(ran.calls, reading, "PF"), tolerance=USERS)
-    yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", reading, [quantity])
+    quantity = Quantity(
+        "", float(spectral["at_coded_mbps"]), _coded(ran.calls, interpretation, "PF"), tolerance=FULL
+    )
+    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", interpretation, [quantity])
+    quantity = Quantity(
+        "", float(more["limit_users"]), carried(ran.calls, interpretation, "PF"), tolerance=USERS
+    )
+    yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", interpretation, [quantity])
 
 
-def _tcp(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _tcp(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     further, more = numbers.published["further"]["packet_time_ms"], numbers.published["channel_claims"]
     limit = float(more["dupack_users"]["limit"])
-    quantity = Quantity("", limit, limit_of_users(ran.tcp, reading), tolerance=LIMIT)
-    what = "users beyond which RR spaces packets by a third of 20 ms"
-    yield numbers.row("19 users", what, "equation 6.9", reading, [quantity])
-    total = saturated(ran.tcp, reading, "PF", WITHOUT)
+    quantity = Quantity("", limit, limit_of_users(ran.tcp, interpretation), tolerance=LIMIT)
+    label = "users beyond which RR spaces packets by a third of 20 ms"
+    yield numbers.row("19 users", label, "equation 6.9", interpretation, [quantity])
+    total = saturated(ran.tcp, interpretation, "PF", WITHOUT)
     quantity = Quantity(
         "", float(numbers.published["tcp_users"]["total_goodput_mbps_pf"]), total, tolerance=FULL
     )
-    yield numbers.row("total", "all users' goodput at most, PF, Mb/s", "figure 6.20", reading, [quantity])
+    yield numbers.row(
+        "total", "all users' goodput at most, PF, Mb/s", "figure 6.20", interpretation, [quantity]
+    )
     totals = numbers.published["tcp_users_more"]["saturated_total_mbps"]
     quantities = [
         Quantity(
             name, sum(totals[key]) / len(totals[key]),
-            _means_of(ran.tcp, reading, name, "total", totals["users"]), tolerance=FULL,
+            _means_of(ran.tcp, interpretation, name, "total", totals["users"]), tolerance=FULL,
         )
         for name, key in (("PF", "pf_without_reordering"), ("RR", "rr"))
     ]  # fmt: skip
-    what = "all users' goodput, mean over 40 to 100 users, Mb/s"
-    yield numbers.row("saturated", what, "table 6.4", reading, quantities)
+    label = "all users' goodput, mean over 40 to 100 users, Mb/s"
+    yield numbers.row("saturated", label, "table 6.4", interpretation, quantities)
     for name, buffering, printed in (
         ("RR", WITHOUT, further["rr_dt_h_up_to"]),
         ("DT_H", WITHOUT, further["rr_dt_h_up_to"]),
         ("PF", BUFFERS[0], further["pf_reordering"]),
     ):
-        where = "figure 6.21" if buffering == WITHOUT else "figure 6.29"
+        source = "figure 6.21" if buffering == WITHOUT else "figure 6.29"
         for key, measure, title in TIMES:
-            ways = [ran.tcp.values(reading.tcp(name, n, reordering=buffering), measure) for n in TERMINALS]
+            ways = [
+                ran.tcp.values(interpretation.tcp(name, n, reordering=buffering), measure) for n in TERMINALS
+            ]
             quantity = Quantity("", float(printed), _largest(ways), tolerance=DELAYS)
-            what = f"longest mean {title}, {name}, {buffering}, ms"
-            yield numbers.row(key, what, where, reading, [quantity])
+            label = f"longest mean {title}, {name}, {buffering}, ms"
+            yield numbers.row(key, label, source, interpretation, [quantity])
 
 
 TIMES = (
     ("packet time", "way_ms", "time of a packet by the round trip"),
     ("delivery time", "delivery_ms", "time of a packet until it is there in order"),
 )
-"""The thesis's has retransmissions in it (p. 107), which no sample of the round trip is of (RFC 6298, section 3)."""
+"""The thesis's time includes retransmissions (p. 107), which no RTT sample does (RFC 6298, section 3)."""
 
 
 def _means_of(
-    runs: Terminals, reading: Reading, policy: str, measure: str, users: Sequence[int]
+    runs: Terminals, interpretation: Interpretation, policy: str, measure: str, users: Sequence[int]
 ) -> tuple[float, ...]:
-    """Mean over numbers of users without a buffer, by seed, where all have run."""
-    found = [runs.values(reading.tcp(policy, n), measure) for n in users]
+    """Return the mean over numbers of users without a buffer, by seed, if all have run."""
+    found = [runs.values(interpretation.tcp(policy, n), measure) for n in users]
     if not all(found) or len({len(values) for values in found}) != 1:
         return ()
     return tuple(math.fsum(values) / len(values) for values in zip(*found, strict=True))
 
 
-def most_of(runs: Callers, reading: Reading, policy: str, measure: str) -> tuple[float, ...]:
-    """The largest over users, by seed; nothing where no load has run that fills the link."""
-    found = {n: values for n in CALLERS if (values := runs.values(reading.call(policy, n), measure))}
+def most_of(runs: Callers, interpretation: Interpretation, policy: str, measure: str) -> tuple[float, ...]:
+    """Return the maximum over users, by seed; empty if no load that fills the link has run."""
+    found = {n: values for n in CALLERS if (values := runs.values(interpretation.call(policy, n), measure))}
     return _largest(list(found.values())) if max(found, default=0) >= OVERLOAD else ()
 
 
-def _coded(runs: Callers, reading: Reading, policy: str) -> tuple[float, ...]:
-    """The coded load at the number of users with the largest useful one, by seed."""
-    if not most_of(runs, reading, policy, "useful_mbps"):
+def _coded(runs: Callers, interpretation: Interpretation, policy: str) -> tuple[float, ...]:
+    """Return the coded load at the number of users with the largest useful load, by seed."""
+    if not most_of(runs, interpretation, policy, "useful_mbps"):
         return ()
-    cells = [reading.call(policy, n) for n in CALLERS]
+    cells = [interpretation.call(policy, n) for n in CALLERS]
     useful, coded = ([runs.values(cell, name) for cell in cells] for name in ("useful_mbps", "load_mbps"))
     both = [list(zip(*pair, strict=True)) for pair in zip(useful, coded, strict=True) if all(pair)]
     return tuple(max(seeds)[1] for seeds in zip(*both, strict=True))
 
 
 OVERLOAD = 150
-"""Calls that fill the link under every policy."""
+"""Number of calls that fill the link under every policy."""
 
 
-def saturated(runs: Terminals, reading: Reading, policy: str, buffering: str) -> tuple[float, ...]:
-    """All users' goodput where it is most, by seed."""
-    return _largest([runs.values(reading.tcp(policy, n, reordering=buffering), "total") for n in TERMINALS])
+def saturated(
+    runs: Terminals, interpretation: Interpretation, policy: str, buffering: str
+) -> tuple[float, ...]:
+    """Return the maximum of the total goodput of all users, by seed."""
+    return _largest(
+        [runs.values(interpretation.tcp(policy, n, reordering=buffering), "total") for n in TERMINALS]
+    )
 
 
 def _largest(found: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """By seed, where all have run."""
+    """Return the maximum by seed, if all have run."""
     if not all(found) or len({len(values) for values in found}) != 1:
         return ()
     return tuple(max(values) for values in zip(*found, strict=True))
 
 
-def limit_of_users(runs: Terminals, reading: Reading) -> tuple[float, ...]:
-    """Equation 6.9 with the bits that a packet takes under round robin: 20 ms over three times its air."""
-    return tuple(20e-3 * 50e6 / (3 * bits) for bits in runs.values(reading.tcp("RR", 20), "bits") if bits)
+def limit_of_users(runs: Terminals, interpretation: Interpretation) -> tuple[float, ...]:
+    """Return equation 6.9 with the bits of a packet under round robin: 20 ms over three times its airtime."""
+    return tuple(
+        20e-3 * 50e6 / (3 * bits) for bits in runs.values(interpretation.tcp("RR", 20), "bits") if bits
+    )
 
 
-def carried(runs: Callers, reading: Reading, policy: str, most: float = 3.0) -> tuple[float, ...]:
-    """Between which users the loss passes 3 %, on the line between those that ran, by seed; nothing without."""
-    found = [(n, values) for n in CALLERS if (values := runs.values(reading.call(policy, n), "loss"))]
+def carried(
+    runs: Callers, interpretation: Interpretation, policy: str, most: float = 3.0
+) -> tuple[float, ...]:
+    """Return the number of users at which the loss passes 3 %, interpolated, by seed; empty if it never does."""
+    found = [(n, values) for n in CALLERS if (values := runs.values(interpretation.call(policy, n), "loss"))]
     if not found or len({len(values) for _, values in found}) > 1:
         return ()
     answers = []

@@ -1,28 +1,38 @@
-"""Statements of section 6.4 as criteria that can fail: what is checked, with the reasons of thresholds."""
+"""Statements of section 6.4 as criteria that can fail: checks, and thresholds with their reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from bentpipe_studies.tauran_2018.chapter_6.cells import POLICIES, TERMINALS
-from bentpipe_studies.tauran_2018.chapter_6.queries import Asked, differences, geometric, mean, ratios
+from bentpipe_studies.tauran_2018.chapter_6.queries import (
+    InterpretationRuns,
+    differences,
+    geometric,
+    mean,
+    ratios,
+)
 from bentpipe_studies.tauran_2018.comparison import Checks, Values
 from bentpipe_studies.verdicts import Check, Fact
 
 __all__ = ["CLAIMS"]
 
 SAME = 0.1
-"""Within so much goodput is the same: more than two digits of print (0.005 of 0.16 are 3 %) and the spread of seeds."""
+"""Ratio within which goodput is the same: more than two printed digits (0.005 of 0.16 are 3 %) and the spread
+of seeds.
+"""
 
 FEW, BUSY, MANY, FULL = (10, 20), (40, 60, 80, 100), (60, 80, 100), (80, 100)
 SPREAD = (1.1, 1.4)
 """"Between 10 % and 40 %"."""
 
 LOW = 0.5
-"""A delay that is "low" beside another is at most half of it."""
+"""Maximum ratio of a delay that is "low" beside another."""
 
 NO_DISADVANTAGE = 0.95
-"""What is lost is "not significant": below what two digits of print and another 600 s of the channel move."""
+"""Ratio of a loss that is "not significant": below the effect of two printed digits and another 600 s of the
+channel.
+"""
 
 ALIKE = 1.35
 """Shares that look alike in a figure: as ``tables.DELAYS``."""
@@ -37,7 +47,7 @@ HOW = {False: "without reordering", True: "with reordering"}
 
 
 def _over(
-    a: Asked, measure: str, one: str, other: str, reordering: bool, variant: str = "CUBIC"
+    a: InterpretationRuns, measure: str, one: str, other: str, reordering: bool, variant: str = "CUBIC"
 ) -> Callable[[int], Values]:
     def find(users: int) -> Values:
         return ratios(
@@ -47,8 +57,8 @@ def _over(
     return find
 
 
-def t1(a: Asked) -> Checks:
-    """Without reordering PF and RR gain most, RR ahead with few users."""
+def t1(a: InterpretationRuns) -> Checks:
+    """Check that without reordering PF and RR gain most, RR ahead with few users."""
     checks: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC"):
         for name in ("PF", "RR"):
@@ -65,8 +75,8 @@ def t1(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def t2(a: Asked) -> Checks:
-    """With reordering PF alone gains."""
+def t2(a: InterpretationRuns) -> Checks:
+    """Check that with reordering PF alone gains."""
     checks: list[Check | Fact] = []
     for variant in ("NewReno", "CUBIC"):
         if variant == "NewReno" and a.buffer != "by TCP":
@@ -82,8 +92,8 @@ def t2(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def t3(a: Asked) -> Checks:
-    """The worst PF flow against the best DT_S flow, where the thesis's tables have it above: 10 of 12 rows."""
+def t3(a: InterpretationRuns) -> Checks:
+    """Check the worst PF flow against the best DT_S flow, where the thesis's tables have it above: 10 of 12 rows."""
     checks: list[Check | Fact] = []
     for reordering, users in ((False, BUSY), (True, TERMINALS)):
         for n in users:
@@ -95,8 +105,8 @@ def t3(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def t4(a: Asked) -> Checks:
-    """The best PF flow over the worst; of 600 s only."""
+def t4(a: InterpretationRuns) -> Checks:
+    """Check the best PF flow over the worst; in runs of 600 s only."""
     if not a.ran.full:
         return ()
 
@@ -110,8 +120,8 @@ def t4(a: Asked) -> Checks:
     )
 
 
-def u12(a: Asked) -> Checks:
-    """RR's spread over users, where the thesis's own table has it lowest."""
+def u12(a: InterpretationRuns) -> Checks:
+    """Check RR's spread over users, where the thesis's own table has it lowest."""
     if not a.ran.full:
         return ()
     return tuple(
@@ -121,8 +131,8 @@ def u12(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def u13(a: Asked) -> Checks:
-    """PF's spread over the others'."""
+def u13(a: InterpretationRuns) -> Checks:
+    """Check PF's spread over the others'."""
     if not a.ran.full:
         return ()
     return tuple(
@@ -133,8 +143,8 @@ def u13(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def u14(a: Asked) -> Checks:
-    """PF's spread by the buffer."""
+def u14(a: InterpretationRuns) -> Checks:
+    """Check PF's spread with over without the buffer."""
     if not a.ran.full:
         return ()
 
@@ -144,8 +154,8 @@ def u14(a: Asked) -> Checks:
     return (Check("PF, with over without, mean over 10 to 80 users", geometric(buffer, TERMINALS[:-1]), 1.0),)
 
 
-def u5(a: Asked) -> Checks:
-    """CoDeS hurts."""
+def u5(a: InterpretationRuns) -> Checks:
+    """Check that CoDeS lowers goodput."""
     return tuple(
         Check(
             f"CoDeS over PF, {HOW[reordering]}",
@@ -155,12 +165,12 @@ def u5(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def _again(a: Asked, policy: str, reordering: bool = False) -> Values:
+def _again(a: InterpretationRuns, policy: str, reordering: bool = False) -> Values:
     return mean(lambda n: a.tcp("again", policy, n, reordering=reordering), TERMINALS)
 
 
-def u6(a: Asked) -> Checks:
-    """Who sends most again."""
+def u6(a: InterpretationRuns) -> Checks:
+    """Check the order of retransmissions."""
     checks = [Check("DT_S over CoDeS", ratios(_again(a, "DT_S"), _again(a, "CoDeS")), 1.0)]
     checks += [
         Check(f"CoDeS over {name}", ratios(_again(a, "CoDeS"), _again(a, name)), 1.0)
@@ -169,9 +179,11 @@ def u6(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def u7(a: Asked) -> Checks:
-    """Packets of RR and DT_H take long, the others' do not, at 100 users: until they are there in order, as the thesis
-    counts, and by the round trip."""
+def u7(a: InterpretationRuns) -> Checks:
+    """Check delays at 100 users: RR and DT_H are slow, the others are not.
+
+    Delays are until in-order delivery, as the thesis counts, and by the round trip.
+    """
     checks = []
     for measure, text in (("delivery_ms", "in order"), ("way_ms", "by the round trip")):
         for slow in ("RR", "DT_H"):
@@ -181,8 +193,8 @@ def u7(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def u15(a: Asked) -> Checks:
-    """Times with reordering: the thesis's order from the shortest."""
+def u15(a: InterpretationRuns) -> Checks:
+    """Check delivery times with reordering: the thesis's order from the shortest."""
     pairs = [(quick, slow) for quick in ("DT_S", "CoDeS") for slow in ("PF", "RR", "DT_H")]
     return tuple(
         Check(f"{quick} over {slow}, mean over users",
@@ -191,8 +203,8 @@ def u15(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def u16(a: Asked) -> Checks:
-    """RR and PF send as much again."""
+def u16(a: InterpretationRuns) -> Checks:
+    """Check that RR and PF retransmit equally."""
     found = ratios(_again(a, "RR", True), _again(a, "PF", True))
     return (
         Check("RR over PF, with reordering, at least", found, 1 / ALIKE),
@@ -200,25 +212,25 @@ def u16(a: Asked) -> Checks:
     )
 
 
-def u8(a: Asked) -> Checks:
-    """More is sent again with reordering."""
+def u8(a: InterpretationRuns) -> Checks:
+    """Check that reordering raises retransmissions."""
     return tuple(
         Check(f"{name}, with over without", ratios(_again(a, name, True), _again(a, name)), 1.0)
         for name in ("DT_H", "DT_S", "RR", "PF", "CoDeS")
     )
 
 
-def u9(a: Asked) -> Checks:
-    """PF's time-outs rise with reordering, mostly with few users."""
+def u9(a: InterpretationRuns) -> Checks:
+    """Check that PF's time-outs rise with reordering, mostly with few users."""
     return _rise(a, "PF")
 
 
-def u17(a: Asked) -> Checks:
-    """RR's too."""
+def u17(a: InterpretationRuns) -> Checks:
+    """Check that RR's time-outs rise too."""
     return _rise(a, "RR")
 
 
-def _rise(a: Asked, policy: str) -> Checks:
+def _rise(a: InterpretationRuns, policy: str) -> Checks:
     def rise(users: int) -> Values:
         return differences(*(a.tcp("rto", policy, users, reordering=how) for how in (True, False)))
 
@@ -229,8 +241,8 @@ def _rise(a: Asked, policy: str) -> Checks:
     )
 
 
-def u18(a: Asked) -> Checks:
-    """What the queue drops, of what is sent again."""
+def u18(a: InterpretationRuns) -> Checks:
+    """Check the ratio of queue drops among retransmissions."""
     return tuple(
         Check(f"{name}, with reordering, the queue's drops of what is sent again, %",
               mean(lambda n, name=name: a.tcp("refused", name, n, reordering=True), TERMINALS), PART)  # type: ignore[misc]
@@ -238,8 +250,8 @@ def u18(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def u19(a: Asked) -> Checks:
-    """Who decodes more at first: RR does not with few users, PF does where it is ahead."""
+def u19(a: InterpretationRuns) -> Checks:
+    """Check the share decoded at first: RR's is not higher with few users, PF's is where PF is ahead."""
 
     def more(one: str, other: str) -> Callable[[int], Values]:
         return lambda users: differences(*(a.tcp("decoded_0", name, users) for name in (one, other)))
@@ -251,8 +263,8 @@ def u19(a: Asked) -> Checks:
     )  # fmt: skip
 
 
-def u10(a: Asked) -> Checks:
-    """Once full, neither variant nor reordering matters; before, both help."""
+def u10(a: InterpretationRuns) -> Checks:
+    """Check that on a full link neither variant nor reordering matters; before, both help."""
     variant = _variants(a)
 
     def buffer(users: int) -> Values:
@@ -272,7 +284,7 @@ def u10(a: Asked) -> Checks:
     return tuple(checks)
 
 
-def _variants(a: Asked) -> Callable[[int], Values]:
+def _variants(a: InterpretationRuns) -> Callable[[int], Values]:
     def find(users: int) -> Values:
         return ratios(
             *(a.tcp("mean", "PF", users, reordering=True, variant=name) for name in ("CUBIC", "NewReno"))
@@ -281,8 +293,8 @@ def _variants(a: Asked) -> Callable[[int], Values]:
     return find
 
 
-def u11(a: Asked) -> Checks:
-    """Beyond 20 users RR has the same goodput with and without reordering."""
+def u11(a: InterpretationRuns) -> Checks:
+    """Check that beyond 20 users RR has the same goodput with and without reordering."""
 
     def buffer(users: int) -> Values:
         return ratios(*(a.tcp("mean", "RR", users, reordering=how) for how in (True, False)))
@@ -295,8 +307,8 @@ def u11(a: Asked) -> Checks:
     )
 
 
-def q1(a: Asked) -> Checks:
-    """The channel 10 ms late."""
+def q1(a: InterpretationRuns) -> Checks:
+    """Check the effect of channel information that is 10 ms late."""
     return tuple(
         Check(
             f"PF, goodput, late over at once, {HOW[reordering]}",
@@ -304,11 +316,11 @@ def q1(a: Asked) -> Checks:
             NO_DISADVANTAGE,
         )
         for reordering in (False, True)
-        if not a.reading.size
+        if not a.interpretation.size
     )
 
 
-CLAIMS: dict[str, tuple[str, str, Callable[[Asked], Checks], bool]] = {
+CLAIMS: dict[str, tuple[str, str, Callable[[InterpretationRuns], Checks], bool]] = {
     "tcp_users.trends.t1": ("", "ratios of goodput a user; RR ahead at 10 and 20 users, behind from 60 on", t1, False),
     "tcp_users.trends.t2": ("", "ratios of goodput a user; RR and DT_H within 10 %", t2, True),
     "tcp_users.trends.t3": ("", "least of PF over most of DT_S ≥ 1 where the thesis's tables have it", t3, True),
@@ -330,4 +342,4 @@ CLAIMS: dict[str, tuple[str, str, Callable[[Asked], Checks], bool]] = {
     "tcp_users_more.u19": ("", "RR at most 2 points more with few users; PF at least 2 with many", u19, False),
     "channel_claims.q1": ("", "goodput at least 0.95 of that with the channel known at once", q1, False),
 }  # fmt: skip
-"""By place in the published file: own text, the criterion, its checks, and whether the buffer's numbers matter."""
+"""By place in the published file: text, criterion, checks, and whether the buffer's numbering matters."""
