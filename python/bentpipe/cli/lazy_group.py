@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Commands", "group"]
 
+MAX_SUMMARY = 120
+"""Maximum length of a summary in ``--help``, characters; longer ones are truncated."""
+
 
 class Commands(Mapping[str, "Command"]):
     """Commands by name, imported on first use.
@@ -80,5 +83,15 @@ def group(places: Mapping[str, str], entry_points: str | None = None) -> type[Ty
 
         def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
             return list(self.commands)
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+            """Print the first sentence of each command in full."""
+            rows = [
+                (name, command.get_short_help_str(limit=MAX_SUMMARY))
+                for name, command in self.commands.items()
+                if not command.hidden
+            ]
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
     return Lazy

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from bentpipe.scenario.link.direction import Delay
     from bentpipe.scenario.network.orbit import Orbit
-    from bentpipe.scenario.network.topology import Delay
 
 __all__ = ["Files"]
 

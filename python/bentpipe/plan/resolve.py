@@ -56,8 +56,9 @@ if TYPE_CHECKING:
         TraceSpec,
     )
     from bentpipe.scenario.flow.proxy import Proxy
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Direction, Node
+    from bentpipe.scenario.network.topology import Node
 
 __all__ = ["Resolved", "resolve"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.scenario.base import Table
+from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario, validate
-from bentpipe.scenario.network.topology import Direction
 from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:

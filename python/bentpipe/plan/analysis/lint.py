@@ -126,7 +126,7 @@ def _follows(found: object) -> bool:
 def _of_channels(scenario: Scenario) -> Iterator[LintMessage]:
     for key, access in _accesses(scenario):
         for side in SIDES:
-            channel = access.toward(side).channel
+            channel = access.resolve_direction(side).channel
             where = f"{key}.{side}.channel"
             text = other_elevation(channel, where) if channel is not None else None
             if text is not None:

@@ -128,7 +128,7 @@ def _on_off(source: OnOff) -> SourceSpec:
     packet = source.packet or NS2_PACKET
     if source.rate is None:
         raise TypeError("a source of datagrams without a rate")
-    shape, draw = source.pareto_shape, source.drawn
+    shape, draw = source.pareto_shape, source.distribution
     drawn: DrawSpec = {"kind": "exponential"} if draw == "exponential" else {"kind": "fixed"}
     if shape is not None:
         drawn = {"kind": "pareto", "shape": shape}

@@ -49,12 +49,12 @@ def wires(flow: Flow, scenario: Scenario) -> list[int]:
     page = _has_page(flow)
     sizes = []
     if page or flow.transport == "quic":
-        sizes.append(wire_bytes(flow.quic.over(scenario.quic)))
+        sizes.append(wire_bytes(flow.quic.with_defaults(scenario.quic)))
     if flow.transport == "udp" and flow.load is not None:
-        udp = udp_words(flow.udp.over(scenario.udp), load := _udp_load(flow, scenario.duration.ns))
+        udp = udp_words(flow.udp.with_defaults(scenario.udp), load := _udp_load(flow, scenario.duration.ns))
         sizes.append(largest_of(udp, load) + udp["header_bytes"])
     if page or flow.transport == "tcp":
-        tcp = flow.tcp.over(scenario.tcp)
+        tcp = flow.tcp.with_defaults(scenario.tcp)
         sizes += [mss_bytes(end) + header_bytes(end) for end in (tcp, tcp.server_end())]
     return sizes
 
@@ -136,12 +136,12 @@ def flow_spec(
     several = len(scenario.flow) > 1 or flow.count is not None
     jitter = START_JITTER_NS if several else 0
     client, server = _congestion(flow.congestion), _congestion(flow.server_congestion or flow.congestion)
-    quic = flow.quic.over(scenario.quic)
+    quic = flow.quic.with_defaults(scenario.quic)
     if flow.transport == "quic":
         client = _set_by_profile(client, set_by_profile(quic, path, client["name"], down=False))
         server = _set_by_profile(server, set_by_profile(quic, path, server["name"], down=True))
     if flow.transport == "tcp" and not _has_page(flow):
-        client, server = _tcp_congestion(flow.tcp.over(scenario.tcp), flow) or (client, server)
+        client, server = _tcp_congestion(flow.tcp.with_defaults(scenario.tcp), flow) or (client, server)
     load: LoadSpec
     if flow.load is not None and flow.load.bundles is not None:
         load = {"kind": "bundles"}
@@ -174,7 +174,7 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
     """A datagram has room in a packet of QUIC. Raises ScenarioError."""
     if flow.transport != "quic":
         return
-    room = mtu_bytes(flow.quic.over(scenario.quic)) - QUIC_DATAGRAM_BYTES
+    room = mtu_bytes(flow.quic.with_defaults(scenario.quic)) - QUIC_DATAGRAM_BYTES
     if (found := largest_bytes(load)) > room:
         text = f"found datagrams of {found} B, expected at most {room} B in a packet of QUIC (quic.mtu)"
         raise ScenarioError([(f"flow.{flow.name}.load", text)])
@@ -183,12 +183,12 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
 def _transport(
     flow: Flow, quic: Quic, scenario: Scenario, buffers: tuple[int, int], load: LoadSpec
 ) -> TransportSpec:
-    tcp = flow.tcp.over(scenario.tcp)
+    tcp = flow.tcp.with_defaults(scenario.tcp)
     if not _has_page(flow):
         if flow.transport == "tcp":
             return {"kind": "tcp", **_tcp(tcp, buffers, flow.name)}
         if flow.transport == "udp":
-            return udp_words(flow.udp.over(scenario.udp), load)
+            return udp_words(flow.udp.with_defaults(scenario.udp), load)
         return {"kind": "quic", **quic_words(quic, buffers, burst=0)}
     if quic.handshake == "0-rtt":
         key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"

@@ -58,7 +58,7 @@ def load_spec(load: Load | None, send: Way, rest_ns: int) -> LoadSpec:
         "kind": "on_off",
         "on_ns": source.on.ns,
         "off_ns": source.off.ns,
-        "exponential": source.drawn == "exponential",
+        "exponential": source.distribution == "exponential",
         "rate_bit_s": source.rate.bit_s if source.rate is not None else None,
         "send": way,
         "duration_ns": source.time.ns if source.time is not None else rest_ns,

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.flow.quic import initial_window_bytes, mtu_bytes, wire_bytes
-from bentpipe.scenario.flow.quic import LONGEST, Quic
+from bentpipe.scenario.flow.quic import MAX_RTT, Quic
 from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def profiled(quic: Quic, path: Known) -> Quic:
     }
     if (credit := _credit(quic, path)) is not None:
         values |= dict.fromkeys(("receive_window", "stream_receive_window", "send_window"), Size(credit))
-    return quic.over(Quic(**values))
+    return quic.with_defaults(Quic(**values))
 
 
 def set_by_profile(quic: Quic, path: Known, controller: str, *, down: bool) -> dict[str, int]:
@@ -96,7 +96,7 @@ def set_by_profile(quic: Quic, path: Known, controller: str, *, down: bool) -> d
 
 
 def _longest_ns(quic: Quic, path: Known) -> int:
-    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, LONGEST.ns)
+    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
 
 
 def _credit(quic: Quic, path: Known) -> int | None:

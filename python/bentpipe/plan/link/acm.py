@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import AcmStageSpec, ModcodSpec, QueueSpec
     from bentpipe.scenario.link.acm import AdaptiveCoding
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
 
 __all__ = ["MODES", "Mode", "check", "fastest", "stage"]
 

@@ -11,7 +11,7 @@ from bentpipe.scenario.link.generated import DRAWN_LOSSES
 if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import LossChange, LossModel, LossStageSpec
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
 
 __all__ = ["loss_is_drawn", "loss_stage"]
 

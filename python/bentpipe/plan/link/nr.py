@@ -12,8 +12,8 @@ from bentpipe.scenario.quantities import Duration
 if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import FeedbackSpec, NrStageSpec, PdcpReorderingSpec, QueueSpec, RlcSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.nr import Nr
-    from bentpipe.scenario.network.topology import Direction
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["answered", "check", "cycle_slots", "most_bit_s", "stage", "utilisation"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.link.scheduler import Users
     from bentpipe.plan.spec.run_spec import QueueLimit, QueueSpec
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
 
 __all__ = ["QueueContext", "limit_of", "queue_bytes", "queue_spec"]
 

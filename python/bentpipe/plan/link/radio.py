@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ReorderingSpec,
     )
     from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["check", "stage"]

@@ -9,8 +9,8 @@ from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import ServiceSpec, SlotsSpec, StageSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.reconfiguration import Reconfiguration
-    from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
     "check",

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.scenario.link.scheduler import unknown
+from bentpipe.scenario.link.scheduler import unknown_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from bentpipe.plan.link.queues import QueueContext
     from bentpipe.plan.spec.run_spec import PerUserQueueSpec, RunSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.scheduler import Scheduler
-    from bentpipe.scenario.network.topology import Direction
 
 __all__ = ["ALONE", "MOST_USERS", "OWN", "Users", "check", "queue", "schedulers"]
 
@@ -71,7 +71,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
     if scheduler is None:
         return
     name, where = scheduler.name, f"{key}.scheduler"
-    if (wrong := unknown(name, users.schedulers)) is not None:
+    if (wrong := unknown_scheduler(name, users.schedulers)) is not None:
         raise ScenarioError([(where, wrong)])
     if direction.aqm is not None:
         text = f'found "{name}" beside aqm = "{direction.aqm.name}", a queue that all share; expected one of them'
@@ -92,7 +92,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
     if not users.told_apart:
         text = f'found "{name}" over one shared queue: all flows are one user\'s; expected count or user of flows'
         raise ScenarioError([(where, text)])
-    if scheduler.by_channel and direction.channel is None:
+    if scheduler.uses_channel and direction.channel is None:
         text = f'found "{name}", which goes by the channel, and there is none; expected channel beside it'
         raise ScenarioError([(where, text)])
 
@@ -103,7 +103,7 @@ def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
     return {
         "kind": "per_user",
         "scheduler": {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
-        if scheduler.own
+        if scheduler.is_user_supplied
         else scheduler.to_spec(scheduler.name, hooks),
         "limit": limit if scheduler.room == "each" else None,
         "total": limit if scheduler.room == "all" else None,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         ServiceSpec,
         StageSpec,
     )
-    from bentpipe.scenario.network.topology import Direction, Jitter
+    from bentpipe.scenario.link.direction import Direction, Jitter
 
 __all__ = [
     "AFTER",

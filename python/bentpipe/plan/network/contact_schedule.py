@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from bentpipe.plan.network.graph import layout
 from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
+from bentpipe.scenario.link.direction import Delay, Direction, LinkRate
 from bentpipe.scenario.link.handover import DirectionUpdate, GraphHandover, PathHandover
 from bentpipe.scenario.network.contact_plan import ContactPlan
-from bentpipe.scenario.network.topology import Delay, Direction, LinkRate
 from bentpipe.scenario.quantities import Duration, Rate
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Link:
         key: str,
     ) -> None:
         self.name, self.own, self.contacts = name, link, contacts
-        ways = [link.toward("up"), link.toward("down")]
+        ways = [link.resolve_direction("up"), link.resolve_direction("down")]
         self.rated = [way.rate is None and way.trace is None and way.acm is None for way in ways]
         """Whether the plan says the rate of each direction."""
         self.lit = [way.delay is None for way in ways]

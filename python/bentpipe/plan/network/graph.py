@@ -17,8 +17,9 @@ from bentpipe.scenario.quantities import Rate
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import NodeKind, NodeSpec
     from bentpipe.scenario.flow.proxy import Proxy
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Access, Direction, Graph, Node
+    from bentpipe.scenario.network.topology import Access, Graph, Node
 
 __all__ = [
     "Edge",
@@ -109,7 +110,14 @@ def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tu
 def _edge(name: str, client_side: str, server_side: str, access: Access | None, owner: str = "") -> Edge:
     if access is None:
         return Edge(name, client_side, server_side, None, None, owner)
-    return Edge(name, client_side, server_side, access.toward("up"), access.toward("down"), owner)
+    return Edge(
+        name,
+        client_side,
+        server_side,
+        access.resolve_direction("up"),
+        access.resolve_direction("down"),
+        owner,
+    )
 
 
 def access_of(flow: str) -> str:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         StageUpdateSpec,
         TopologyChange,
     )
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.handover import DirectionUpdate, Handover
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
     "SIDES",
@@ -80,7 +80,7 @@ def handovers_of(scenario: Scenario) -> Sequence[Handover]:
 
 def moved_of(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
     """What hand-overs set of a direction."""
-    own = [one.toward(side) for one in handovers_of(scenario) if one.link == edge]
+    own = [one.resolve_direction(side) for one in handovers_of(scenario) if one.link == edge]
     return {key for one in own for key in type(one).model_fields if getattr(one, key) is not None}
 
 
@@ -204,7 +204,7 @@ def _instants(
 ) -> Iterable[int]:
     """When ``one`` happens: an orbit's hand-overs are those of the leg that the link takes."""
     if one.at != "orbit":
-        return one.instants(scenario.duration.ns)
+        return one.iter_times_ns(scenario.duration.ns)
     key = f"{_root(scenario)}.{one.name or f'handover[{number + 1}]'}.at"
     delays = [line.direction.delay for side in SIDES if (line := lines.get((one.link, side))) is not None]
     legs = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
@@ -237,7 +237,7 @@ class _Changes:
         """Rates and delays after hand-overs of one instant, which every "1 BDP" of it counts with."""
         for one in together:
             for side in SIDES:
-                place, moved = (one.link, side), one.toward(side)
+                place, moved = (one.link, side), one.resolve_direction(side)
                 if place not in self.lines:
                     continue
                 if moved.delay is not None:
@@ -253,12 +253,12 @@ class _Changes:
         stages += self._in_flight(at, one, key)
         for side in SIDES:
             if (one.link, side) in self.lines:
-                stages += self._moved(one.link, side, one.toward(side), f"{key}.{side}")
+                stages += self._moved(one.link, side, one.resolve_direction(side), f"{key}.{side}")
 
     def _use(self, at: int, one: Handover) -> None:
         now = self.links.setdefault(at, [])
-        if one.leaves != one.link:
-            now.append((one.leaves, False))
+        if one.previous_link != one.link:
+            now.append((one.previous_link, False))
         now.append((one.link, one.gap is None))
         if one.gap is not None:
             self.links.setdefault(at + one.gap.ns, []).append((one.link, True))
@@ -269,9 +269,9 @@ class _Changes:
         """What waits stays in its queue until the gap is over."""
         at, key = place
         if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or one.gap is None:
-            text = f'found "held", which goes with a constant rate of {one.leaves}; expected one, or "kept"'
+            text = f'found "held", which goes with a constant rate of {one.previous_link}; expected one, or "kept"'
             raise ScenarioError([(f"{key}.waiting", text)])
-        line = f"{one.leaves}.{side}"
+        line = f"{one.previous_link}.{side}"
         yield _stage(line, index, {"kind": "serves", "serves": False})
         again = _stage(line, index, {"kind": "serves", "serves": True})
         self.stages.setdefault(at + one.gap.ns, []).append(again)
@@ -280,7 +280,7 @@ class _Changes:
         """What becomes of what is on the link, and of what waits for it."""
         waits = flies = False
         for side in SIDES:
-            line = self.lines.get((one.leaves, side))
+            line = self.lines.get((one.previous_link, side))
             for index, stage in enumerate(line.stages if line is not None else ()):
                 kind = stage["kind"]
                 fate: InFlightPolicy | None = None
@@ -294,14 +294,12 @@ class _Changes:
                 elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
                     flies, fate = True, FATES[one.in_flight]
                 if fate is not None:
-                    yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
+                    yield _stage(f"{one.previous_link}.{side}", index, {"kind": "in_flight", "fate": fate})
         if one.waiting != "kept" and not waits:
-            text = f'found "{one.waiting}", and nothing waits on {one.leaves}; expected a queue there'
+            text = f'found "{one.waiting}", and nothing waits on {one.previous_link}; expected a queue there'
             raise ScenarioError([(f"{key}.waiting", text)])
         if one.in_flight is not None and not flies:
-            text = (
-                f'found "{one.in_flight}", and nothing is in flight on {one.leaves}; expected a delay there'
-            )
+            text = f'found "{one.in_flight}", and nothing is in flight on {one.previous_link}; expected a delay there'
             raise ScenarioError([(f"{key}.in_flight", text)])
 
     def _moved(

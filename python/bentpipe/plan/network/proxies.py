@@ -63,7 +63,7 @@ def proxy_words(
     buffer = keys.buffer.bytes if keys.buffer is not None else buffers[1]
     sockets: dict[str, SocketSpec] = {}
     for word, side in sides:
-        whole = side.over(defaults)
+        whole = side.with_defaults(defaults)
         if word == "server_side" and side.fast_open is None:
             whole = whole.model_copy(update={"fast_open": False})
         congestion = whole.congestion or Congestion(name=DEFAULT_CONGESTION)
