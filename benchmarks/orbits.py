@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.cli_latency import CommandError
 from bentpipe.orbit.query import ask
-from bentpipe.plan.network.constellation_routes import question
+from bentpipe.plan.network.constellation_routes import route_request
 from bentpipe.scenario.network.places import place_names
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ class Case:
     least: float
 
     def asked(self) -> dict[str, Any]:
-        """The engine's question."""
+        """The engine's request."""
         names = place_names()
         pair = ask(
             {"constellation": SHELL, "from": "Rio de Janeiro", "to": ["Tokyo"]}, f"{self.steps * 100} ms"
         )
-        whole = question(pair.orbit, pair.duration.ns, Path())
+        whole = route_request(pair.orbit, pair.duration.ns, Path())
         if not self.stations:
             return whole
         orbit = whole["orbit"]
         kept = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
         many = ask({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
-        stations = question(many.orbit, many.duration.ns, Path())["orbit"]["to"]
+        stations = route_request(many.orbit, many.duration.ns, Path())["orbit"]["to"]
         return {key: orbit[key] for key in kept} | {"stations": stations}
 
 

@@ -182,7 +182,7 @@ def test_runs_are_sound(name: str, transport: str, tmp_path: Path) -> None:
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
     ways = planned(data).cells[0].resolved.ways["f0"]
-    least = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in ways)
+    least = min(sum(hop.delay_min_ns for hops in way for hop in hops) for way in ways)
     rtt = tables["flows"]["min_rtt_ms"].drop_nulls().min()
     assert isinstance(rtt, float)
     assert least / 1e6 <= rtt, "no packet is quicker than the bound, whatever changes"

@@ -15,7 +15,7 @@ from bentpipe.lab.access import resolve_path
 from bentpipe.lab.command_timing import raise_for_status, require_command
 from bentpipe.lab.single_run import run_command
 from bentpipe.metrics.compare import OF_PROGRAMS, Comparison, Criteria, Draws, Pairs, compare_pairs
-from bentpipe.plan.randomness import path_draws
+from bentpipe.plan.randomness import is_path_stochastic
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def regress(
     else:
         raise DeadlineMissedError(f"the machine was too late in {2 * runs - len(kept)} of {2 * runs} rounds")
     # A path without random losses leaves real time and the programs themselves: equal rounds show that neither draws.
-    draws = Draws.SOMETHING if path_draws(path[0]["graph"]) else Draws.UNKNOWN
+    draws = Draws.SOMETHING if is_path_stochastic(path[0]["graph"]) else Draws.UNKNOWN
     pairs = [
         Pairs(
             name, [one[name] for one, _ in kept], [other[name] for _, other in kept],

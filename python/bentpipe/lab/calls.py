@@ -19,7 +19,7 @@ from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
 from bentpipe.lab.process import handed
 from bentpipe.metrics.call_quality import RatingConfig
 from bentpipe.metrics.call_quality.rating import judged
-from bentpipe.plan.flow.datagrams import datagram_words
+from bentpipe.plan.flow.datagrams import datagrams_spec
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError, from_pydantic
 from bentpipe.scenario.flow.datagrams import Call, Live
@@ -82,7 +82,7 @@ def call_plan(calling: Calling, seed: int = 1) -> CallPlan:
             load = Load(call=Call.model_validate({"codec": calling.codec, **own}))
     except ValueError as error:
         raise _said(error) from None
-    words = datagram_words(load, calling.send, duration.ns)
+    words = datagrams_spec(load, calling.send, duration.ns)
     if words["kind"] != "datagrams":
         raise TypeError("a load without datagrams")
     sources = {"up": words["up"], "down": words["down"], "duration_ns": words["duration_ns"]}

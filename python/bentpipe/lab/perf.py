@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
 from bentpipe.lab.process import handed
-from bentpipe.plan.flow.loads import senders, stream_words
+from bentpipe.plan.flow.loads import senders, stream_specs
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.flow import perf_string as loads
@@ -219,7 +219,7 @@ def asked(
 ) -> tuple[tuple[str, dict[str, Any]] | None, Options]:
     """Who of the two sides is to send ``streams`` with the controller of ``options``: what the server is asked for,
     and the options of a client, which has its own controller where it sends nothing."""
-    sides = senders({"kind": "perf", "streams": stream_words(streams)})
+    sides = senders({"kind": "perf", "streams": stream_specs(streams)})
     wish = (options.congestion, options.options) if "server" in sides else None
     return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
 
@@ -273,7 +273,7 @@ def client_plan(client: Client, options: Options, report: Output) -> PerfClientP
         "role": "client",
         "host": host,
         "port": port,
-        "load": stream_words(client.streams),
+        "load": stream_specs(client.streams),
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,

@@ -59,7 +59,7 @@ def contact_plan(question: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Ma
     Raises:
         ScenarioError: what is wrong with the question, or too many passes.
     """
-    asked = constellation_routes.question(question.orbit, question.duration.ns, question.folder)["orbit"]
+    asked = constellation_routes.route_request(question.orbit, question.duration.ns, question.folder)["orbit"]
     stations = _stations(asked["from"], asked["to"])
     spec = {
         key: asked[key]

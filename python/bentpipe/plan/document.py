@@ -166,7 +166,7 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
         raise error.within(name, "in --set") from None
 
 
-def or_sweep(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
+def add_sweep_hint(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
     """``error``; where a key was set to a list of values, with how these are swept."""
 
     def said(key: str, text: str) -> str:

@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.plan.network.constellation_routes import (
-    LEGS,
-    Ask,
+    DELAY_COLUMNS,
+    RouteSolver,
     RouteTimeline,
     find_routes,
     format_gaps,
-    question,
+    route_request,
 )
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import Mahimahi, TraceError, packet_list, read_csv, read_mahimahi
@@ -31,9 +31,9 @@ _Read = TypeVar("_Read")
 
 
 class Files:
-    """What a plan reads beside its scenario: traces, pages, HAR files, each once."""
+    """What a plan reads beside its scenario: traces, pages, HAR files, each read_once."""
 
-    def __init__(self, folder: Path, ask: Ask | None = None) -> None:
+    def __init__(self, folder: Path, ask: RouteSolver | None = None) -> None:
         """``folder`` holds the scenario; ``ask`` is the engine that follows constellations."""
         self.folder = folder
         self._ask = ask
@@ -44,7 +44,7 @@ class Files:
         self._mahimahi: dict[str, Mahimahi] = {}
         self._others: dict[Hashable, Any] = {}
 
-    def once(self, what: Hashable, read: Callable[[], _Read]) -> _Read:
+    def read_once(self, what: Hashable, read: Callable[[], _Read]) -> _Read:
         """What ``read`` gives the first time that ``what`` is asked for; nobody changes it."""
         if what not in self._others:
             self._others[what] = read()
@@ -60,7 +60,7 @@ class Files:
                 raise ScenarioError([(key, str(error))]) from None
         return self._points[kind, name]
 
-    def flying(self, orbit: Orbit | None, duration_ns: int) -> Files:
+    def with_orbit(self, orbit: Orbit | None, duration_ns: int) -> Files:
         """The same for a scenario with this ``[orbit]`` and of this length; what has been read is shared."""
         if orbit is None and self._orbit is None:
             return self
@@ -73,11 +73,11 @@ class Files:
         """Points of a delay over time, in ns; ``key`` is said in errors. Raises ScenarioError."""
         if delay.orbit is None:
             return [(at, int(value)) for at, value in self.csv(delay.trace or "", "delay", f"{key}.delay")]
-        found = self.followed(f"{key}.delay")
-        leg = LEGS[delay.orbit]
+        found = self.route_timeline(f"{key}.delay")
+        leg = DELAY_COLUMNS[delay.orbit]
         return [(corner[0], corner[leg]) for corner in found.legs]
 
-    def followed(self, key: str) -> RouteTimeline:
+    def route_timeline(self, key: str) -> RouteTimeline:
         """The ways of ``[orbit]``, with gaps only where they are wanted. Raises ScenarioError."""
         if self._ways is not None:
             return self._ways
@@ -86,8 +86,8 @@ class Files:
         if self._ask is None:
             raise ScenarioError([(key, "an orbit is followed by the engine, and there is none here")])
         orbit, duration_ns = self._orbit
-        ask, text = self._ask, json.dumps(question(orbit, duration_ns, self.folder), sort_keys=True)
-        found: RouteTimeline = self.once(
+        ask, text = self._ask, json.dumps(route_request(orbit, duration_ns, self.folder), sort_keys=True)
+        found: RouteTimeline = self.read_once(
             ("orbit", text), lambda: find_routes(orbit, duration_ns, self.folder, ask)
         )
         if not found.legs:

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.cost import estimate
-from bentpipe.plan.document import or_sweep
-from bentpipe.plan.flow.controller_check import check_controllers
-from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
+from bentpipe.plan.document import add_sweep_hint
+from bentpipe.plan.flow.controllers import by_name, check_controllers, deterministic_controllers
 from bentpipe.plan.input_files import Files
-from bentpipe.plan.link.scheduler import OWN
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.plan.randomness import random_inputs
 from bentpipe.plan.resolve import Resolved, resolve
 from bentpipe.plan.spec.result_columns import column_owners
-from bentpipe.plan.spec.run_id import canonical, identities
+from bentpipe.plan.spec.run_id import canonical, run_ids
 from bentpipe.plan.sweep_cells import Scenarios
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import cells, describe_cell
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bentpipe.plan.document import ScenarioDocument
-    from bentpipe.plan.network.constellation_routes import Ask
+    from bentpipe.plan.network.constellation_routes import RouteSolver
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.scenario.model import Scenario
 
@@ -93,7 +92,7 @@ def build_plan(
     *,
     seeds: Sequence[int] | None = None,
     catalogue: Sequence[Mapping[str, Any]] | None = None,
-    orbits: Ask | None = None,
+    orbits: RouteSolver | None = None,
     own: Mapping[str, str] | None = None,
     repeats: bool = False,
     priced: bool = True,
@@ -107,7 +106,7 @@ def build_plan(
         seeds: instead of the scenario's.
         catalogue: the engine's controllers, to check names and options against; None checks neither.
         orbits: the engine's answers on constellations; None refuses scenarios with legs of an orbit.
-        own: controllers given from outside, and schedulers (behind ``schedulers.OWN``): a fingerprint of each by
+        own: controllers given from outside, and schedulers (behind ``schedulers.SCHEDULER_PREFIX``): a fingerprint of each by
             name, part of the ids of runs that use it.
         repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
         priced: what costs more than the scenario's limits is refused; False where nothing of it is simulated.
@@ -119,7 +118,9 @@ def build_plan(
     files = Files(document.folder, orbits)
     scenarios, entries, ours = Scenarios(document.data), by_name(catalogue), own or {}
     quiet = deterministic_controllers(catalogue) - set(ours)
-    theirs = frozenset(name.removeprefix(OWN) for name in ours if name.startswith(OWN))
+    theirs = frozenset(
+        name.removeprefix(SCHEDULER_PREFIX) for name in ours if name.startswith(SCHEDULER_PREFIX)
+    )
 
     def planned_of(values: Mapping[str, Any]) -> tuple[Scenario, Resolved]:
         scenario = scenarios.of(values)
@@ -140,7 +141,7 @@ def build_plan(
             except ScenarioError as error:
                 said = f"in the sweep, with {describe_cell(values)}" if values else ""
                 said = "" if _also_without(error, planned_of) else said
-                raise or_sweep(error, document).within(document.name, said) from None
+                raise add_sweep_hint(error, document).within(document.name, said) from None
             title = title or scenario.title
             chosen = tuple(seeds) if seeds is not None else scenario.seeds
             asked = max(asked, len(chosen))
@@ -152,7 +153,7 @@ def build_plan(
             if changes > MOST_CHANGES:
                 text = f"gives more than {MOST_CHANGES:,} hand-overs in all; expected fewer cells, or fewer in each"
                 raise ScenarioError([("sweep", text)], document.name)
-            ids = identities(values, resolved.spec, engine, ours, chosen)
+            ids = run_ids(values, resolved.spec, engine, ours, chosen)
             runs.extend(
                 Run(named, values, seed, {**resolved.spec, "seed": seed})
                 for named, seed in zip(ids, chosen, strict=True)

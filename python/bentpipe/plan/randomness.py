@@ -6,9 +6,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.link.loss import loss_is_drawn
+from bentpipe.plan.link.loss import is_loss_stochastic
 from bentpipe.plan.link.scheduler import schedulers
-from bentpipe.plan.link.stages import DRAWN
+from bentpipe.plan.link.stages import STOCHASTIC_STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         TopologySpec,
     )
 
-__all__ = ["RandomInput", "controllers", "path_draws", "random_inputs"]
+__all__ = ["RandomInput", "controllers", "is_path_stochastic", "random_inputs"]
 
 
 class RandomInput(StrEnum):
@@ -43,7 +43,7 @@ class RandomInput(StrEnum):
 def random_inputs(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[RandomInput]:
     """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
     found = {
-        RandomInput.PATH: path_draws(spec["graph"]),
+        RandomInput.PATH: is_path_stochastic(spec["graph"]),
         RandomInput.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
         RandomInput.CONTROLLER: not controllers(spec) <= set(silent),
         RandomInput.SCHEDULER: bool(schedulers(spec)),
@@ -51,7 +51,7 @@ def random_inputs(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Rand
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
 
 
-def path_draws(graph: TopologySpec) -> bool:
+def is_path_stochastic(graph: TopologySpec) -> bool:
     """Return whether any link of ``graph`` loses, delays or reorders packets at random."""
     return any(_stage(stage) for link in graph["links"] for way in ("up", "down") for stage in link[way])
 
@@ -80,10 +80,10 @@ def _stage(stage: StageSpec) -> bool:
     if stage["kind"] == "acm":
         return _channel(stage["channel"])
     if stage["kind"] == "loss":
-        return loss_is_drawn(stage)
+        return is_loss_stochastic(stage)
     if stage["kind"] == "transmit":
         return stage["service"]["kind"] == "slots"
-    return stage["kind"] in DRAWN
+    return stage["kind"] in STOCHASTIC_STAGES
 
 
 def _erring(decoder: DecoderSpec, feedback: FeedbackSpec | None, channel: ChannelSpec | None) -> bool:

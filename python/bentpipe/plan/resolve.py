@@ -1,7 +1,7 @@
 """From a scenario to what the engine reads: every default filled in, every queue in packets or bytes.
 
 What the scenario leaves open stands with its reason where it is filled in: in ``stages``, ``quic``, ``tcp``, ``pages``,
-``flows``, ``windows``.
+``flows``, ``flow_control_windows``.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.dtn.nodes import add_dtn
-from bentpipe.plan.flow.flow_control import windows
-from bentpipe.plan.flow.flows import admission_words, flow_spec, group_words, users, wires
-from bentpipe.plan.flow.quic_profiles import known
-from bentpipe.plan.link.nr import answered
-from bentpipe.plan.link.scheduler import MOST_USERS, Users
+from bentpipe.plan.flow.flow_control import flow_control_windows
+from bentpipe.plan.flow.flows import admission_spec, flow_spec, full_packet_bytes, group_spec, users
+from bentpipe.plan.flow.quic_profiles import path_properties
+from bentpipe.plan.link.nr import with_feedback_delay
+from bentpipe.plan.link.scheduler import MAX_USERS, Users
 from bentpipe.plan.link.stages import base_delay_ns, first_rate, stages
-from bentpipe.plan.network.contact_schedule import followed
+from bentpipe.plan.network.contact_schedule import apply_contact_plan
 from bentpipe.plan.network.graph import (
     base_rtts,
-    key_of,
+    edge_key,
+    is_connected,
     layout,
-    leads,
     next_tcp_endpoint,
     proxies_of,
     routes,
-    stops,
+    tcp_endpoints,
 )
 from bentpipe.plan.network.handovers import (
     SIDES,
     DirectionState,
-    changes,
+    links_initially_unused,
     longest_gap_ns,
-    moved_of,
-    unused_at_first,
-    unused_later,
+    topology_changes,
+    unused_links,
+    updated_fields,
 )
-from bentpipe.plan.network.hops import crossed, crossings
-from bentpipe.plan.network.proxies import proxy_words
+from bentpipe.plan.network.hops import direction_hops, route_hops
+from bentpipe.plan.network.proxies import proxy_spec
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration
 
@@ -81,16 +81,16 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
         smaller than a packet...).
     """
-    scenario = followed(scenario, files)
-    files = files.flying(scenario.orbit, scenario.duration.ns)
+    scenario = apply_contact_plan(scenario, files)
+    files = files.with_orbit(scenario.orbit, scenario.duration.ns)
     whose = users(scenario)
     among = replace(_users(scenario, whose), schedulers=schedulers)
     nodes, edges, ends = layout(scenario)
     edges = _among(edges, among.count)
-    wire = max(size for flow in scenario.flow for size in wires(flow, scenario))
+    wire = max(size for flow in scenario.flow for size in full_packet_bytes(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
     # "1 BDP" is of the first way
-    ways = routes(scenario, edges, ends, hosts, [unused_at_first(scenario)])
+    ways = routes(scenario, edges, ends, hosts, [links_initially_unused(scenario)])
     shared = base_rtts(edges, {name: found[0] for name, found in ways.items()}, scenario, files)
     lines = _lines(scenario, edges, shared, wire, files, among)
     links: list[LinkSpec] = [
@@ -103,24 +103,26 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         }
         for edge in edges
     ]
-    events, extremes = changes(scenario, edges, lines, shared, wire, files, among.count)
+    events, extremes = topology_changes(scenario, edges, lines, shared, wire, files, among.count)
     if events:
-        ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
-    hops = crossings(edges, lines, extremes, shared, wire, files)
+        ways = routes(scenario, edges, ends, hosts, list(unused_links(events)))
+    hops = direction_hops(edges, lines, extremes, shared, wire, files)
     # of flows that share their ways once
     apart = {id(found): found[0] for found in ways.values()}
-    same = {one: (crossed(way, hops, "up"), crossed(way, hops, "down")) for one, way in apart.items()}
+    same = {one: (route_hops(way, hops, "up"), route_hops(way, hops, "down")) for one, way in apart.items()}
     up, down = ({name: same[id(found)][way] for name, found in ways.items()} for way in (0, 1))
     firsts = [flow.names[0] for flow in scenario.flow]
     every_way = {
-        name: tuple((crossed(way, hops, "up"), crossed(way, hops, "down")) for way in ways[name])
+        name: tuple((route_hops(way, hops, "up"), route_hops(way, hops, "down")) for way in ways[name])
         for name in firsts
     }
     flows: list[FlowSpec] = []
     for flow in scenario.flow:
         first = flow.names[0]
         crossed_by = [(*there, *back) for there, back in every_way[first]]
-        path = known(every_way[first], _longest_wait(crossed_by, edges, ends[first], hosts, events, scenario))
+        path = path_properties(
+            every_way[first], _longest_wait(crossed_by, edges, ends[first], hosts, events, scenario)
+        )
         words = flow_spec(flow, scenario, files, ends[first], crossed_by, path)
         for name in flow.names:
             own: FlowSpec = {**words, "name": name, "client": ends[name][0], "server": ends[name][1]}
@@ -129,7 +131,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
             flows.append(own)
     every = [tuple(hop for name in firsts for hop in (*up[name], *down[name]))]
     proxies = [
-        _proxy(key, proxy, scenario, edges, hops, windows(every))
+        _proxy(key, proxy, scenario, edges, hops, flow_control_windows(every))
         for key, proxy in proxies_of(scenario).items()
     ]
     graph: TopologySpec = {"nodes": nodes, "links": links}
@@ -152,9 +154,9 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     }
     # written only where they are asked for: what knows none of them keeps its resolved run, and so its id
     names = {edge.name for edge in edges}
-    if groups := [group_words(flow, names) for flow in scenario.flow if flow.count is not None]:
+    if groups := [group_spec(flow, names) for flow in scenario.flow if flow.count is not None]:
         spec["groups"] = groups
-    if admissions := [kept for flow in scenario.flow if (kept := admission_words(flow)) is not None]:
+    if admissions := [kept for flow in scenario.flow if (kept := admission_spec(flow)) is not None]:
         spec["admissions"] = admissions
     if proxies:
         spec["proxies"] = proxies
@@ -182,7 +184,9 @@ def _longest_wait(
     if not events:
         return dark
     whole = scenario.duration.ns
-    return dark + longest_gap_ns(events, links, lambda unused: leads(edges, ends, hosts, unused), whole)
+    return dark + longest_gap_ns(
+        events, links, lambda unused: is_connected(edges, ends, hosts, unused), whole
+    )
 
 
 def _users(scenario: Scenario, whose: Mapping[str, int]) -> Users:
@@ -193,13 +197,13 @@ def _users(scenario: Scenario, whose: Mapping[str, int]) -> Users:
         numbers.setdefault(flow.name, set()).update(own)
         if flow.user is not None:
             numbers.setdefault(flow.user, set()).update(own)
-    if max(whose.values()) > MOST_USERS:
+    if max(whose.values()) > MAX_USERS:
         most = max(scenario.flow, key=lambda flow: flow.count or 0)
-        text = f"found {max(whose.values()):,} users of all flows, expected at most {MOST_USERS:,}"
+        text = f"found {max(whose.values()):,} users of all flows, expected at most {MAX_USERS:,}"
         raise ScenarioError([(f"flow.{most.name}.count", text)])
     return Users(
         count=len(set(whose.values())),
-        told_apart=any(flow.count is not None or flow.user is not None for flow in scenario.flow),
+        distinguished=any(flow.count is not None or flow.user is not None for flow in scenario.flow),
         numbers={name: tuple(sorted(own)) for name, own in numbers.items()},
     )
 
@@ -236,9 +240,9 @@ def _lines(
                 continue
             if (edge.owner, side) not in made or not edge.owner:
                 rtt = Duration(shared[edge.name])
-                key = f"{key_of(edge, scenario)}.{side}"
-                moved = set() if edge.owner else moved_of(scenario, edge.name, side)
-                direction = answered(direction, _there_and_back(edge))
+                key = f"{edge_key(edge, scenario)}.{side}"
+                moved = set() if edge.owner else updated_fields(scenario, edge.name, side)
+                direction = with_feedback_delay(direction, _there_and_back(edge))
                 words = stages(direction, rtt, wire, files, key, moved, known)
                 rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
                 made[edge.owner, side] = DirectionState(direction, words, rate, delay, key)
@@ -261,9 +265,9 @@ def _proxy(
     hops: dict[tuple[str, str], Hop],
     buffers: tuple[int, int],
 ) -> ProxySpec:
-    ahead = stops(scenario)
+    ahead = tcp_endpoints(scenario)
     sides = {
         side: next_tcp_endpoint(proxy.name, way, edges, hops, ahead)
         for side, way in (("client_side", "down"), ("server_side", "up"))
     }
-    return proxy_words(proxy.name, proxy, scenario.tcp, sides, buffers, key)
+    return proxy_spec(proxy.name, proxy, scenario.tcp, sides, buffers, key)

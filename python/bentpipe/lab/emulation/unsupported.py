@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.access import other_ways
 from bentpipe.lab.kernel_tcp import SYSCTLS, Machine, fixed, wrong_controller, wrong_proxies
 from bentpipe.plan.flow.controllers import by_name
-from bentpipe.plan.flow.groups import by_flow
+from bentpipe.plan.flow.groups import flow_groups
 from bentpipe.plan.flow.loads import senders
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def refusals(
         if spec["trace"].get(key)
     ]
     problems += _graph(spec)
-    groups = by_flow(spec)
+    groups = flow_groups(spec)
     for group in spec.get("groups", ()):
         if (count := len(group["flows"])) > MOST_FLOWS:
             said = f"found {count}, each two processes; expected at most {MOST_FLOWS}"

@@ -1,6 +1,6 @@
 """A pair of places over a constellation, in the engine's words and back: ways, delays, hand-overs, gaps.
 
-The engine is not known here: :data:`Ask` stands for it, as the catalogue does for its controllers.
+The engine is not known here: :data:`RouteSolver` stands for it, as the catalogue does for its controllers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,24 @@ if TYPE_CHECKING:
     from bentpipe.scenario.network.orbit import HandoverRule, Orbit
     from bentpipe.scenario.network.places import Place
 
-__all__ = ["LEGS", "Ask", "Handover", "Route", "RouteTimeline", "find_routes", "format_gaps", "question"]
+__all__ = [
+    "DELAY_COLUMNS",
+    "Handover",
+    "Route",
+    "RouteSolver",
+    "RouteTimeline",
+    "find_routes",
+    "format_gaps",
+    "route_request",
+]
 
-Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""The engine's answer to a question."""
+RouteSolver = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""The engine's answer to a route_request."""
 
 TOLERANCE_NS = 1000
 """How far a leg as straight lines may be from the leg: a thousandth of a full packet's time at 10 Mbit/s."""
 
-LEGS = {"first": 1, "last": 2}
+DELAY_COLUMNS = {"first": 1, "last": 2}
 """Where a corner of :attr:`Ways.legs` has them."""
 
 MOST_ELEMENTS_BYTES = 50_000_000
@@ -137,10 +146,10 @@ class RouteTimeline:
 
 
 def find_routes(
-    orbit: Orbit, duration_ns: int, folder: Path, ask: Ask, *, frames: int = 0, key: str = "orbit"
+    orbit: Orbit, duration_ns: int, folder: Path, ask: RouteSolver, *, frames: int = 0, key: str = "orbit"
 ) -> RouteTimeline:
     """Follows the pair of ``orbit`` for ``duration_ns``. Raises ScenarioError."""
-    asked = question(orbit, duration_ns, folder, frames=frames, key=key)
+    asked = route_request(orbit, duration_ns, folder, frames=frames, key=key)
     try:
         answer = ask(asked)
     except ValueError as error:
@@ -192,7 +201,7 @@ def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
     return key, error
 
 
-def question(
+def route_request(
     orbit: Orbit, duration_ns: int, folder: Path, *, frames: int = 0, key: str = "orbit"
 ) -> dict[str, Any]:
     """The engine's request (``JsonRequest`` of ``crates/orbit``). Raises ScenarioError: no such file of elements."""

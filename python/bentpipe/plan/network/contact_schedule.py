@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.network.topology import Access
 
-__all__ = ["followed"]
+__all__ = ["apply_contact_plan"]
 
 Pair = tuple[str, str]
 Span = tuple[int, int, int]
@@ -41,7 +41,7 @@ class _Planned:
     lights: dict[Pair, list[Span]] = field(default_factory=lambda: defaultdict(list))
 
 
-def followed(scenario: Scenario, files: Files) -> Scenario:
+def apply_contact_plan(scenario: Scenario, files: Files) -> Scenario:
     """The scenario with what its contact plan says as hand-overs of links; the same where it has none.
 
     Raises:
@@ -169,7 +169,7 @@ def _read(name: str, scenario: Scenario, files: Files, key: str) -> ContactPlan:
         if scenario.dtn is None:
             raise ScenarioError([(key, 'found "dtn", and there is no [dtn]; expected one, or a file')])
         return scenario.dtn
-    found: ContactPlan = files.once(("contacts", name), lambda: _file(name, files, key))
+    found: ContactPlan = files.read_once(("contacts", name), lambda: _file(name, files, key))
     return found
 
 

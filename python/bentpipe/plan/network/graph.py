@@ -24,15 +24,15 @@ __all__ = [
     "Edge",
     "Hop",
     "base_rtts",
-    "key_of",
+    "edge_key",
+    "is_connected",
     "layout",
-    "leads",
     "next_tcp_endpoint",
     "proxies_of",
     "proxy_keys",
     "routes",
-    "shortest",
-    "stops",
+    "shortest_route",
+    "tcp_endpoints",
 ]
 
 
@@ -51,9 +51,9 @@ class Hop:
     """The queue's bound; None for none."""
     delay_ns: int
     """At the start of the run."""
-    least_delay_ns: int
+    delay_min_ns: int
     """The smallest that it ever is."""
-    most_delay_ns: int
+    delay_max_ns: int
     """At the start, or after a hand-over, the largest."""
     late: Late = IN_ORDER
     """How packets overtake each other."""
@@ -141,7 +141,7 @@ def _check_linked(graph: Graph) -> None:
             raise ScenarioError([(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected some')])
 
 
-def key_of(edge: Edge, scenario: Scenario) -> str:
+def edge_key(edge: Edge, scenario: Scenario) -> str:
     """Dotted key of a link in its scenario, for errors."""
     if edge.owner:
         return f"flow.{access_of(edge.owner)}"
@@ -155,7 +155,7 @@ def routes(
     hosts: frozenset[str],
     unused: Sequence[set[str]],
 ) -> dict[str, list[Route]]:
-    """The ways of each flow while these links are not in use, each once; over all links where none ever leads there.
+    """The ways of each flow while these links are not in use, each once; over all links where none ever is_connected there.
     Those of a group differ in their access alone."""
     found: dict[str, list[Route]] = {}
     for flow in scenario.flow:
@@ -179,19 +179,19 @@ def _ways(
         way = _reached(used, *ends, hosts).get(ends[1])
         if way is not None and way not in found:
             found.append(way)
-    return found or [shortest(edges, *ends, flow, hosts)]
+    return found or [shortest_route(edges, *ends, flow, hosts)]
 
 
-def leads(edges: list[Edge], ends: tuple[str, str], hosts: frozenset[str], unused: set[str]) -> bool:
-    """Whether a way leads from one end to the other while these links are not in use."""
+def is_connected(edges: list[Edge], ends: tuple[str, str], hosts: frozenset[str], unused: set[str]) -> bool:
+    """Whether a way is_connected from one end to the other while these links are not in use."""
     used = [edge for edge in edges if edge.name not in unused]
     return ends[1] in _reached(used, *ends, hosts)
 
 
-def shortest(
+def shortest_route(
     edges: list[Edge], client: str, server: str, flow: str, hosts: frozenset[str] = frozenset()
 ) -> list[tuple[str, bool]]:
-    """Links from client to server with the fewest hops (then in the order of the scenario); no way leads through
+    """Links from client to server with the fewest hops (then in the order of the scenario); no way is_connected through
     ``hosts``, which pass nothing on."""
     reached = _reached(edges, client, server, hosts)
     if server in reached:
@@ -231,7 +231,7 @@ def _reached(
 
 
 def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:
-    key = key_of(edge, scenario)
+    key = edge_key(edge, scenario)
     ways = (("up", edge.up), ("down", edge.down))
     return sum(base_delay_ns(one, files, f"{key}.{side}") for side, one in ways if one is not None)
 
@@ -276,7 +276,7 @@ def _splitting(proxies: Sequence[Proxy]) -> list[Proxy]:
     return [proxy for proxy in proxies if proxy.splits]
 
 
-def stops(scenario: Scenario) -> set[str]:
+def tcp_endpoints(scenario: Scenario) -> set[str]:
     """Nodes at which a TCP connection ends: hosts, and proxies that split."""
     if scenario.graph is not None:
         return {node.name for node in scenario.graph.node if node.role != "router"}
@@ -285,12 +285,12 @@ def stops(scenario: Scenario) -> set[str]:
 
 
 def next_tcp_endpoint(
-    node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
+    node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], tcp_endpoints: set[str]
 ) -> NextTcpEndpoint | None:
     """What lies between a proxy and the next proxy or host; None where the way forks."""
     crossed: list[str] = []
     at = node
-    while at == node or at not in stops:
+    while at == node or at not in tcp_endpoints:
         ahead = [edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == at]
         if len(ahead) != 1 or ahead[0].name in crossed:
             return None

@@ -9,8 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.link.queues import limit_of
-from bentpipe.plan.link.stages import AFTER, ORDERED, QUEUED
+from bentpipe.plan.link.queues import updated_limit
+from bentpipe.plan.link.stages import DELAY_STAGES, IN_FLIGHT_STAGES, QUEUE_STAGES
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
 
@@ -34,12 +34,12 @@ __all__ = [
     "SIDES",
     "DirectionState",
     "Extremes",
-    "changes",
     "handovers_of",
+    "links_initially_unused",
     "longest_gap_ns",
-    "moved_of",
-    "unused_at_first",
-    "unused_later",
+    "topology_changes",
+    "unused_links",
+    "updated_fields",
 ]
 
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
@@ -78,18 +78,18 @@ def handovers_of(scenario: Scenario) -> Sequence[Handover]:
     return scenario.graph.handover if scenario.graph is not None else ()
 
 
-def moved_of(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
+def updated_fields(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
     """What hand-overs set of a direction."""
     own = [one.toward(side) for one in handovers_of(scenario) if one.link == edge]
     return {key for one in own for key in type(one).model_fields if getattr(one, key) is not None}
 
 
-def unused_at_first(scenario: Scenario) -> set[str]:
+def links_initially_unused(scenario: Scenario) -> set[str]:
     """Links of a graph that are not in use before a hand-over leads to them."""
     return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
 
 
-def unused_later(events: Sequence[TopologyChange]) -> Iterator[set[str]]:
+def unused_links(events: Sequence[TopologyChange]) -> Iterator[set[str]]:
     """The links that are not in use at the start, and after each event."""
     unused: set[str] = set()
     if events[0]["at_ns"] > 0:
@@ -128,7 +128,7 @@ def longest_gap_ns(
     return min(without, sum(longest[link] for link in links))
 
 
-def changes(
+def topology_changes(
     scenario: Scenario,
     edges: Sequence[Edge],
     lines: Mapping[tuple[str, str], DirectionState],
@@ -159,7 +159,10 @@ def changes(
             made.add(at, number, one)
     used = {edge.name: True for edge in edges}
     events: list[TopologyChange] = []
-    made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
+    made.links[0] = [
+        *((name, False) for name in sorted(links_initially_unused(scenario))),
+        *made.links.get(0, []),
+    ]
     for at in sorted({*made.links, *made.stages}):
         final = dict(made.links.get(at, []))
         links: list[LinkAdminState] = [
@@ -210,7 +213,7 @@ def _instants(
     legs = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
     if not legs:
         raise ScenarioError([(key, f'found "orbit", and {one.link} takes no leg of it; expected a time')])
-    return files.followed(key).changes("first" if "first" in legs else "last")
+    return files.route_timeline(key).changes("first" if "first" in legs else "last")
 
 
 class _Changes:
@@ -284,14 +287,14 @@ class _Changes:
             for index, stage in enumerate(line.stages if line is not None else ()):
                 kind = stage["kind"]
                 fate: InFlightPolicy | None = None
-                if kind in QUEUED:
+                if kind in QUEUE_STAGES:
                     waits = True
                     fate = "lost" if one.waiting == "lost" else None
                     if one.waiting == "held":
                         yield from self._held(one, side, index, stage, (at, key))
-                elif kind in AFTER and one.in_flight == "lost":
+                elif kind in IN_FLIGHT_STAGES and one.in_flight == "lost":
                     flies, fate = True, "lost"
-                elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
+                elif kind in DELAY_STAGES and one.in_flight is not None and not _reorders(stage):
                     flies, fate = True, FATES[one.in_flight]
                 if fate is not None:
                     yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
@@ -323,7 +326,7 @@ class _Changes:
             rate = self.rate[place] or Rate(0)
             rtt = Duration(self._round_trip(link))
             queue = moved.queue.among(self.users)
-            limit = limit_of(line.direction, queue, rate, rtt, self.wire, key)
+            limit = updated_limit(line.direction, queue, rate, rtt, self.wire, key)
             seen.limits.append(_bytes(limit, self.wire))
             yield _stage(name, index, {"kind": "limit", "limit": limit})
         if moved.loss is not None:

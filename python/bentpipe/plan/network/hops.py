@@ -9,18 +9,18 @@ from typing import Literal
 from bentpipe.plan.cost.reordering import late
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.queues import queue_bytes
-from bentpipe.plan.link.stages import first_rate, least_delay_ns, most_rate
+from bentpipe.plan.link.stages import delay_min_ns, first_rate, rate_max
 from bentpipe.plan.network.graph import Edge, Hop, Route
 from bentpipe.plan.network.handovers import SIDES, DirectionState, Extremes
 from bentpipe.scenario.quantities import Duration, Rate
 
-__all__ = ["crossed", "crossings"]
+__all__ = ["direction_hops", "route_hops"]
 
 Place = tuple[str, str]
 """A link and one of its directions."""
 
 
-def crossings(
+def direction_hops(
     edges: Sequence[Edge],
     lines: Mapping[Place, DirectionState],
     extremes: Mapping[Place, Extremes],
@@ -41,7 +41,7 @@ def crossings(
     return hops
 
 
-def crossed(way: Route, hops: Mapping[Place, Hop], side: Literal["up", "down"]) -> tuple[Hop, ...]:
+def route_hops(way: Route, hops: Mapping[Place, Hop], side: Literal["up", "down"]) -> tuple[Hop, ...]:
     """What packets cross on this way, or back."""
     other = "down" if side == "up" else "up"
     there = way if side == "up" else way[::-1]
@@ -53,14 +53,14 @@ def _hop(line: DirectionState | None, seen: Extremes, rtt: Duration, wire: int, 
     if line is None:
         return Hop("", None, None, 0, 0, 0)
     direction, key = line.direction, line.key
-    rate = most_rate(direction, files, key)
+    rate = rate_max(direction, files, key)
     queue = queue_bytes(direction, first_rate(direction, files, key), rtt, wire, key)
     if seen.rates and rate is not None:
         rate = Rate(max(rate.bit_s, *seen.rates))
     if queue is not None and seen.limits:
         limits = [bound for bound in seen.limits if bound is not None]
         queue = max(queue, *limits) if len(limits) == len(seen.limits) else None
-    least = min(least_delay_ns(direction, files, key), *seen.delays, line.delay_ns)
+    least = min(delay_min_ns(direction, files, key), *seen.delays, line.delay_ns)
     most = max(line.delay_ns, *seen.delays, 0)
     if direction.delay is not None and direction.delay.orbit is not None:
         most = max(most, *(delay for _, delay in files.delays(direction.delay, key)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.proxy import ProxyKeys, Side
     from bentpipe.scenario.flow.tcp import Tcp
 
-__all__ = ["NextTcpEndpoint", "proxy_words"]
+__all__ = ["NextTcpEndpoint", "proxy_spec"]
 
 DEFAULT_CONGESTION = "cubic"
 """Linux's, for a proxy whose side names none."""
@@ -33,7 +33,7 @@ class NextTcpEndpoint:
     rtt_ns: int
 
 
-def proxy_words(
+def proxy_spec(
     name: str,
     keys: ProxyKeys,
     defaults: Tcp,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UdpTransportSpec,
     )
 
-__all__ = ["delays_ns", "document_chain", "needs_tcp", "over", "quic_of", "rate_bit_s"]
+__all__ = ["data_transport", "delays_ns", "document_chain", "needs_tcp", "quic_of", "rate_bit_s"]
 
 
 def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
@@ -52,7 +52,7 @@ def rate_bit_s(stage: StageSpec) -> float | None:
     return None
 
 
-def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportSpec:
+def data_transport(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportSpec:
     """The transport of a flow's data: of a page's flow, which has both, that of the first load."""
     transport, load = flow["transport"], flow["load"]
     if transport["kind"] != "web":

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.link.scheduler import OWN, schedulers
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX, schedulers
 from bentpipe.plan.randomness import controllers
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import RunSpec
 
-__all__ = ["SCHEMA", "canonical", "identities", "identity"]
+__all__ = ["SCHEMA", "canonical", "run_id", "run_ids"]
 
 SCHEMA = 1
 """Version of plans, results and the store together."""
@@ -32,12 +32,12 @@ def canonical(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:
+def run_id(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:
     """A run's id: a hash of all that its bytes rest on."""
-    return identities(cell, spec, engine, own, [spec["seed"]])[0]
+    return run_ids(cell, spec, engine, own, [spec["seed"]])[0]
 
 
-def identities(
+def run_ids(
     cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str], seeds: Sequence[int]
 ) -> list[str]:
     """Ids of the runs of a cell, which differ by their seed.
@@ -49,7 +49,7 @@ def identities(
         said["browser"] = {key: value for key, value in said["browser"].items() if key != "spki"}
     whole = {key: _flows(value) if key == "flows" else canonical(value) for key, value in said.items()}
     rests_on = {"schema": canonical(SCHEMA), "engine": canonical(engine), "cell": canonical(cell)}
-    named = [*sorted(controllers(spec)), *(OWN + name for name in sorted(schedulers(spec)))]
+    named = [*sorted(controllers(spec)), *(SCHEDULER_PREFIX + name for name in sorted(schedulers(spec)))]
     prints = {name: own[name] for name in named if name in own}
     if prints:
         rests_on["controllers"] = canonical(prints)
