@@ -369,7 +369,7 @@ def test_a_long_plan_says_how_far_it_is(
 def test_a_plan_tells_of_each_cell() -> None:
     told: list[tuple[int, int]] = []
     swept = scenario(sweep={"path.s0.delay": ["1 ms", "2 ms"]})
-    build_plan(load_scenario(swept), "test", each=lambda done, of: told.append((done, of)))
+    build_plan(load_scenario(swept), "test", on_progress=lambda done, of: told.append((done, of)))
     assert told == [(1, 2), (2, 2)]
     assert gc.isenabled()
 

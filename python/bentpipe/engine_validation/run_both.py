@@ -63,7 +63,9 @@ def plan_engines(
     ):
         return _pages(file, out, shown, simulated, chosen)
     version = emu.engine_version(engine.version())
-    real = build_plan(document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, repeats=True)
+    real = build_plan(
+        document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, all_seeds=True
+    )
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))
 

@@ -69,7 +69,7 @@ def resolve_path(
         ScenarioError: no such preset; what is wrong with the scenario.
     """
     document = access_document(access, overrides)
-    spec = build_plan(document, "", priced=False).runs[0].spec
+    spec = build_plan(document, "", check_cost=False).runs[0].spec
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
     spec = insert_proxy(spec, pep)
@@ -89,7 +89,7 @@ def resolve_graph(access: str | Mapping[str, Any], overrides: Sequence[tuple[str
         ScenarioError: what is wrong with the scenario.
     """
     document = _with_flow(load_scenario(access, overrides), several=True)
-    spec = build_plan(document, "", priced=False).runs[0].spec
+    spec = build_plan(document, "", check_cost=False).runs[0].spec
     found = _lab(spec)
     ends = (found["client"], found["server"])
     hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
@@ -127,7 +127,7 @@ def resolve_with_users(
     theirs = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
     data.pop("sweep", None)
-    spec = insert_proxy(build_plan(replace(document, data=data), "", priced=False).runs[0].spec, pep)
+    spec = insert_proxy(build_plan(replace(document, data=data), "", check_cost=False).runs[0].spec, pep)
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
