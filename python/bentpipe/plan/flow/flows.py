@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.tcp import Tcp
     from bentpipe.scenario.model import Congestion, Flow, Scenario
 
-__all__ = ["admission_spec", "flow_spec", "full_packet_bytes", "group_spec", "users"]
+__all__ = ["admission_spec", "flow_spec", "full_packet_bytes", "group_spec", "number_users"]
 
 START_JITTER_NS = 10_000_000
 PAGE_BURST = 10
@@ -71,7 +71,7 @@ def _has_page(flow: Flow) -> bool:
     return flow.load is not None and flow.load.page is not None
 
 
-def users(scenario: Scenario) -> dict[str, int]:
+def number_users(scenario: Scenario) -> dict[str, int]:
     """Whose packets each flow's are: 0 where nothing is said, then those that are named, then of each group without
     a name one user a flow."""
     named = list(dict.fromkeys(flow.user for flow in scenario.flow if flow.user is not None))
