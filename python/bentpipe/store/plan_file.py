@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.spec.run_id import SCHEMA, canonical, identity
+from bentpipe.plan.spec.run_id import SCHEMA, canonical, run_id
 from bentpipe.scenario.input_file import InputFileError, parse_json, read_input
 from bentpipe.store.files import EmptyStoreError, StoreError, check_folder, checksum
 
@@ -166,6 +166,6 @@ def again(plan: Plan, others: Mapping[str, tuple[Path, int | None]]) -> list[dic
 def _identified(seed: int, run: str, plan: Plan) -> dict[str, Any] | None:
     """The row of a run by its seed: its id is a hash of what one of the plan's runs with that seed rests on."""
     for like in {canonical(one.cell): one for one in plan.runs}.values():
-        if identity(like.cell, {**like.spec, "seed": seed}, plan.engine, plan.own) == run:
+        if run_id(like.cell, {**like.spec, "seed": seed}, plan.engine, plan.user_code) == run:
             return {"id": run, "seed": seed, "cell": dict(like.cell)}
     return None

@@ -135,7 +135,7 @@ def _planned(serving: Serving) -> Plan:
         }
         document = load_scenario(data, given, serving.settings)
     try:
-        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False)
+        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, check_cost=False)
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise

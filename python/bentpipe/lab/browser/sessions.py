@@ -17,7 +17,7 @@ from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.network.graph import proxy_keys
 from bentpipe.plan.plan import Plan, Run, build_plan
 from bentpipe.plan.spec.queries import needs_tcp
-from bentpipe.plan.spec.run_id import canonical, identity
+from bentpipe.plan.spec.run_id import canonical, run_id
 from bentpipe.runners import engine as engines
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.har import read_har
@@ -99,7 +99,7 @@ def plan_sessions(source: str, options: Options, engine: str, catalogue: Sequenc
     document = _with_modes(document, options)
     plan = build_plan(
         document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit,
-        priced=options.field_host is None and options.access is None,
+        check_cost=options.field_host is None and options.access is None,
     )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:
@@ -288,7 +288,7 @@ def _unit(cell: Mapping[str, Any], seed: int, spec: RunSpec, engine: str, option
     if options.real is not None:
         browser["port"], browser["spki"] = options.real
     whole: UnitSpec = {**spec, "seed": seed, "browser": browser}
-    return Run(identity(cell, whole, engine, {}), cell, seed, whole)
+    return Run(run_id(cell, whole, engine, {}), cell, seed, whole)
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.model import DrawnSize, Load
 
-__all__ = ["load_spec", "senders", "stream_words"]
+__all__ = ["load_spec", "senders", "stream_specs"]
 
 Way = Literal["up", "down", "both"] | None
 
@@ -79,7 +79,7 @@ def _size(size: DrawnSize) -> SizeSpec:
 
 
 def _perf(streams: Iterable[loads.Stream]) -> LoadSpec:
-    return {"kind": "perf", "streams": stream_words(streams)}
+    return {"kind": "perf", "streams": stream_specs(streams)}
 
 
 def _timed(duration_ns: int, send: Way, count: int) -> tuple[loads.Stream, ...]:
@@ -100,7 +100,7 @@ def _sides(send: Way) -> tuple[Direction, ...]:
     return ("down",) if send == "down" else ("up",)
 
 
-def stream_words(streams: Iterable[loads.Stream]) -> list[StreamSpec]:
+def stream_specs(streams: Iterable[loads.Stream]) -> list[StreamSpec]:
     """Streams of the perf protocol."""
     return [
         {"stream_id": stream.stream_id, "after": stream.after, "amount": _amount(stream.amount)}

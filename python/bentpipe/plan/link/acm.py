@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link.acm import AdaptiveCoding
     from bentpipe.scenario.link.direction import Direction
 
-__all__ = ["MODES", "Mode", "check", "fastest", "stage"]
+__all__ = ["MODES", "Mode", "check", "rate_max", "stage"]
 
 FRAME_BITS = 64_800
 """A normal FECFRAME (ETSI EN 302 307-1, section 5.3)."""
@@ -91,7 +91,7 @@ MODES: Sequence[Mode] = [
 efficiencies there are (K_bch - 80) / (64,800 / bits a symbol + 90), to which a test holds them."""
 
 
-def chosen(acm: AdaptiveCoding, key: str) -> list[Mode]:
+def select_modes(acm: AdaptiveCoding, key: str) -> list[Mode]:
     """The modes in use by speed: those than which no faster one is as robust. Raises ScenarioError."""
     by_name = {mode.name: mode for mode in MODES}
     for name in acm.modes or []:
@@ -105,9 +105,9 @@ def chosen(acm: AdaptiveCoding, key: str) -> list[Mode]:
     return found[::-1]
 
 
-def fastest(acm: AdaptiveCoding, key: str) -> Rate:
+def rate_max(acm: AdaptiveCoding, key: str) -> Rate:
     """The rate in the fastest mode."""
-    mode = chosen(acm, key)[-1]
+    mode = select_modes(acm, key)[-1]
     rate = acm.symbol_rate.symbols_s * mode.data_bits // mode.symbols
     if rate == 0:
         raise ScenarioError(
@@ -143,7 +143,7 @@ def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> Acm
             "coded_bits": FRAME_BITS,
             "symbols": mode.symbols,
         }
-        for mode in chosen(acm, f"{key}.acm")
+        for mode in select_modes(acm, f"{key}.acm")
     ]
     return {
         "kind": "acm",

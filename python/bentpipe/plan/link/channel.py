@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link.channel import Channel
     from bentpipe.scenario.quantities import Distance
 
-__all__ = ["channel", "other_elevation"]
+__all__ = ["channel", "elevation_note"]
 
 _Cells = TypeVar("_Cells", bound="Mapping[int, object]")
 
@@ -64,7 +64,7 @@ def _own(found: Channel, files: Files, key: str) -> ChannelSpec:
     return _measured(found, files, key)
 
 
-def other_elevation(found: Channel, key: str) -> str | None:
+def elevation_note(found: Channel, key: str) -> str | None:
     """Which elevation's table is used, where there is none of the one asked for."""
     if found.elevation is None:
         return None
@@ -141,7 +141,7 @@ def _elevations(
         raise _error(key, "elevation", "missing, expected a value")
     if found.elevation != "orbit":
         return [(0, _elevation(found, tables, found.elevation.degrees, key))]
-    ways = files.followed(f"{key}.elevation")
+    ways = files.route_timeline(f"{key}.elevation")
     used: list[tuple[int, int]] = []
     for step, seen in enumerate(ways.elevations_deg[1]):
         if seen is not None:  # else there is no way, and no channel
@@ -247,7 +247,7 @@ def _loo(mean_db: float, deviation_db: float, multipath_db: float) -> LooSpec:
 def _sight(found: Channel, files: Files, key: str) -> LookAngle:
     """Where the satellite is; of an orbit at the start."""
     if found.elevation == "orbit":
-        seen = files.followed(f"{key}.elevation").elevations_deg[1]
+        seen = files.route_timeline(f"{key}.elevation").elevations_deg[1]
         elevation = next(one for one in seen if one is not None)
     else:
         elevation = found.elevation.degrees if found.elevation is not None else 0.0
@@ -256,7 +256,7 @@ def _sight(found: Channel, files: Files, key: str) -> LookAngle:
 
 def _range_loss(reference: Distance, files: Files, key: str) -> list[list[float]]:
     """Free-space loss to the orbit's last satellite beyond that at the reference, in dB, by the orbit's steps."""
-    ways = files.followed(f"{key}.snr_range")
+    ways = files.route_timeline(f"{key}.snr_range")
     return [
         [step * ways.step_ns, 20 * math.log10(way_ns * 1e-9 * _LIGHT_M_S / reference.m)]
         for step, way_ns in enumerate(ways.last_ns)

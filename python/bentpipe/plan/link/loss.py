@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import LossChange, LossModel, LossStageSpec
     from bentpipe.scenario.link.direction import Direction
 
-__all__ = ["loss_is_drawn", "loss_stage"]
+__all__ = ["is_loss_stochastic", "loss_stage"]
 
 
 def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) -> list[LossStageSpec]:
@@ -58,7 +58,7 @@ class _Files:
         return self.files.packets(name, self.key)
 
 
-def loss_is_drawn(stage: LossStageSpec) -> bool:
+def is_loss_stochastic(stage: LossStageSpec) -> bool:
     """Whether packets are lost at random: bursts and lists of packets are losses at set instants and places."""
     if any(0 < change["probability"] < 1 for change in stage.get("changes", ())):
         return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link.nr import Nr
     from bentpipe.scenario.quantities import Rate
 
-__all__ = ["answered", "check", "cycle_slots", "most_bit_s", "stage", "utilisation"]
+__all__ = ["check", "cycle_slots", "rate_max_bit_s", "stage", "utilisation", "with_feedback_delay"]
 
 LEAST_BLOCK = 16
 """Bytes of a transport block: the headers of a segment, and some of it."""
@@ -52,7 +52,7 @@ def check(direction: Direction, key: str) -> None:
         raise ScenarioError([(f"{key}.nr.code_rate", text)])
 
 
-def answered(direction: Direction, round_trip_ns: int | None) -> Direction:
+def with_feedback_delay(direction: Direction, round_trip_ns: int | None) -> Direction:
     """The direction with a ``feedback_delay``: where it is not given that of its segment, there and back (None: it
     moves)."""
     nr = direction.nr
@@ -168,7 +168,7 @@ def _processes(stage: NrStageSpec) -> list[tuple[int, int]]:
     return [(stage["processes"] - without, cycle_slots(stage)), (without, alone)]
 
 
-def most_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
+def rate_max_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
     """Bits a second of transport blocks, each sent once, that no run of this duration can exceed: so many slots, and so
     many blocks of each process in every cycle that has begun."""
     block_ns = stage["slot_ns"] * stage["repetitions"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import QueueLimit, QueueSpec
     from bentpipe.scenario.link.direction import Direction
 
-__all__ = ["QueueContext", "limit_of", "queue_bytes", "queue_spec"]
+__all__ = ["QueueContext", "queue_bytes", "queue_spec", "updated_limit"]
 
 ETHERNET_BYTES = 1500
 """A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
@@ -26,7 +26,7 @@ FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
 MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
 
 
-def limit_of(
+def updated_limit(
     direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
 ) -> QueueLimit | None:
     """Return another limit of the direction's queue, at this rate and round-trip time."""

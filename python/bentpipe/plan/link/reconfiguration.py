@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check",
+    "delay_median_ns",
+    "delay_min_ns",
     "delay_stage",
-    "least_ns",
     "loss_stages",
-    "median_ns",
-    "median_rate",
-    "most_rate",
+    "rate_max",
+    "rate_median",
     "service",
 ]
 
@@ -104,21 +104,21 @@ def _middle(values: list[int]) -> int:
     return (below + above) // 2
 
 
-def median_ns(direction: Direction) -> int:
+def delay_median_ns(direction: Direction) -> int:
     """The median of the slots' delay and of its jitter together: what "1 BDP" counts with."""
     slots = direction.slots
     tables = [] if slots is None else [slots.delay, slots.delay_jitter]
     return sum(_middle([one.ns for one in table]) for table in tables if table)
 
 
-def least_ns(direction: Direction) -> int:
+def delay_min_ns(direction: Direction) -> int:
     """The least of the slots' delay."""
     slots = direction.slots
     tables = [] if slots is None else [slots.delay, slots.delay_jitter]
     return sum(table[0].ns for table in tables if table)
 
 
-def median_rate(direction: Direction) -> Rate | None:
+def rate_median(direction: Direction) -> Rate | None:
     """The median of the slots' rate; None without."""
     slots = direction.slots
     if slots is None or slots.rate is None:
@@ -126,7 +126,7 @@ def median_rate(direction: Direction) -> Rate | None:
     return Rate(_middle([one.bit_s for one in slots.rate]))
 
 
-def most_rate(direction: Direction) -> Rate | None:
+def rate_max(direction: Direction) -> Rate | None:
     """The largest rate of a slot; None without."""
     slots = direction.slots
     return None if slots is None or slots.rate is None else slots.rate[-1]

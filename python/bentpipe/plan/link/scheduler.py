@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.scheduler import Scheduler
 
-__all__ = ["ALONE", "MOST_USERS", "OWN", "Users", "check", "queue", "schedulers"]
+__all__ = ["MAX_USERS", "SCHEDULER_PREFIX", "SINGLE_USER", "Users", "check", "queue", "schedulers"]
 
-MOST_USERS = 65_535
+MAX_USERS = 65_535
 """The largest number of a user."""
 
 
-OWN = "scheduler "
+SCHEDULER_PREFIX = "scheduler "
 """Before the name of a scheduler among the classes that are given from outside: a controller may be called alike."""
 
 
@@ -45,7 +45,7 @@ class Users:
     """Whose packets meet on the links of a run."""
 
     count: int = 1
-    told_apart: bool = False
+    distinguished: bool = False
     """Whether the scenario says whose flows are: otherwise all are one user's."""
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Of each user that has a name, and of each table of flows."""
@@ -62,7 +62,7 @@ class Users:
         return sorted(found)
 
 
-ALONE = Users()
+SINGLE_USER = Users()
 
 
 def check(direction: Direction, users: Users, key: str) -> None:
@@ -89,7 +89,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
         and direction.slots is None
     ):
         raise ScenarioError([(where, "goes with a rate or a trace, and there is none")])
-    if not users.told_apart:
+    if not users.distinguished:
         text = f'found "{name}" over one shared queue: all flows are one user\'s; expected count or user of flows'
         raise ScenarioError([(where, text)])
     if scheduler.uses_channel and direction.channel is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bentpipe.plan.link import acm, nr, queues, radio, reconfiguration, scheduler
 from bentpipe.plan.link.loss import loss_stage
 from bentpipe.plan.link.queues import QueueContext
-from bentpipe.plan.link.scheduler import ALONE, Users
+from bentpipe.plan.link.scheduler import SINGLE_USER, Users
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
@@ -33,38 +33,38 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link.direction import Direction, Jitter
 
 __all__ = [
-    "AFTER",
-    "DRAWN",
-    "ORDERED",
-    "QUEUED",
+    "DELAY_STAGES",
+    "IN_FLIGHT_STAGES",
+    "QUEUE_STAGES",
+    "STOCHASTIC_STAGES",
     "base_delay_ns",
+    "delay_min_ns",
     "first_rate",
-    "least_delay_ns",
-    "most_rate",
+    "rate_max",
     "stages",
 ]
 
-AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
+IN_FLIGHT_STAGES = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
 """Kinds of stages behind the transmitter that packets are in flight in."""
-QUEUED = ("transmit", "radio", "nr", "acm")
+QUEUE_STAGES = ("transmit", "radio", "nr", "acm")
 """Kinds of stages that packets wait in for their turn."""
-ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
+DELAY_STAGES = ("delay", "delay_trace", "slot_delay", "jitter")
 """Those of them that may keep who is in flight in order, or let it be overtaken."""
-DRAWN = ("slot_delay", "jitter", "reorder")
+STOCHASTIC_STAGES = ("slot_delay", "jitter", "reorder")
 """Those of them that draw at random, whatever their settings are."""
 
 
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """One-way delay at the start of the run: what "1 BDP" counts with."""
-    delay, drawn = direction.delay, reconfiguration.median_ns(direction)
+    delay, drawn = direction.delay, reconfiguration.delay_median_ns(direction)
     if delay is None or delay.constant is not None:
         return _constant_ns(direction) + drawn
     return drawn + files.delays(delay, key)[0][1]
 
 
-def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
+def delay_min_ns(direction: Direction, files: Files, key: str) -> int:
     """The smallest one-way delay that the direction ever has by itself."""
-    delay, drawn = direction.delay, reconfiguration.least_ns(direction)
+    delay, drawn = direction.delay, reconfiguration.delay_min_ns(direction)
     if delay is not None and delay.constant is None:
         return drawn + min(value for _, value in files.delays(delay, key))
     changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
@@ -79,12 +79,12 @@ def _constant_ns(direction: Direction) -> int:
 def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
     """Rate at the start of the run (a Mahimahi trace's mean, the median of slots, the fastest that follows a
     channel); None without a transmitter."""
-    if (drawn := reconfiguration.median_rate(direction)) is not None:
+    if (drawn := reconfiguration.rate_median(direction)) is not None:
         return drawn
     if direction.trace is not None:
         return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
     if direction.acm is not None:
-        return acm.fastest(direction.acm, f"{key}.acm")
+        return acm.rate_max(direction.acm, f"{key}.acm")
     if direction.rate is None:
         return None
     if direction.rate.constant is not None:
@@ -108,9 +108,9 @@ def _rates(direction: Direction, files: Files, key: str) -> list[tuple[int, int]
     return points
 
 
-def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
+def rate_max(direction: Direction, files: Files, key: str) -> Rate | None:
     """The largest rate the direction ever has."""
-    if (drawn := reconfiguration.most_rate(direction)) is not None:
+    if (drawn := reconfiguration.rate_max(direction)) is not None:
         return drawn
     first = first_rate(direction, files, key)
     if first is None:
@@ -131,7 +131,7 @@ def stages(
     files: Files,
     key: str,
     moved: Collection[str] = (),
-    users: Users = ALONE,
+    users: Users = SINGLE_USER,
 ) -> list[StageSpec]:
     """The direction in the engine's words (``StageSpec``).
 
@@ -315,7 +315,7 @@ def _gaps(direction: Direction, files: Files, key: str) -> list[StageSpec]:
     """Outages while the orbit whose leg the direction takes has no way."""
     if direction.delay is None or direction.delay.orbit is None:
         return []
-    gaps = files.followed(f"{key}.delay").gaps
+    gaps = files.route_timeline(f"{key}.delay").gaps
     windows = [[begin, end] for begin, end in gaps]
     return [{"kind": "outage", "windows": windows, "repeat_ns": None, "hold": False}] if windows else []
 
