@@ -46,7 +46,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
     for name in WHOLE:
         if (store / name).is_file():
             yield name, read_input(store / name, links=False)
-    kept = Store(store).kept()
+    kept = Store(store).load_index()
     for run, files in _runs(kept):
         wanted = {name: files[name] for name in sorted(files) if _wanted(name)}
         for name, data in wanted.items():
