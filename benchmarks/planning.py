@@ -59,12 +59,12 @@ CASES = (
 
 _CHILD = """
 import json, sys, time
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 scenario, catalogue = json.load(sys.stdin), engine.catalogue()
 began, before = time.perf_counter(), time.process_time()
-plan = make(open_document(scenario), engine.version(), catalogue=catalogue, orbits=engine.orbit)
+plan = build_plan(load_scenario(scenario), engine.version(), catalogue=catalogue, orbits=engine.orbit)
 print(json.dumps([time.perf_counter() - began, time.process_time() - before]))
 """
 

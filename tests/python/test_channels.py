@@ -189,7 +189,7 @@ def test_white_noise_needs_nothing_but_its_snr() -> None:
 
 def test_a_channel_is_written_as_it_was_read() -> None:
     table = TREES | {"frequency": "2.1 GHz", "snr_error": "-1.5 dB", "seed": 3}
-    assert Channel.model_validate(table).written() == table
+    assert Channel.model_validate(table).to_dict() == table
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_command_is_made_alone() -> None:
     assert "NAME=FILE.py:CLASS" in done.stdout
     loaded = set(done.stderr.split())
     rooms = {name.rpartition(".")[2] for name in loaded if name.startswith("bentpipe.cli.")}
-    assert "checking" in rooms
+    assert "check" in rooms
     assert not rooms & {"running", "browsing", "bundles", "behind", "fitting", "machine", "published"}
 
 

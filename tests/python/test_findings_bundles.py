@@ -75,7 +75,7 @@ def test_what_was_measured_is_of_the_bundles(script: ModuleType, tmp_path: Path)
     table["graph"]["link"][0]["up"]["loss"] = "0 %"
     table["flow"][0]["load"]["bundles"]["dtnperf"] = "-W 2 -P 200k -D 400k"
     results = bentpipe.run(table, out=tmp_path / "two", jobs=1)
-    events = script.read_store(results.path).rows("bundles").filter(kind="data", event="delivered")
+    events = script.open_store(results.path).rows("bundles").filter(kind="data", event="delivered")
     times = events.filter(pl.col("run") == events["run"][0])["time_s"].sort().to_list()
     found = script.runs(results.path).row(0, named=True)
     assert found["took"] == pytest.approx(sum(times) / 2)

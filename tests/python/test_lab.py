@@ -181,12 +181,12 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
-        "import sys, time; from bentpipe.lab.control import change; time.sleep(1.5)\n"
+        "import sys, time; from bentpipe.lab.control import set_path; time.sleep(1.5)\n"
         "before = time.monotonic()\n"
-        f"change('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
-        f"change('loss=0 %', control={str(control)!r})\n"
+        f"set_path('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
+        f"set_path('loss=0 %', control={str(control)!r})\n"
         "print(before, time.monotonic())\n"
-        "try: change('lnk.up.rate=2 Mbit/s', control=" + repr(str(control)) + ")\n"
+        "try: set_path('lnk.up.rate=2 Mbit/s', control=" + repr(str(control)) + ")\n"
         "except Exception as error: print(error)"
     )
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
@@ -292,9 +292,9 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan(_one(), command)))
     caller = (
-        "import json, sys; from bentpipe.lab.shell import InterruptedSession, session\n"
-        "try: session(json.load(open(sys.argv[1])))\n"
-        "except InterruptedSession as error: print(json.dumps(error.result))"
+        "import json, sys; from bentpipe.lab.shell import InterruptedLab, run_lab\n"
+        "try: run_lab(json.load(open(sys.argv[1])))\n"
+        "except InterruptedLab as error: print(json.dumps(error.result))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     with subprocess.Popen(

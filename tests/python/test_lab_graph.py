@@ -311,7 +311,7 @@ def test_nothing_of_a_graph_is_left_when_it_is_killed(tmp_path: Path) -> None:
     near: list[Process] = [{"name": "sleep", "node": "b", "command": command, "output": str(up)}]
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(_plan(resolve_graph(data), near, _echoes("c"))), encoding="utf-8")
-    caller = "import json, sys; from bentpipe.lab.shell import carry; carry(json.load(open(sys.argv[1])))"
+    caller = "import json, sys; from bentpipe.lab.shell import run_plan; run_plan(json.load(open(sys.argv[1])))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     waiting = _waiting_tools()
     with subprocess.Popen([sys.executable, "-c", caller, str(plan)], env=environment) as process:

@@ -65,9 +65,9 @@ def test_without_namespaces_every_command_says_what_is_missing(
 def test_a_machine_that_may_have_labs_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial takes as long as a lab takes to begin."""
     monkeypatch.setattr(requirements, "is_doubtful", lambda: False)
-    monkeypatch.setattr(requirements, "lacking", lambda **_: pytest.fail("it was tried"))
+    monkeypatch.setattr(requirements, "first_missing", lambda **_: pytest.fail("it was tried"))
     requirements.check_lab(proxies=False)
     monkeypatch.setattr(requirements, "is_doubtful", lambda: True)
-    monkeypatch.setattr(requirements, "lacking", lambda **_: ["TUN devices: none", "ip: none"])
+    monkeypatch.setattr(requirements, "first_missing", lambda **_: ["TUN devices: none", "ip: none"])
     with pytest.raises(RunnerError, match=r"^TUN devices: none; ip: none$"):
         requirements.check_lab(proxies=False)

@@ -130,8 +130,8 @@ def test_a_pack_is_what_sha256sum_says_and_its_runs_are_what_they_were(folder: P
     found: dict[str, str] = {}
     for place in (store / "packs").iterdir():
         for line in (place / SUMS).read_text().splitlines():
-            checksum, name = line.split("  ")
-            assert checksum((place / name).read_bytes()) == checksum
+            listed, name = line.split("  ")
+            assert checksum((place / name).read_bytes()) == listed
         found |= {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
         for run, contents in packs_of.taken_out(place, names, None):

@@ -115,7 +115,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 @pytest.fixture(scope="module")
 def pages(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return every_page.to_dict(synthetic, tmp_path_factory.mktemp("pages"))
+    return every_page.written(synthetic, tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("name", every_page.FIGURES)

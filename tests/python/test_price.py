@@ -164,7 +164,7 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 import numpy, polars
-from bentpipe.runners import worker
+from bentpipe.runners import worker_process as worker
 from bentpipe.store.codec import RunFiles
 
 def kilobytes(name):

@@ -264,7 +264,7 @@ def ran_of(times: dict[str, float], late: list[int], order: list[str]) -> Any:
 def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is first in every second round; one that does not count, and one that was too late, are no pairs."""
     order: list[str] = []
-    monkeypatch.setattr(command_pairs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
+    monkeypatch.setattr(command_pairs, "run_command", ran_of({"old": 1.0, "new": 1.5}, [5], order))
     work = command_pairs.Workload(["true", "{}"])
     how: dict[str, Any] = {"confidence": 0.95, "criteria": Criteria()}
     found = command_pairs.regress("ftth", "old", "new", work, runs=5, warmup=1, **how)
@@ -278,7 +278,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     text = markdown("ftth: old → new", found, "")
     assert "Worse: wall time is 1." in text
     assert "| wall time s | 5 |" in text
-    monkeypatch.setattr(command_pairs, "ran", ran_of({}, list(range(1, 99)), []))
+    monkeypatch.setattr(command_pairs, "run_command", ran_of({}, list(range(1, 99)), []))
     with pytest.raises(command_pairs.DeadlineMissedError, match="too late in 6 of 6 rounds"):
         command_pairs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
     with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
@@ -286,7 +286,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_pairs, "ran", ran_of({}, [], []))
+    monkeypatch.setattr(command_pairs, "run_command", ran_of({}, [], []))
     work = command_pairs.Workload(["true", "{}"])
     found = command_pairs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, criteria=Criteria())
     text = markdown("*a|b* [x](http://y) <b>", found, "")

@@ -91,7 +91,7 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if Path(control).parent.name[-1] not in lives:
             raise ScenarioError([("", "no session answers")])
 
-    monkeypatch.setattr(monitor, "ask", told)
+    monkeypatch.setattr(monitor, "get_path", told)
     assert monitor.running().endswith("control-b/socket")
     lives.add("c")
     with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):

@@ -17,23 +17,23 @@ LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab_spec.rs"
 PERF, CALLS, SERVE, DTN = (f"crates/programs/src/{name}/plan.rs" for name in ("perf", "media", "http", "dtn"))
 
 READ = {
-    "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
+    "LabSpec": (EMU, "LabSpec"), "LabPlan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
     "Record": (LAB, "RecordPlan"), "Sides": (LAB, "PerHost"),
     "Wakes": ("crates/rt/src/lab/result.rs", "CalibrationResult"),
-    "ServerPlan": (PERF, "PerfServerPlan"), "ClientPlan": (PERF, "PerfClientPlan"),
+    "PerfServerPlan": (PERF, "PerfServerPlan"), "PerfClientPlan": (PERF, "PerfClientPlan"),
     "Limits": (PERF, "PerfServerLimits"), "CertificateFiles": (PERF, "CertificateFiles"),
     "PerfTcp": (PERF, "PerfTcpPlan"), "ReportPlan": (PERF, "ReportPlan"), "FramesPlan": (PERF, "FramesPlan"),
     "Csv": (PERF, "CsvPlan"),
-    "Wish": ("crates/transport/src/perf_load/controller_negotiation.rs", "RequestedController"),
+    "RequestedController": ("crates/transport/src/perf_load/controller_negotiation.rs", "RequestedController"),
     "AnswerPlan": (CALLS, "CalleePlan"), "CallPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
     "ServePlan": (SERVE, "HttpServerPlan"), "Content": (SERVE, "SiteContent"), "ServeTcp": (SERVE, "HttpTcpPlan"),
-    "TlsPlan": (SERVE, "HttpTlsPlan"), "NodePlan": (DTN, "BundleNodePlan"), "DoorPlan": (DTN, "NeighbourPlan"),
-    "DoorTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/programs/src/dtn/certificates.rs", "CertificatePlan"),
+    "TlsPlan": (SERVE, "HttpTlsPlan"), "BundleNodePlan": (DTN, "BundleNodePlan"), "NeighbourPlan": (DTN, "NeighbourPlan"),
+    "NeighbourTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/programs/src/dtn/certificates.rs", "CertificatePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 
-ROLES = ("ServerPlan", "ClientPlan", "AnswerPlan", "CallPlan")
-"""Told apart by a key that their enum has."""
+ROLES = {"PerfServerPlan": "server", "PerfClientPlan": "client", "AnswerPlan": "answer", "CallPlan": "call"}
+"""Tags of the variants of their enum."""
 
 NAMES = {
     "Secrets": "dict[str, str]",
@@ -108,12 +108,12 @@ def test_a_table_is_what_the_executable_reads(name: str) -> None:
     fields = {field: (_python(rust, file), may) for field, rust, may in _fields(file, struct)}
     assert fields
     if name in ROLES:
-        fields["role"] = (f"Literal['{name.removesuffix('Plan').lower()}']", False)
+        fields["role"] = (f"Literal['{ROLES[name]}']", False)
     assert keys(table) == fields
 
 
 def test_no_table_is_left_out() -> None:
-    named = {name for name in process_plans.__all__ if name not in ("MeasuredSide", "WirePlan", "written")}
+    named = {name for name in process_plans.__all__ if name not in ("MeasuredSide", "WirePlan", "to_json")}
     assert named == set(READ)
 
 
@@ -125,5 +125,5 @@ def test_one_place_writes_plans() -> None:
     sends = [
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))
     ]
-    # what a unit of the browser is told, it reads itself
-    assert sorted(str(file.relative_to(folder)) for file in sends) == ["browser/runner.py", "wire.py"]
+    # A browser session reads its own plan.
+    assert sorted(str(file.relative_to(folder)) for file in sends) == ["browser/runner.py", "process_plans.py"]

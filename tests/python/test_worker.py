@@ -101,10 +101,10 @@ def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
 _LARGE = """
 import polars as pl
 from bentpipe.store import codec
-from bentpipe.store.files import digest
+from bentpipe.store.files import checksum
 rows = 400_000
 frame = pl.DataFrame({"time_s": pl.arange(rows, eager=True) * 0.37, "flow": ["a", "bb", "c", "d"] * (rows // 4)})
-print(pl.thread_pool_size(), digest(codec.parquet(frame)))
+print(pl.thread_pool_size(), checksum(codec.parquet(frame)))
 """
 
 

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from pathlib import Path
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 for _ in range(100):
-    write_whole(Path("it"), sys.argv[1].encode() * 300_000)
+    write_atomic(Path("it"), sys.argv[1].encode() * 300_000)
     assert len(set(Path("it").read_bytes())) == 1 and Path("it").stat().st_size == 300_000
 """
 

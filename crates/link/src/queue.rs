@@ -4,7 +4,8 @@ use units::{Packet, Span, Time};
 
 use crate::{Channel, ServiceOutcome, StageOutput, StageUpdate, Transmission, UserQueueStats};
 
-/// The queue of a transmitter. Active queue management drops at dequeue. A scheduler selects a packet when the link
+/// The queue of a transmitter. Active queue management drops in `enqueue` or in `dequeue` (CoDel, RFC 8289). A queue
+/// has no timer: it brings periodic state up to date when it is called. A scheduler selects a packet when the link
 /// becomes free.
 pub trait Queue: Send {
     /// Accepts a packet that arrives at `due`.

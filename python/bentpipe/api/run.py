@@ -123,7 +123,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
     schedulers: Mapping[str, type] | None = None,
-    progress: Callable[[RunResult], object] | None = None,
+    on_progress: Callable[[RunResult], object] | None = None,
 ) -> Results:
     """Runs a scenario and returns its results.
 
@@ -140,7 +140,7 @@ def run(
         settings: dotted keys to set, as ``--set`` does.
         engine: ``"sim"``, virtual time, or ``"emu"``, real time on this machine (docs/manual/agree.md).
         schedulers: schedulers of users of one's own, by the name the scenario gives them; as ``controllers``.
-        progress: told after every run, with how many are done, and of how many. What it raises ends the session.
+        on_progress: called after each run with its result (``done`` of ``total``). An exception ends the execution.
 
     Warns:
         bentpipe.plan.analysis.lint.LintWarning: what is in order and yet hardly meant, such as seeds without chance.
@@ -149,13 +149,13 @@ def run(
         bentpipe.ScenarioError: what is wrong with the scenario, by key; in real time, also what the machine lacks.
         bentpipe.StoreError: ``out`` is not a store of this scenario, or the disk is full.
         bentpipe.runners.runner.RunnerError: no run can be made at all, such as by a cluster that is not there.
-        RunsFailed: some runs failed; the others are in its ``results``.
+        RunsFailedError: some runs failed; the others are in its ``results``.
         ValueError: ``jobs`` beside ``on``, or what ``emu`` cannot have.
     """
     with _begin(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers) as runs:
         for one in runs:
-            if progress is not None:
-                progress(one)
+            if on_progress is not None:
+                on_progress(one)
     if runs.report.failed:
         raise RunsFailedError(runs.results, runs.report)
     return runs.results

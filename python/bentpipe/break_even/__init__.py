@@ -147,7 +147,7 @@ def break_even_map(
     Raises:
         bentpipe.ScenarioError: what is wrong with the question, by the argument.
         bentpipe.StoreError: ``out`` holds another map.
-        bentpipe.RunsFailed: some runs failed.
+        bentpipe.RunsFailedError: some runs failed.
     """
     from bentpipe.api.results import Results
     from bentpipe.api.run import RunsFailedError

@@ -75,7 +75,7 @@ def shell(
     status = run(
         access, command or [], overrides=overrides, check=check, outside=not no_outside,
         watch=watch, record=record, pep=pep, users=users, mix=mix,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        on_message=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     gc.freeze()  # Python's end looks through nothing of it
     raise typer.Exit(status)

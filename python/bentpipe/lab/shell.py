@@ -44,7 +44,7 @@ def run(
     pep: str | None = None,
     users: int | None = None,
     mix: str | None = None,
-    say: Callable[[str], None] | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> int:
     """Runs ``command`` behind ``access``; returns its exit status.
 
@@ -62,7 +62,7 @@ def run(
         mix: shares of them by what they do (:data:`bentpipe.lab.background_traffic.MIX`).
         pep: set-up of a proxy behind the longest segment, where the scenario has none; an ordinary user's way outside
             has one in any case.
-        say: takes what there is to say before the command starts, a line each.
+        on_message: called with each line to print before the command starts.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
@@ -100,8 +100,8 @@ def run(
         plan["result"] = str(result)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        if before is not None and say is not None:
-            say(before.line())
+        if before is not None and on_message is not None:
+            on_message(before.line())
         lab.send(plan)
         status = lab.wait()[0]
         if status and not result.exists() and (missing := first_missing(proxies=False)):

@@ -197,7 +197,7 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     )
     here, many = received.any().over("run", "flow"), pl.col("many").fill_null(0)
     rows = rows.join(company, on="run", how="left", maintain_order="left").with_columns(
-        single_title=(many == 1) & (pl.col("one") == pl.col("flow")),
+        alone=(many == 1) & (pl.col("one") == pl.col("flow")),
         together=many + (~here).cast(pl.UInt32) > 1,
     )
     harmed = [pl.DataFrame(schema={"row": rows.schema["row"], "harm": pl.Float64})]

@@ -97,8 +97,8 @@ impl Harq {
         self.processes.iter().any(Option::is_none)
     }
 
-    /// Retransmits a block in the slot at `slot`.
-    pub fn retransmit(&mut self, slot: Time) {
+    /// Starts the first queued retransmission in the slot at `slot`.
+    pub fn start_retransmission(&mut self, slot: Time) {
         if let Some(process) = self.retransmissions.pop_front() {
             self.start_transmission(slot, process);
         }

@@ -229,7 +229,7 @@ impl<Q: Queue, C: Channel> NrLink<Q, C> {
     fn decide_slot(&mut self, slot: Time, out: &mut StageOutput) {
         let length = Span(self.spec.slot_ns);
         if self.harq.has_retransmission() {
-            self.harq.retransmit(slot);
+            self.harq.start_retransmission(slot);
             self.next_slot = slot + length * u64::from(self.spec.repetitions);
             return;
         }

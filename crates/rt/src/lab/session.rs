@@ -1,5 +1,8 @@
 //! A session from its plan to its result.
 
+mod helpers;
+mod path_checks;
+
 use std::collections::BTreeMap;
 use std::io::{self, PipeWriter, Read};
 use std::process::Child;
@@ -7,9 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use emu::namespace::NetworkClaim;
-use emu::{
-    DeviceAddress, EmulatorClock, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
-};
+use emu::{DeviceAddress, ForwarderStats, Lab, RunningLab, namespace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use runtime::log_stderr;
@@ -19,7 +20,6 @@ use units::{Span, Time};
 use super::hosts::{CLIENT, Hosts, SERVER};
 use super::overrun_check;
 use super::plan::{LabPlan, ProcessPlan};
-use super::proxies;
 use super::result::{self, CalibrationResult, LabResult, PathCheckResult};
 use super::route_updates::{HostAddress, RouteUpdater};
 use super::shutdown::ShutdownSignal;
@@ -32,12 +32,10 @@ use crate::parent_process::{ParentProcess, take_descriptor};
 use crate::uplink::nat::{self, UplinkNetwork};
 use crate::uplink::user_network::UserNetwork;
 use crate::watchdog;
+use path_checks::format_check;
 
 /// Interval between two checks of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Number of checks of a service that does not listen before it counts as failed: 20 s.
-const LISTEN_POLLS: u32 = 10_000;
 
 /// Maximum time from the request to end a process until it is killed.
 const STOP_TIMEOUT: Span = Span(3_000_000_000);
@@ -158,27 +156,6 @@ fn read_plan(path: &str) -> io::Result<String> {
     if text.is_empty() { Err(io::Error::other(AlreadyReported)) } else { Ok(text) }
 }
 
-/// Formats the measured values next to the bounds of the path.
-fn format_check(check: &PathCheck, bounds: &PathBounds) -> String {
-    let format_rate = |rate: Option<u64>| {
-        rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
-    };
-    // A shorter wait has no effect on programs behind a network (`MAX_LATENESS` of overrun_check.rs).
-    let wait_note = match check.waited_ns as f64 / 1e6 {
-        ms if ms > 1.0 => format!("; a busy machine kept what measured it waiting for {ms:.1} ms"),
-        _ => String::new(),
-    };
-    format!(
-        "measured RTT {:.1} ms, up {}, down {}; the path promises {:.1} ms or more, up {}, down {}{wait_note}",
-        check.rtt_ns as f64 / 1e6,
-        format_rate(check.up_bit_s),
-        format_rate(check.down_bit_s),
-        bounds.propagation.millis(),
-        format_rate(bounds.rates[0]),
-        format_rate(bounds.rates[1]),
-    )
-}
-
 /// The open resources of a session.
 struct LabSession {
     hosts: Hosts,
@@ -210,87 +187,6 @@ impl LabSession {
         let preliminary =
             if plan.check || has_lasting_traffic(plan) { Some(lab.start()?) } else { None };
         Ok(LabSession { hosts, lab, preliminary, helpers: Vec::new(), _networks: networks })
-    }
-
-    /// Returns the estimated duration of the check as text.
-    fn estimate_check_time(&self) -> String {
-        let initial_bounds =
-            self.lab.path_bounds.iter().filter(|bounds| bounds.valid_from == Time::ZERO);
-        let ns: u64 = initial_bounds
-            .map(|bounds| emu::estimate_check_duration(bounds.rates, bounds.propagation).nanos())
-            .sum();
-        match ns.div_ceil(1_000_000_000) {
-            1 => "1 second or less".to_owned(),
-            seconds => format!("about {seconds} seconds"),
-        }
-    }
-
-    /// Checks the paths between all pairs of hosts that exist at the start.
-    fn check_paths(&self) -> io::Result<Vec<PathCheckResult>> {
-        let initial_bounds =
-            self.lab.path_bounds.iter().filter(|bounds| bounds.valid_from == Time::ZERO);
-        initial_bounds.map(|promise| self.check_path(promise)).collect()
-    }
-
-    fn check_path(&self, bounds: &PathBounds) -> io::Result<PathCheckResult> {
-        let hosts = bounds.hosts.map(|node| self.hosts.host_of_node(node));
-        let [first, second] = hosts
-            .map(|host| (&self.hosts.namespace_of(host).network, self.hosts.addresses[host].v4));
-        let check = emu::check_path(first, second, bounds.rates, bounds.propagation)?;
-        let stats = self.preliminary.as_ref().map(RunningLab::read_stats).unwrap_or_default();
-        let latenesses = stats
-            .iter()
-            .flatten()
-            .filter_map(|stats_of_direction| stats_of_direction.lateness.quantile(1.0))
-            .max();
-        let [from, to] = hosts.map(|host| self.hosts.name(host).to_owned());
-        let check = PathCheck { late_ns: latenesses.map(Span::nanos), ..check };
-        Ok(PathCheckResult {
-            from,
-            to,
-            check,
-            path_bounds: result::build_path_bounds(bounds),
-            emulator_bounds: *bounds,
-        })
-    }
-
-    /// Starts proxies and services, and waits until they are ready.
-    fn start_helpers(&mut self, plan: &LabPlan) -> io::Result<()> {
-        let proxy_nodes = match &self.hosts.layout.nodes[..] {
-            [_, middle @ .., _] if self.hosts.layout.is_linear => middle,
-            _ => &[],
-        };
-        let nodes: Vec<String> = proxy_nodes.iter().map(|node| node.name.clone()).collect();
-        let proxies = proxies::start(
-            &plan.proxies,
-            &nodes,
-            &self.hosts.namespaces,
-            &self.hosts.link_addresses,
-            plan.record.as_ref(),
-        )?;
-        self.helpers.extend(proxies);
-        for service in &plan.far {
-            let host = self.hosts.find(&service.node, SERVER)?;
-            let command = self.hosts.expand_command(service)?;
-            let child = self.hosts.namespace_of(host).spawn(service, &command, &[], true)?;
-            self.helpers.push((service.name.clone(), child));
-            let Some(port) = service.listen_port else { continue };
-            let mut polls = 0;
-            while !self.hosts.namespace_of(host).has_listener(port) {
-                polls += 1;
-                let (name, child) = self.helpers.last_mut().expect("just pushed");
-                if let Some(status) = child.try_wait()? {
-                    let message = format!("{name} ended before it listened ({status})");
-                    return Err(io::Error::other(message));
-                }
-                if polls > LISTEN_POLLS {
-                    let message = format!("{name} does not listen on port {port}");
-                    return Err(io::Error::other(message));
-                }
-                std::thread::sleep(POLL_INTERVAL);
-            }
-        }
-        Ok(())
     }
 
     /// Starts the schedule of the path and the near commands, waits for the commands, and stops all processes.
@@ -477,28 +373,6 @@ impl LabSession {
             routes,
             hosts: (0..self.hosts.addresses.len()).map(host_result).collect(),
             links,
-        }
-    }
-
-    /// Stops services and proxies in reverse sequence.
-    fn stop_helpers(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &EmulatorClock) {
-        let stop_requested_at = clock.now();
-        for (_, child) in &self.helpers {
-            terminate(child);
-        }
-        for (name, mut child) in self.helpers.drain(..).rev() {
-            let status = loop {
-                match child.try_wait() {
-                    Ok(None) if clock.now().since(stop_requested_at) < STOP_TIMEOUT => {}
-                    Ok(Some(status)) => break Some(status),
-                    _ => {
-                        let _ = child.kill();
-                        break child.wait().ok();
-                    }
-                }
-                std::thread::sleep(POLL_INTERVAL);
-            };
-            statuses.insert(name, status.map_or(1, exit_code));
         }
     }
 }

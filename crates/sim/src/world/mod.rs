@@ -301,6 +301,7 @@ impl World {
     #[cold]
     #[inline(never)]
     fn buffer_or_drop(&mut self, due: Time, node: NodeId, packet: &Packet, link: Option<usize>) {
+        // At its source a packet has crossed no link: the trace has its drop, no link counts it.
         let decision = match self.topology.buffer_unrouted(node, packet) {
             Ok(Some(next_link)) => return self.pending_pushes.push((next_link, due, *packet)),
             Ok(None) => Ok(()),
@@ -311,9 +312,9 @@ impl World {
             (Ok(()), _) => self
                 .timers
                 .set_deadline(self.release_component(), self.topology.next_route_change_at()),
-            (Err(DropReason::NoRoute), Some(line)) => {
-                self.topology.simplex_links[line].count_no_route_drop(packet);
-                self.drop_packet(line, packet, DropReason::NoRoute);
+            (Err(DropReason::NoRoute), Some(link)) => {
+                self.topology.simplex_links[link].count_no_route_drop(packet);
+                self.drop_packet(link, packet, DropReason::NoRoute);
             }
             (Err(_), _) => {
                 self.payloads.take(packet.handle);

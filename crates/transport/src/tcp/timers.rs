@@ -105,6 +105,7 @@ impl Sender {
             }
             // A probe with a deadline limited to the RTO also goes first.
             TimerKind::Probe => self.probe_due = true,
+            // The deadline of the reordering timer was limited to the RTO.
             TimerKind::Retransmission | TimerKind::Reordering => {
                 self.enter_loss(now);
                 self.rtt.back_off();

@@ -3,7 +3,7 @@
 //! contact rate. Timers follow light time and the planned state of the peer.
 //!
 //! Reading order: `spec`, `sdnv`, `segment` (encoding), `timers`, `block_tx` and `block_rx` (one block), `engine`,
-//! `transmit`.
+//! with `receive`, `expiry` and `transmit`.
 
 mod block_rx;
 mod block_tx;

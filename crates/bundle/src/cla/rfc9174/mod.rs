@@ -1,11 +1,14 @@
 //! The session of TCPCLv4 and QUICCL: the states of RFC 9174 over one stream or several.
 //!
-//! `transfer_stream` has one stream with its transfers, `transfer_streams` the streams of the session. `receive` handles messages, `send` assigns
-//! streams and writes. This file has peer identity, keepalives and termination. Sections are those of RFC 9174, which
+//! `transfer_stream` has one stream with its transfers, `transfer_streams` the streams of the session. `start` sends
+//! the contact header and SESS_INIT, `receive` handles messages, `send` assigns streams and writes, `timers` has
+//! keepalives. This file has events, commands and the end. Sections are those of RFC 9174, which
 //! draft-caini-dtn-quiccl-01 follows.
 
 mod receive;
 mod send;
+mod start;
+mod timers;
 mod transfer_stream;
 mod transfer_streams;
 
@@ -17,7 +20,7 @@ use units::{Span, Time};
 use self::transfer_stream::{Initiator, TransferStream};
 use self::transfer_streams::TransferStreams;
 use super::RememberedParameters;
-use super::messages::{Message, SessInit, WireFormat, contact_header, term};
+use super::messages::{Message, SessInit, WireFormat, term};
 use super::reassembly::ByteQuota;
 use super::{ConnectionParameters, TlsPolicy};
 use crate::{RefusalReason, Role, SessionCommand, SessionEvent, Transfer};
@@ -204,58 +207,6 @@ impl Rfc9174Session {
             || self.transfer_streams.iter().any(TransferStream::has_unacked_transfer)
     }
 
-    // Timers.
-
-    /// Returns the negotiated keepalive interval (section 4.7), if enabled.
-    fn keepalive_interval(&self) -> Option<Span> {
-        let peer = self.peer_init.as_ref()?.keepalive_s;
-        let seconds = self.config.init.keepalive_s.min(peer);
-        (seconds > 0).then(|| Span::from_secs(seconds.into()))
-    }
-
-    /// Returns the deadline for the next message of the peer.
-    fn response_deadline(&self) -> Time {
-        match self.state {
-            SessionState::Contact | SessionState::Secure | SessionState::Init => {
-                self.last_received_at + self.config.response_timeout
-            }
-            SessionState::Established if self.uses_remembered_parameters => {
-                self.last_received_at + self.config.response_timeout
-            }
-            // The reply to SESS_TERM.
-            SessionState::Established if self.term_sent && !self.is_busy() => {
-                self.last_received_at.max(self.last_sent_at) + self.config.response_timeout
-            }
-            // A peer behind flow control of a full stream does not count as silent.
-            SessionState::Established
-                if self
-                    .transfer_streams
-                    .get(SIGNAL_STREAM)
-                    .is_some_and(TransferStream::is_full) =>
-            {
-                Time::MAX
-            }
-            // Section 5.1.1: twice the keepalive.
-            SessionState::Established => self
-                .keepalive_interval()
-                .map_or(Time::MAX, |every| self.last_received_at + every * 2),
-            SessionState::Closed | SessionState::Ended => Time::MAX,
-        }
-    }
-
-    fn keepalive_at(&self) -> Time {
-        match self.state {
-            SessionState::Established if !self.term_sent => {
-                self.keepalive_interval().map_or(Time::MAX, |every| self.last_sent_at + every)
-            }
-            _ => Time::MAX,
-        }
-    }
-
-    pub fn poll_at(&self) -> Time {
-        self.response_deadline().min(self.keepalive_at())
-    }
-
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.transfer_streams.iter().any(TransferStream::is_busy)
     }
@@ -411,122 +362,6 @@ impl Rfc9174Session {
         self.transfer_stream(SIGNAL_STREAM, None)
     }
 
-    fn start(&mut self, now: Time, streams: &mut dyn Streams, out: &mut Vec<SessionEvent>) {
-        (self.last_received_at, self.last_sent_at) = (now, now);
-        let tcp = self.config.format == WireFormat::Tcpcl;
-        self.state = if tcp { SessionState::Contact } else { SessionState::Init };
-        if self.config.role == Role::Passive {
-            return;
-        }
-        if streams.open() != Some(SIGNAL_STREAM) {
-            return self.fail(Some("the transport has no stream to begin with"));
-        }
-        if tcp {
-            self.send_contact_header();
-            return;
-        }
-        self.send_sess_init();
-        self.use_remembered_parameters(streams, out);
-        streams.set_priority(SIGNAL_STREAM, stream_priority(SIGNAL_STREAM));
-        if self.config.mapping == StreamMapping::Each {
-            return;
-        }
-        for data in DATA_STREAMS {
-            if streams.open() != Some(data) {
-                return self.fail(Some("the peer allows fewer than five streams"));
-            }
-            streams.set_priority(data, stream_priority(data));
-            self.transfer_stream(data, None);
-        }
-        // The draft does not define how the peer detects streams before the first bundle. One octet opens all four (RFC
-        // 9000 section 3.2).
-        self.transfer_stream(DATA_STREAMS[3], None).queue_message(&Message::Keepalive);
-    }
-
-    /// Uses remembered parameters for early data, like the settings of HTTP/3 (RFC 9114 section 7.2.4.2).
-    fn use_remembered_parameters(
-        &mut self,
-        streams: &mut dyn Streams,
-        out: &mut Vec<SessionEvent>,
-    ) {
-        let known = self.remembered.as_ref().and_then(RememberedParameters::get);
-        if let Some(init) = known.filter(|_| streams.is_early_data()) {
-            self.uses_remembered_parameters = true;
-            self.establish(init, out);
-        }
-    }
-
-    fn send_contact_header(&mut self) {
-        let can = self.config.tls != TlsPolicy::No;
-        let flags = if can { contact_header::CAN_TLS } else { 0 };
-        let header = contact_header::encode(contact_header::ContactHeader {
-            version: contact_header::VERSION,
-            flags,
-        });
-        self.signal_stream().queue_raw(&header);
-    }
-
-    fn send_sess_init(&mut self) {
-        let init = Message::SessInit(self.config.init.clone());
-        self.signal_stream().queue_message(&init);
-    }
-
-    fn on_stream_opened(
-        &mut self,
-        now: Time,
-        id: u64,
-        streams: &mut dyn Streams,
-        out: &mut Vec<SessionEvent>,
-    ) {
-        let uni = id & 2 != 0;
-        let by_client = id & 1 == 0;
-        let quic = self.config.format == WireFormat::Quiccl;
-        let is_peers = by_client == (self.config.role == Role::Passive);
-        let shared = id == SIGNAL_STREAM || DATA_STREAMS.contains(&id);
-        if self.state == SessionState::Closed {
-            // A stream can be open before the end of the handshake.
-            self.start(now, streams, out);
-        }
-        match self.config.mapping {
-            _ if !quic && id == SIGNAL_STREAM => {
-                self.signal_stream();
-            }
-            _ if uni || !is_peers => {}
-            StreamMapping::Each if id != SIGNAL_STREAM => {
-                self.transfer_stream(id, Some(Initiator::Peer));
-            }
-            _ if shared => {
-                streams.set_priority(id, stream_priority(id));
-                self.transfer_stream(id, None);
-                self.assign_streams(streams, out);
-            }
-            _ => {}
-        }
-        if self.transfer_streams.contains(id) {
-            self.read_stream(now, id, streams, out);
-        } else {
-            // The session does not use this stream.
-            streams.stop(id);
-            if !uni {
-                streams.reset(id);
-            }
-        }
-    }
-
-    fn on_timer(&mut self, now: Time) {
-        if self.response_deadline() <= now {
-            if self.state == SessionState::Established && !self.term_sent {
-                self.send_term(term::IDLE);
-            }
-            self.is_peer_unreachable = true;
-            return self.fail(Some("the peer is silent"));
-        }
-        if self.keepalive_at() <= now {
-            self.last_sent_at = now;
-            self.signal_stream().queue_message(&Message::Keepalive);
-        }
-    }
-
     /// Fails the session. Queued messages are still sent before the close.
     fn fail(&mut self, error: Option<&str>) {
         if let Some(error) = error {
@@ -588,16 +423,5 @@ impl Rfc9174Session {
             }
             out.push(SessionEvent::Closed { error: self.error.take() });
         }
-    }
-}
-
-/// Returns the priority of a stream: higher values are sent first.
-fn stream_priority(stream: u64) -> i32 {
-    match stream {
-        SIGNAL_STREAM => 4,
-        4 => 3,
-        8 => 2,
-        12 => 1,
-        _ => 0,
     }
 }

@@ -1,74 +1,13 @@
-//! Support for tests of controllers: [`sample_ack`], and a small deterministic simulation. It contains senders with the
-//! shared [`Estimator`] and [`Pacer`], one drop-tail bottleneck, and a receiver. There is no transport protocol. Packets
-//! are numbers, and loss detection uses the packet threshold, time threshold and probes of RFC 9002 section 6.
-//!
-//! The path preserves the order, so the arrival time is known at the send time and the loop needs no heap.
+//! One sender of the model with its receiver: RTT samples, loss detection and probes.
 
 use std::collections::VecDeque;
 
-use units::{RandomStream, Rate, Serializer, Span, Time};
+use units::{Rate, Span, Time};
 
+use super::model_path::ModelPath;
 use crate::{
     AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, Estimator, Pacer,
 };
-
-/// Random or scheduled loss before the bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ModelLoss {
-    /// No loss.
-    None,
-    /// Independent loss of each packet with this probability.
-    Bernoulli(f64),
-    /// Loss of every n-th packet.
-    Every(u64),
-    /// Loss of the first packet sent at or after this instant.
-    Once(Time),
-}
-
-/// The path that all flows share.
-#[derive(Clone, Debug)]
-pub struct ModelPath {
-    /// The bottleneck rate. `None` means unlimited, so that the RTT is constant.
-    pub rate: Option<Rate>,
-    /// The bottleneck queue in bytes, including the packet in service.
-    pub queue: u64,
-    /// The loss before the bottleneck.
-    pub loss: ModelLoss,
-    /// The number of packets per ACK. A delayed ACK follows after 25 ms.
-    pub ack_every: usize,
-    /// The period of ACK releases: the ACK path releases ACKs at multiples of this span. Zero means at once.
-    pub ack_grid: Span,
-    /// The interval in which all packets sent are lost: from the first instant, up to the second.
-    pub outage: Option<(Time, Time)>,
-    /// The seed of the loss.
-    pub seed: u64,
-}
-
-impl ModelPath {
-    /// Returns a bottleneck of `rate` with `queue` bytes, no loss, and an ACK for every second packet.
-    pub fn bottleneck(rate: Rate, queue: u64) -> ModelPath {
-        ModelPath {
-            rate: Some(rate),
-            queue,
-            loss: ModelLoss::None,
-            ack_every: 2,
-            ack_grid: Span::ZERO,
-            outage: None,
-            seed: 1,
-        }
-    }
-
-    /// Returns a path with delay and loss only, and an ACK for every packet.
-    pub fn lossy(loss: ModelLoss, seed: u64) -> ModelPath {
-        ModelPath {
-            rate: None,
-            ack_every: 1,
-            loss,
-            seed,
-            ..ModelPath::bottleneck(Rate(1), u64::MAX)
-        }
-    }
-}
 
 /// The default max_ack_delay of RFC 9000 section 18.2 and the packet threshold of RFC 9002 section 6.1.1.
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
@@ -78,19 +17,19 @@ const PACKET_THRESHOLD: u64 = 3;
 const MAX_TIMERS_PER_SECOND: u32 = 100_000;
 
 /// The receiver's flow-control limit in bytes. It bounds the memory that a faulty controller can use.
-const MAX_FLIGHT: u64 = 16_000_000;
+pub(super) const MAX_FLIGHT: u64 = 16_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum PacketState {
+pub(super) enum PacketState {
     Outstanding,
     Acked,
     Lost,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct SentPacket {
-    sent_at: Time,
-    state: PacketState,
+pub(super) struct SentPacket {
+    pub(super) sent_at: Time,
+    pub(super) state: PacketState,
 }
 
 /// The output of a controller for one event.
@@ -136,39 +75,24 @@ pub struct ModelFlow {
     pub timer_fault: Option<String>,
     /// The current second, and the number of timers in it.
     timers: (u64, u32),
-    mss: u64,
-    pacer: Pacer,
-    has_started: bool,
-    sent: VecDeque<SentPacket>,
+    pub(super) mss: u64,
+    pub(super) pacer: Pacer,
+    pub(super) has_started: bool,
+    pub(super) sent: VecDeque<SentPacket>,
     first_number: u64,
-    next_number: u64,
-    sent_bytes: u64,
-    arrivals: VecDeque<(Time, u64)>,
+    pub(super) next_number: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) arrivals: VecDeque<(Time, u64)>,
     unacked_arrivals: Vec<u64>,
     ack_at: Time,
     rtt_var: Span,
     min_rtt: Span,
     sampled_at: Option<Time>,
-    probe_at: Time,
-    probes: u32,
+    pub(super) probe_at: Time,
+    pub(super) probes: u32,
     /// Packets that timeouts declared lost and that no delivery has replaced.
     unrepaired: u64,
-    window_since: Time,
-}
-
-/// The simulation.
-pub struct BottleneckModel {
-    /// The path.
-    pub path: ModelPath,
-    /// The senders.
-    pub flows: Vec<ModelFlow>,
-    /// The current time.
-    pub now: Time,
-    link: Option<Serializer>,
-    link_free_at: Time,
-    random: RandomStream,
-    packet_count: u64,
-    has_lost_once: bool,
+    pub(super) window_since: Time,
 }
 
 impl ModelFlow {
@@ -222,7 +146,12 @@ impl ModelFlow {
         self.estimator.delivered()
     }
 
-    fn apply_event(&mut self, now: Time, ack: Option<AckEvent>, event: &ControllerEvent) {
+    pub(super) fn apply_event(
+        &mut self,
+        now: Time,
+        ack: Option<AckEvent>,
+        event: &ControllerEvent,
+    ) {
         self.window_byte_seconds +=
             self.control.cwnd as f64 * now.since(self.window_since).seconds();
         self.window_since = now;
@@ -258,7 +187,7 @@ impl ModelFlow {
     }
 
     /// Returns the bytes that the application can send.
-    fn ready_bytes(&self, now: Time) -> u64 {
+    pub(super) fn ready_bytes(&self, now: Time) -> u64 {
         match self.app_rate {
             None => u64::MAX,
             Some(rate) => {
@@ -268,7 +197,7 @@ impl ModelFlow {
         }
     }
 
-    fn poll_at(&self, now: Time) -> Time {
+    pub(super) fn poll_at(&self, now: Time) -> Time {
         if !self.has_started {
             return self.start_time;
         }
@@ -288,13 +217,13 @@ impl ModelFlow {
     }
 
     /// Returns the probe timeout (RFC 9002 section 6.2.1).
-    fn probe_timeout(&self) -> Span {
+    pub(super) fn probe_timeout(&self) -> Span {
         let variation = Span(4 * self.rtt_var.0).max(Span::from_millis(1));
         self.smoothed_rtt + variation + MAX_ACK_DELAY
     }
 
     /// Processes arrivals, the delayed-ACK timer, and the release times of the ACK path.
-    fn receive(&mut self, now: Time, path: &ModelPath) {
+    pub(super) fn receive(&mut self, now: Time, path: &ModelPath) {
         while let Some((at, number)) = self.arrivals.front().copied().filter(|(at, _)| *at <= now) {
             self.arrivals.pop_front();
             self.unacked_arrivals.push(number);
@@ -358,7 +287,7 @@ impl ModelFlow {
     }
 
     /// Declares all outstanding packets lost (RFC 5681 section 3.1, RFC 6298 section 5).
-    fn on_retransmission_timeout(&mut self, now: Time) {
+    pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         let flight_size = self.estimator.in_flight();
         for packet in self.sent.drain(..).filter(|packet| packet.state == PacketState::Outstanding)
         {
@@ -406,160 +335,5 @@ impl ModelFlow {
         if lost > 0 {
             self.estimator.on_lost(now, newest, lost, persistent);
         }
-    }
-}
-
-impl BottleneckModel {
-    /// Returns a simulation at time zero.
-    pub fn new(path: ModelPath, flows: Vec<ModelFlow>) -> BottleneckModel {
-        BottleneckModel {
-            link: path.rate.map(Serializer::new),
-            link_free_at: Time::ZERO,
-            random: RandomStream::named(path.seed, "model", "loss"),
-            path,
-            flows,
-            now: Time::ZERO,
-            packet_count: 0,
-            has_lost_once: false,
-        }
-    }
-
-    /// Returns the bytes queued at the bottleneck.
-    pub fn backlog(&self) -> u64 {
-        let rate = self.path.rate.map_or(0, |rate| rate.0);
-        let waiting = u128::from(self.link_free_at.since(self.now).nanos());
-        (waiting * u128::from(rate) / 8_000_000_000) as u64
-    }
-
-    /// Runs until `end`.
-    pub fn run_until(&mut self, end: Time) {
-        loop {
-            let now = self.now;
-            let next = self.flows.iter().map(|flow| flow.poll_at(now)).min();
-            let next = next.unwrap_or(Time::MAX);
-            if next > end {
-                break;
-            }
-            self.now = next.max(now);
-            for index in 0..self.flows.len() {
-                self.step(index);
-            }
-        }
-        self.now = end;
-    }
-
-    fn step(&mut self, index: usize) {
-        let now = self.now;
-        let flow = &mut self.flows[index];
-        if !flow.has_started {
-            if now < flow.start_time {
-                return;
-            }
-            flow.has_started = true;
-            flow.window_since = now;
-            flow.control = flow.controller.start(now);
-            flow.estimator.set_window(flow.control.cwnd, flow.mss);
-            flow.pacer.update(&flow.control, flow.smoothed_rtt, flow.mss);
-            flow.probe_at = now + flow.probe_timeout();
-        }
-        flow.receive(now, &self.path);
-        if flow.control.timer_at <= now {
-            flow.apply_event(now, None, &ControllerEvent::Timer);
-        }
-        if flow.probe_at <= now {
-            // RFC 9002 section 6.2.4: probes ignore the window.
-            flow.probes += 1;
-            flow.probe_at = now + flow.probe_timeout() * (1 << flow.probes.min(10));
-            if flow.has_retransmission_timer && flow.estimator.in_flight() > 0 {
-                flow.on_retransmission_timeout(now);
-            }
-            self.send(index);
-        }
-        self.send_all(index);
-    }
-
-    fn send_all(&mut self, index: usize) {
-        let now = self.now;
-        loop {
-            let flow = &mut self.flows[index];
-            if flow.ready_bytes(now) < flow.mss {
-                flow.estimator.mark_app_limited();
-                return;
-            }
-            if flow.estimator.in_flight() + flow.mss > flow.control.cwnd.min(MAX_FLIGHT)
-                || flow.pacer.budget(now) == 0
-            {
-                return;
-            }
-            self.send(index);
-        }
-    }
-
-    fn send(&mut self, index: usize) {
-        let now = self.now;
-        let flow = &mut self.flows[index];
-        let bytes = flow.mss;
-        // A packet sent after a timeout is not a restart from idle.
-        if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
-            flow.apply_event(now, None, &ControllerEvent::RestartFromIdle);
-        }
-        flow.estimator.on_sent(now, bytes);
-        flow.pacer.on_sent(now, bytes);
-        flow.sent.push_back(SentPacket { sent_at: now, state: PacketState::Outstanding });
-        let number = flow.next_number;
-        flow.next_number += 1;
-        flow.sent_bytes += bytes;
-        let rtt = flow.rtt;
-        if self.is_lost(bytes) {
-            return;
-        }
-        if let Some(link) = &mut self.link {
-            self.link_free_at = link.begin(now, bytes as u32);
-        } else {
-            self.link_free_at = now;
-        }
-        self.flows[index].arrivals.push_back((self.link_free_at + rtt, number));
-    }
-
-    fn is_lost(&mut self, bytes: u64) -> bool {
-        self.packet_count += 1;
-        let now = self.now;
-        let random = match self.path.loss {
-            ModelLoss::None => false,
-            ModelLoss::Bernoulli(p) => self.random.chance(p),
-            ModelLoss::Every(n) => self.packet_count.is_multiple_of(n),
-            ModelLoss::Once(at) => {
-                now >= at && !std::mem::replace(&mut self.has_lost_once, now >= at)
-            }
-        };
-        let outage = self.path.outage.is_some_and(|(from, to)| from <= now && now < to);
-        random || outage || self.backlog() + bytes > self.path.queue
-    }
-}
-
-/// Returns an ACK without loss or marks, as a base for tests.
-pub fn sample_ack() -> AckEvent {
-    AckEvent {
-        acked: 1200,
-        acked_in_recovery: 0,
-        lost: 0,
-        has_new_ce_marks: false,
-        is_congestion_event: false,
-        is_persistent_congestion: false,
-        is_in_rto_recovery: false,
-        latest_rtt: Some(Span::from_millis(100)),
-        smoothed_rtt: Span::from_millis(100),
-        min_rtt: Span::from_millis(100),
-        prior_in_flight: 12_000,
-        in_flight: 10_800,
-        delivered: 1200,
-        total_lost: 0,
-        rate_sample: None,
-        loss_sample: None,
-        is_round_start: false,
-        round_count: 0,
-        is_cwnd_limited: true,
-        slow_start_limit: u64::MAX,
-        growth_limit: u64::MAX,
     }
 }
