@@ -185,7 +185,7 @@ def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, 
     assert len(keys) == 2
     assert all(f'id="spec-{key}-0"' in page for key in keys)
     assert 'class="within">within</abbr>' in page
-    assert "In real time: 4 valid runs" in page
+    assert "In emulation: 4 valid runs" in page
     single = agree(str(scenario), "--seeds", "1", "--out", "s", where=tmp_path, RATE=f"{simulated:g}")
     assert single.returncode == 1, "one seed has no interval"
     assert "2 numbers undecided: more seeds (--seeds N) narrow the intervals" in single.stdout
