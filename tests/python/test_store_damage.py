@@ -205,7 +205,8 @@ def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) 
     with pytest.raises(StoreError, match=r"plan.json cannot be read.*the command that made the store"):
         Store(folder / "store")
     with pytest.raises(
-        StoreError, match=r"plan.json is lost, and run \w+ does not belong to this command with engine another"
+        StoreError,
+        match=r"plan.json is lost, and run \w+ does not belong to this command with engine another",
     ):
         Writer(folder / "store", build_plan(document, "another engine"))
     with Writer(folder / "store", build_plan(document, engine.version())) as writer:
