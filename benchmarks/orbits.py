@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.cli_latency import CommandError
 from bentpipe.orbit.query import parse_query
-from bentpipe.plan.network.constellation_routes import question
+from bentpipe.plan.network.constellation_routes import route_request
 from bentpipe.scenario.network.places import place_names
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class Case:
         pair = parse_query(
             {"constellation": SHELL, "from": "Rio de Janeiro", "to": ["Tokyo"]}, f"{self.steps * 100} ms"
         )
-        pair_query = question(pair.orbit, pair.duration.ns, Path())
+        pair_query = route_request(pair.orbit, pair.duration.ns, Path())
         if not self.stations:
             return pair_query
         orbit = pair_query["orbit"]
         keys = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
         many = parse_query({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
-        stations = question(many.orbit, many.duration.ns, Path())["orbit"]["to"]
+        stations = route_request(many.orbit, many.duration.ns, Path())["orbit"]["to"]
         return {key: orbit[key] for key in keys} | {"stations": stations}
 
 

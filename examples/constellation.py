@@ -12,7 +12,7 @@ from bentpipe.figures import time_series
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.figure import Figure
 from bentpipe.orbit.figures import figures
-from bentpipe.orbit.query import ask, run_query
+from bentpipe.orbit.query import parse_query, run_query
 
 ORBIT = {"constellation": "tauran-66", "from": "Toulouse", "to": "Lima"}
 SCENARIO = {
@@ -50,7 +50,7 @@ def drawn(question, found, results) -> Figure:
 
 
 if __name__ == "__main__":
-    question = ask({**ORBIT, "to": [ORBIT["to"]]}, SCENARIO["duration"])
+    question = parse_query({**ORBIT, "to": [ORBIT["to"]]}, SCENARIO["duration"])
     found = run_query(question, frames=2)
     results = bentpipe.run(SCENARIO)
     sql = results.connect()

@@ -84,7 +84,7 @@ def plan_part(
         seeds=select_parts,
         catalogue=engine.catalogue(),
         orbits=engine.orbit,
-        own=fingerprints,
+        user_code=fingerprints,
     )
     return PlannedPart(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 

@@ -27,7 +27,9 @@ def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
 def plan_of(data: dict[str, Any], seeds: int = 1) -> Plan:
     version = emu.engine_version(engine.version())
     chosen = range(1, seeds + 1)
-    return build_plan(load_scenario(data), version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+    return build_plan(
+        load_scenario(data), version, seeds=chosen, catalogue=engine.catalogue(), all_seeds=True
+    )
 
 
 def triangle(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:

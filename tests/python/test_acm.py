@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bentpipe.plan.document import load_scenario
-from bentpipe.plan.link.acm import MODES, chosen
+from bentpipe.plan.link.acm import MODES, select_modes
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.randomness import RandomInput, random_inputs
 from bentpipe.runners import engine
@@ -94,13 +94,13 @@ def test_efficiencies_are_those_of_table_13() -> None:
 
 
 def test_modes_in_use_rise_in_speed_and_need() -> None:
-    modes = chosen(AdaptiveCoding.model_validate(ACM), "acm")
+    modes = select_modes(AdaptiveCoding.model_validate(ACM), "acm")
     for slow, fast in pairwise(modes):
         assert slow.efficiency < fast.efficiency
         assert slow.es_n0_db < fast.es_n0_db
     left_out = {mode.name for mode in MODES} - {mode.name for mode in modes}
     assert left_out == {"QPSK 8/9", "8PSK 5/6", "8PSK 8/9", "8PSK 9/10", "16APSK 8/9", "16APSK 9/10"}
-    named = chosen(AdaptiveCoding.model_validate(ACM | {"modes": ["8PSK 3/4", "QPSK 1/2"]}), "acm")
+    named = select_modes(AdaptiveCoding.model_validate(ACM | {"modes": ["8PSK 3/4", "QPSK 1/2"]}), "acm")
     assert [mode.name for mode in named] == ["QPSK 1/2", "8PSK 3/4"]
 
 

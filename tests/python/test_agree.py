@@ -26,7 +26,7 @@ from bentpipe.engine_validation.run_both import plan_engines, run_both
 from bentpipe.engine_validation.summary_table import Part, markdown
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
-from bentpipe.plan.randomness import path_draws
+from bentpipe.plan.randomness import is_path_stochastic
 from bentpipe.runners import engine
 from bentpipe.store.journal import host_summary
 from synthetic_pages import page_store
@@ -121,7 +121,7 @@ def test_a_plan_has_as_many_seeds_as_its_chance_takes(change: dict[str, Any], se
     data["path"]["segment"][0]["down"] = {"rate": "10 Mbit/s"} | change
     plan = build_plan(load_scenario(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
     assert len(plan.runs) == seeds
-    assert path_draws(plan.runs[0].spec["graph"]) is (seeds > 1)
+    assert is_path_stochastic(plan.runs[0].spec["graph"]) is (seeds > 1)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, 
     assert len(keys) == 2
     assert all(f'id="spec-{key}-0"' in page for key in keys)
     assert 'class="within">within</abbr>' in page
-    assert "In real time: 4 valid runs" in page
+    assert "In emulation: 4 valid runs" in page
     single = agree(str(scenario), "--seeds", "1", "--out", "s", where=tmp_path, RATE=f"{simulated:g}")
     assert single.returncode == 1, "one seed has no interval"
     assert "2 numbers undecided: more seeds (--seeds N) narrow the intervals" in single.stdout

@@ -140,7 +140,7 @@ def test_a_large_store_is_the_small_one_again_and_again(tmp_path: Path) -> None:
     axes = {"flow.bulk.congestion": ["cubic", "bbr"], "path.satellite.delay": ["50 ms", "60 ms", "70 ms"]}
     assert grow(store, tmp_path / "large", axes, seeds=9) == 54
     small, large = Store(store), Store(tmp_path / "large")
-    assert large.kept().damaged() == {}
+    assert large.load_index().find_damage() == {}
     assert len(large.finished()) == len(set(large.runs["run"])) == 54
     assert large.runs["run"].to_list() == [run["id"] for run in large.planned]
     whole, rest = divmod(54, len(small.finished()))

@@ -109,10 +109,10 @@ def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> No
         'elevation: found 30 deg, below the lowest table of "intermediate-tree-shadowed", expected at least 40 deg'
     )
     high = Channel.model_validate(TREES | {"elevation": "70 deg"})
-    said = link_channel.other_elevation(high, "down.channel")
+    said = link_channel.elevation_note(high, "down.channel")
     assert said == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
     assert resolved(elevation="70 deg")["sight"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
-    assert link_channel.other_elevation(Channel.model_validate(TREES), "down.channel") is None
+    assert link_channel.elevation_note(Channel.model_validate(TREES), "down.channel") is None
 
 
 def test_check_says_which_table_is_used() -> None:
@@ -251,7 +251,7 @@ def test_p681_has_a_table_for_a_band_or_refuses() -> None:
 def test_between_two_tables_the_lower_is_used_and_said() -> None:
     for asked, used in (("50 deg", 45), ("89 deg", 60), ("20 deg", 20)):
         table = Channel.model_validate(P681 | {"elevation": asked})
-        said = link_channel.other_elevation(table, "down.channel")
+        said = link_channel.elevation_note(table, "down.channel")
         assert said is None if asked == f"{used} deg" else f"that of {used} deg" in str(said)
         urban = next(iter(TWO_STATES.values()))["urban"]
         assert resolved(**P681 | {"elevation": asked})["cells"][0]["good"]["ln_mean"] == urban[used].good[0]

@@ -19,7 +19,7 @@ from bentpipe.metrics.fairness import NO_SERIES
 from bentpipe.metrics.groups import group_metrics
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.plan.document import load_scenario
-from bentpipe.plan.flow.groups import by_flow, firsts, series
+from bentpipe.plan.flow.groups import count_series, flow_groups, representative_flows
 from bentpipe.plan.plan import build_plan
 from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
@@ -69,10 +69,13 @@ def test_a_count_makes_flows_that_differ_in_name_access_and_user() -> None:
     ]
     assert alike[0] == alike[1] == alike[2]
     assert alike[0]["start_jitter_ns"] > 0
-    assert by_flow(spec) == dict.fromkeys(names, "web")
-    assert [(name, flow["name"]) for name, flow in firsts(spec)] == [("web", "web-1"), ("rival", "rival")]
+    assert flow_groups(spec) == dict.fromkeys(names, "web")
+    assert [(name, flow["name"]) for name, flow in representative_flows(spec)] == [
+        ("web", "web-1"),
+        ("rival", "rival"),
+    ]
     # Two series of flows; of links the segment, the three accesses together, and the link of the rival.
-    assert series(spec) == (2, 3)
+    assert count_series(spec) == (2, 3)
 
 
 def test_a_flow_without_a_count_has_the_plan_that_it_had() -> None:

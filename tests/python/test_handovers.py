@@ -182,7 +182,7 @@ def test_runs_are_sound(name: str, transport: str, tmp_path: Path) -> None:
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
     ways = planned(data).cells[0].resolved.ways["f0"]
-    least = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in ways)
+    least = min(sum(hop.delay_min_ns for hops in way for hop in hops) for way in ways)
     rtt = tables["flows"]["min_rtt_ms"].drop_nulls().min()
     assert isinstance(rtt, float)
     assert least / 1e6 <= rtt, "no packet is quicker than the bound, whatever changes"
@@ -311,7 +311,7 @@ def said(data: dict[str, Any]) -> str:
 
 
 def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_plan, "MOST_CHANGES", 11)
+    monkeypatch.setattr(plan_plan, "MAX_CHANGES", 11)
     data = with_handovers(at_2_s(every="1 s", delay="1 ms")) | {"sweep": {"path.lan.delay": ["1 ms", "2 ms"]}}
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")

@@ -173,8 +173,8 @@ def test_the_lines_of_a_journal_that_are_some_are_counted(folder: Path) -> None:
         for line in (*LINES[:4], {"event": "run", "run": "b", "real_time": facts}):
             journal.write(json.dumps(line) + "\n")
     assert host_summary(folder / "store") == (
-        "In real time: 1 valid runs, 1 of them tried again; the emulator's lateness (99th percentile of packets) was "
-        "at worst 0.25 ms, that of the processes of a flow (95th) 0.50 ms."
+        "In emulation: 1 valid runs, 1 of them repeated; the emulator's lateness (p99 of packets) was "
+        "at most 0.25 ms, that of flow processes (p95) 0.50 ms."
     )
 
 

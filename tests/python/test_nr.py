@@ -10,7 +10,7 @@ import pytest
 
 import bentpipe
 from bentpipe.plan.document import load_scenario
-from bentpipe.plan.link.nr import cycle_slots, most_bit_s, utilisation
+from bentpipe.plan.link.nr import cycle_slots, rate_max_bit_s, utilisation
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
@@ -128,7 +128,7 @@ def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
     whole = spec(nr=ONE | keys)
     tables = decode(engine.run(json.dumps(whole))).tables
     stage_ = whole["graph"]["links"][0]["down"][0]
-    most = most_bit_s(stage_, whole["duration_ns"])
+    most = rate_max_bit_s(stage_, whole["duration_ns"])
     assert most == pytest.approx(stage_["block_bytes"] * 8e9 / stage_["slot_ns"] / 11, rel=0.001)
     end = whole["duration_ns"] / 1e9
     assert 0.5 * most < tables["users"]["useful_bits"].max() / end < most  # type: ignore[operator]

@@ -107,8 +107,8 @@ def test_windows_are_of_the_longest_delay() -> None:
     hops = found.cells[0].resolved.up["bulk"]
     for hop, link in zip(hops, (0, 1), strict=True):
         points = delays(found, link)
-        assert hop.most_delay_ns == max(delay for _, delay in points)
-        assert hop.least_delay_ns == min(delay for _, delay in points)
+        assert hop.delay_max_ns == max(delay for _, delay in points)
+        assert hop.delay_min_ns == min(delay for _, delay in points)
         assert hop.delay_ns == points[0][1]
 
 

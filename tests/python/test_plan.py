@@ -71,7 +71,7 @@ def test_an_id_depends_on_all_that_decides_the_bytes_and_on_nothing_else() -> No
     assert plan(GEO, engine="other").runs[0].id != first
     assert plan(GEO, "sample=50 ms").runs[0].id != first
     assert plan(GEO, seeds=(2,)).runs[0].id != first
-    changed = build_plan(load_scenario(tomllib.loads(GEO)), "test", own={"hybla": "print"}).runs[0].id
+    changed = build_plan(load_scenario(tomllib.loads(GEO)), "test", user_code={"hybla": "print"}).runs[0].id
     assert changed != first
 
 
@@ -85,7 +85,9 @@ def test_an_id_is_the_hash_of_the_whole_run_in_canonical_form() -> None:
     path = {"segment": [{"name": "s", "delay": "10 ms", "both": {"rate": "10 Mbit/s"}}]}
     sweep = {"flow.a.count": [3, 1], "path.s.delay": ["10 ms", "1 s"]}
     data = {"duration": "9 s", "seeds": 2, "path": path, "flow": [*groups, page], "sweep": sweep}
-    runs = build_plan(load_scenario(data), "an engine", catalogue=catalogue(), own={"cubic": "print"}).runs
+    runs = build_plan(
+        load_scenario(data), "an engine", catalogue=catalogue(), user_code={"cubic": "print"}
+    ).runs
     for run in runs:
         rests_on = {
             "schema": SCHEMA, "engine": "an engine", "cell": run.cell, "spec": run.spec,

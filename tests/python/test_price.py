@@ -17,7 +17,7 @@ from bentpipe.cli.console import patience
 from bentpipe.lab.access import resolve_path
 from bentpipe.plan.cost import estimate as cost_estimate
 from bentpipe.plan.document import load_scenario
-from bentpipe.plan.dtn.bundle_paths import crossings
+from bentpipe.plan.dtn.bundle_paths import bundle_shares
 from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
@@ -369,7 +369,7 @@ def test_a_long_plan_says_how_far_it_is(
 def test_a_plan_tells_of_each_cell() -> None:
     told: list[tuple[int, int]] = []
     swept = scenario(sweep={"path.s0.delay": ["1 ms", "2 ms"]})
-    build_plan(load_scenario(swept), "test", each=lambda done, of: told.append((done, of)))
+    build_plan(load_scenario(swept), "test", on_progress=lambda done, of: told.append((done, of)))
     assert told == [(1, 2), (2, 2)]
     assert gc.isenabled()
 
@@ -438,15 +438,15 @@ def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
 
 def test_bundles_cross_every_flow_on_their_way_once() -> None:
     data = relayed("-R 1M -P 100k -D 20M")
-    crossed = crossings(plan(data).cells[0].resolved.spec)
+    crossed = bundle_shares(plan(data).cells[0].resolved.spec)
     assert {name: [(one.way, one.bytes(0.0)) for one in found] for name, found in crossed.items()} == {
         "am": [("up", pytest.approx(20.02e6))],
         "mb": [("up", pytest.approx(20.02e6))],
     }
     back = {**data, "flow": [data["flow"][0], {**data["flow"][1], "client": "b", "server": "m"}]}
-    assert [one.way for one in crossings(plan(back).cells[0].resolved.spec)["mb"]] == ["down"]
+    assert [one.way for one in bundle_shares(plan(back).cells[0].resolved.spec)["mb"]] == ["down"]
     twice = {**data, "flow": [*data["flow"], {**data["flow"][1], "name": "too"}]}
-    assert [crossings(plan(twice).cells[0].resolved.spec)[name][0].share for name in ("mb", "too")] == [
+    assert [bundle_shares(plan(twice).cells[0].resolved.spec)[name][0].share for name in ("mb", "too")] == [
         0.5,
         0.5,
     ]

@@ -77,7 +77,10 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before a --after newer", "newer was made by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
-        ("no.toml --before a", "no.toml: no such file, expected a scenario; of an access, -- and a command"),
+        (
+            "no.toml --before a",
+            "no.toml: no such file, expected a scenario; an access requires -- and a command",
+        ),
         (
             "s.toml --before a --metric goodput",
             '--metric: no metric "goodput", expected one of: goodput_bit_s',
@@ -89,7 +92,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before a --summary no/s.md", "--summary: no/s.md cannot be written, expected a file in"),
         (
             "lte-4g --before a -- ls {}",
-            "--after: missing, expected what {} in the command stands for the second",
+            "--after: missing, expected the second value of {}",
         ),
         ("lte-4g --before a --after b -- ls", "CMD: found no {}, expected it where the builds differ"),
         ("lte-4g --before a --after b --", "CMD: missing, expected -- and a command after the accesses"),
@@ -255,7 +258,12 @@ def ran_of(times: dict[str, float], late: list[int], order: list[str]) -> Any:
         valid = len(order) not in late
         took = times.get(words[-1], 1.0) + len(order) / 100
         yield SimpleNamespace(
-            status=status, seconds=took, valid=valid, up_bytes=10, down_bytes=20, said=lambda: ": no luck"
+            status=status,
+            seconds=took,
+            valid=valid,
+            up_bytes=10,
+            down_bytes=20,
+            last_line=lambda: ": no luck",
         )
 
     return ran

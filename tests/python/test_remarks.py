@@ -28,7 +28,7 @@ PATH: dict[str, Any] = {
 def plan(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> Plan:
     document = load_scenario(copy.deepcopy(PATH), settings)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
-    return build_plan(document, "test", catalogue=engine.catalogue(), seeds=chosen, repeats=repeats)
+    return build_plan(document, "test", catalogue=engine.catalogue(), seeds=chosen, all_seeds=repeats)
 
 
 def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> dict[str, str]:

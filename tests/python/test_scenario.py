@@ -13,8 +13,8 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.base import Table, construct_table
 from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario
-from bentpipe.scenario.network.topology import Direction
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]

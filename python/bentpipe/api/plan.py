@@ -60,13 +60,20 @@ def plan_document(
     version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
     if engine == "sim":
         return build_plan(
-            document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, each=each
+            document,
+            version,
+            seeds=chosen,
+            catalogue=catalogue,
+            orbits=orbits,
+            user_code=own,
+            on_progress=each,
         )
     from bentpipe.lab.emulation import runner as emu
 
     version = emu.engine_version(version)
     plan = build_plan(
-        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, repeats=True, each=each
+        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, user_code=own, all_seeds=True,
+        on_progress=each,
     )  # fmt: skip
     emu.check(plan, catalogue)
     return plan

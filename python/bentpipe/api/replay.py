@@ -42,7 +42,7 @@ def again(
         StoreError: the store is damaged.
         NotTheSameError: another engine, or another controller of that name; or the run failed.
     """
-    kept = store.kept()
+    kept = store.load_index()
     if run not in kept.folders:
         near = nearest(run, kept.folders)
         hint = f'; did you mean "{near}"?' if near else ""
@@ -75,7 +75,7 @@ def stored(store: Store, run: str) -> dict[str, bytes]:
 
     from bentpipe.store.pack import taken_out
 
-    kept = store.kept()
+    kept = store.load_index()
     folder = kept.folders[run]
     tables = sorted(name for name in folder.files if name.endswith(".parquet"))
     kept.check((folder, name) for name in tables)

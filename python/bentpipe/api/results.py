@@ -190,7 +190,7 @@ class Results(Store):
         from bentpipe.figures.registry import FigureContext, parse_range
         from bentpipe.store.reader import open_store
 
-        there = frozenset(self.kept().folders)
+        there = frozenset(self.load_index().folders)
         if self._known is None or self._known[0] != there:
             self._known = None  # what is kept of the store as it is now must not keep what it was
             self._known = (there, FigureContext(open_store(self)))

@@ -17,7 +17,7 @@ from bentpipe.api.plan import plan_scenario
 from bentpipe.api.results import Results
 from bentpipe.api.user_code import fingerprint, import_place
 from bentpipe.plan.analysis.lint import LintWarning, lint_plan
-from bentpipe.plan.link.scheduler import OWN
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
 from bentpipe.store.writer import Writer
 
@@ -196,7 +196,9 @@ def _begin(
         raise ValueError(
             "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
         )
-    own = dict(controllers or {}) | {OWN + name: kind for name, kind in (schedulers or {}).items()}
+    own = dict(controllers or {}) | {
+        SCHEDULER_PREFIX + name: kind for name, kind in (schedulers or {}).items()
+    }
     check_engine(engine)
     if engine == "emu" and (own or on is not None):
         beside = "controllers" if controllers else "schedulers" if own else "on"

@@ -1,10 +1,10 @@
 """Break-even map: object sizes and round-trip times at which split TCP is faster than QUIC.
 
-access: bottleneck of an access network
-config: input of a map, and its scenario
-ratios: ratios of page load times from the store of a map
-recommendation: headline of the map
-page: HTML page, figures and JSON of the map
+``access``: bottleneck of an access network
+``config``: input of a map, and its scenario
+``ratios``: ratios of page load times from the store of a map
+``recommendation``: headline of the map
+``page``: HTML page, figures and JSON of the map
 
 :func:`run` is ``bentpipe break-even``, and :func:`break_even_map` is ``bentpipe.break_even_map``.
 """

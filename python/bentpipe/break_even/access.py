@@ -171,7 +171,7 @@ def _path_rtt(document: ScenarioDocument) -> Duration | None:
         raise ScenarioError([("path", text)], document.name)
     data = {"duration": "1 h", **data, "flow": [{"name": "web", "congestion": "cubic"}]}
     plan = build_plan(
-        replace(document, data=data), "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False
+        replace(document, data=data), "", catalogue=engine.catalogue(), orbits=engine.orbit, check_cost=False
     )
     stages = [
         stage

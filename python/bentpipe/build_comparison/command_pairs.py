@@ -15,7 +15,7 @@ from bentpipe.lab.access import resolve_path
 from bentpipe.lab.command_timing import raise_for_status, require_command
 from bentpipe.lab.single_run import run_command
 from bentpipe.metrics.compare import OF_PROGRAMS, Comparison, Criteria, Draws, Pairs, compare_pairs
-from bentpipe.plan.randomness import path_draws
+from bentpipe.plan.randomness import is_path_stochastic
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def regress(
         )
     # Without random losses on the path, only real time and the programs vary: equal rounds show that both are
     # deterministic.
-    draws = Draws.SOMETHING if path_draws(path[0]["graph"]) else Draws.UNKNOWN
+    draws = Draws.SOMETHING if is_path_stochastic(path[0]["graph"]) else Draws.UNKNOWN
     pairs = [
         Pairs(
             name, [one[name] for one, _ in valid], [other[name] for _, other in valid],

@@ -38,7 +38,10 @@ def examples(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the example scenarios, or copy one with its input files."""
+    """List the example scenarios, or copy one.
+
+    A copy includes the input files of the scenario.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.scenario.examples import example, examples
     from bentpipe.store.files import write_atomic

@@ -100,9 +100,9 @@ def compare_builds(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Compare two builds with a scenario, or with a program over an access.
+    """Compare two builds.
 
-    Exit status 1 if the second build is worse.
+    The workload is a scenario, or a program over an access. Exit status 1 if the second build is worse.
     """
     from bentpipe.build_comparison.markdown import headline_text, markdown
     from bentpipe.cli.console import emit, print_table

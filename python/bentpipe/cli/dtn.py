@@ -107,7 +107,7 @@ def route(
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the route of a bundle at a node and explain the decision."""
+    """Compute and explain the route of a bundle at a node."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn import route as decide
     from bentpipe.dtn.route_query import BundleQuery
@@ -138,7 +138,10 @@ def bound(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the earliest possible delivery of bundles by a contact plan, for any routing."""
+    """Compute the earliest delivery of bundles by a contact plan.
+
+    The result is a bound for any routing.
+    """
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn.contact_plan import read
     from bentpipe.dtn.delivery_bound import BundleSeries, best
@@ -160,7 +163,10 @@ def gap(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the gap between runs and the optimum of their contact plan; --json has every run."""
+    """Print the gap between runs and the optimum of their plan.
+
+    --json has every run.
+    """
     from bentpipe.cli.console import answer
     from bentpipe.dtn.optimality_gap import summarise
 
@@ -199,7 +205,10 @@ def passes(
     ] = "1 ms",
     as_json: AsJson = False,
 ) -> None:
-    """Write the contact plan of a constellation: passes over places, links between satellites."""
+    """Write the contact plan of a constellation.
+
+    Contacts are passes over places and links between satellites.
+    """
     from bentpipe.cli.console import answer
     from bentpipe.orbit.passes import Rates, write
     from bentpipe.orbit.query import parse_query
@@ -306,7 +315,10 @@ def node(
     monitor: MonitorFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a bundle node on real sockets until Ctrl-C; --json prints a line of JSON for each event."""
+    """Run a bundle node on real sockets until Ctrl-C.
+
+    --json prints a line of JSON for each event.
+    """
     from bentpipe.dtn.node import plan_of, run
     from bentpipe.dtn.node_config import Shown
 
@@ -387,9 +399,9 @@ def perf(
     out: NodeTables = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send bundles from a node on real sockets, with the options of dtnperf.
+    """Send bundles from a node on real sockets.
 
-    The command prints goodput and acknowledgement delays.
+    The options are those of dtnperf. The command prints goodput and acknowledgement delays.
     """
     from bentpipe.dtn.node import Client, plan_of, run
     from bentpipe.dtn.node_config import Shown
@@ -437,7 +449,10 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the statistics of the clients of bundle nodes in a store; --json has every run."""
+    """Print the statistics of bundle clients in a store.
+
+    Prints acknowledged and generated goodput. --json has every run.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.cli.results import BUNDLES
     from bentpipe.dtn.dtnperf_monitor import monitor_csv

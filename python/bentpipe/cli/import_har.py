@@ -20,7 +20,10 @@ def import_har(
     ] = None,
     har_page: HarPage = None,
 ) -> None:
-    """Convert a HAR file to a page: objects, hosts, sizes and dependencies, as TOML."""
+    """Convert a HAR file to a page.
+
+    A page has objects, hosts, sizes and dependencies, as TOML.
+    """
     from bentpipe.scenario.har import read_har, to_toml
     from bentpipe.store.files import write_atomic
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Commands", "group"]
 
+MAX_SUMMARY = 120
+"""Maximum length of a summary in ``--help``, characters; longer ones are truncated."""
+
 
 class Commands(Mapping[str, "Command"]):
     """Commands by name, imported on first use.
@@ -95,7 +98,7 @@ def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = 
             width = max(map(len, self.commands))
             for title, section in {**sections, "Studies": added}.items():
                 rows = [
-                    (name.ljust(width), self.commands[name].get_short_help_str(200))
+                    (name.ljust(width), self.commands[name].get_short_help_str(MAX_SUMMARY))
                     for name in section
                     if not self.commands[name].hidden
                 ]

@@ -107,9 +107,10 @@ def server(
     qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve `bentpipe perf client` and other clients with ALPN perf or pico-perf.
+    """Serve QUIC and TCP clients.
 
-    SSLKEYLOGFILE receives the TLS keys.
+    Accepts `bentpipe perf client` and other clients with ALPN perf or pico-perf. SSLKEYLOGFILE receives the
+    TLS keys.
     """
     from bentpipe.lab.perf import Output, Server, server_plan
 
@@ -200,7 +201,10 @@ def call_server(
     once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
     calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
 ) -> None:
-    """Serve `bentpipe perf call-client`: negotiation over TCP, datagrams over UDP."""
+    """Serve `bentpipe perf call-client`.
+
+    Negotiates calls over TCP and exchanges datagrams over UDP.
+    """
     from bentpipe.lab import calls as lab
 
     raise typer.Exit(lab.answer(lab.answer_plan(listen, once=once, calls=calls)))

@@ -38,7 +38,10 @@ def export(
     ] = None,
     controllers: Controllers = None,
 ) -> None:
-    """Write a store in another format: CSV, Parquet, JSON, a spreadsheet, or the packets of its runs."""
+    """Write a store in another format.
+
+    CSV, Parquet, JSON, a spreadsheet, or the packets of its runs.
+    """
     from bentpipe.report.export import export as write
     from bentpipe.store.reader import Store
 

@@ -37,7 +37,10 @@ __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Print the summary of a store: means over seeds with 95 % confidence intervals."""
+    """Print the summary of a store.
+
+    Means over seeds with 95 % confidence intervals.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
@@ -85,7 +88,10 @@ def calls(
     plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Rate the calls of a store (ITU-T G.107 E-model), with any codec and play-out. Nothing runs."""
+    """Rate the calls of a store (ITU-T G.107 E-model).
+
+    Prints late loss, R and MOS for any codec and play-out. No run is repeated.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
     from bentpipe.metrics.summary_table import call_rows
@@ -222,7 +228,10 @@ def diff(
     metrics: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two stores, with runs paired by seed. Exit status 1 if a metric got worse."""
+    """Compare two stores, with runs paired by seed.
+
+    Exit status 1 if a metric got worse.
+    """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.compare import OF_STORES, Criteria
@@ -265,7 +274,10 @@ MAX_ROWS = 40
 
 
 def pack(directory: StoreDirectory) -> None:
-    """Pack the finished runs of a store: one file for each table of 1,000 runs. Every command reads packs."""
+    """Pack the finished runs of a store.
+
+    A pack has one file for each table of 1,000 runs. Every command reads packs.
+    """
     from bentpipe.cli.common import count
     from bentpipe.cli.console import patience
     from bentpipe.store.packing import pack as packed

@@ -94,7 +94,7 @@ def change(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the access of a running shell from inside, or print it."""
+    """Print or change the access of a running shell, from inside."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.control import get_path
     from bentpipe.lab.control import set_path as change_it

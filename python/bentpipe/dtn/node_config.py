@@ -12,7 +12,7 @@ from bentpipe.scenario.base import DurationText, RateText, SizeText, Table
 from bentpipe.scenario.dtn.integrity import Integrity
 from bentpipe.scenario.dtn.nodes import Copies, Layer, Routing, routed
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
-from bentpipe.scenario.flow.datagrams import udp_payload
+from bentpipe.scenario.flow.datagrams import check_udp_payload
 from bentpipe.scenario.network.contact_plan import ContactPlan, NextHop, NodeName
 from bentpipe.scenario.quantities import Duration
 
@@ -126,7 +126,7 @@ class RealNeighbour(Table):
                     f'found {key} = "{getattr(self, key)}" with layer = "{self.layer}", which has neither connections '
                     "nor a controller; expected none"
                 )
-        udp_payload(self.mtu)
+        check_udp_payload(self.mtu)
 
     def proving(self, key: str) -> None:
         """Raises ValueError where a neighbour cannot prove who it is, as ``key`` asks it to."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.dtn.bundle_keys import secrets_of
 from bentpipe.dtn.node_config import OVER_UDP
-from bentpipe.plan.dtn.integrity import integrity_words
-from bentpipe.plan.dtn.nodes import SINCE_2000_S, layer_words, paced
+from bentpipe.plan.dtn.integrity import integrity_spec
+from bentpipe.plan.dtn.nodes import SINCE_2000_S, add_ltp_rate, cla_spec
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.network.contact_plan import FOREVER_NS
@@ -65,8 +65,8 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
     doors = []
     for one in found.neighbour:
         try:
-            layer = paced(
-                layer_words(one.layer, _policy(one, found)),
+            layer = add_ltp_rate(
+                cla_spec(one.layer, _policy(one, found)),
                 (one.rate, one.owlt),
                 (own, one.name),
                 contacts["contacts"],
@@ -85,7 +85,7 @@ def _prove(plan: BundleNodePlan, asked: Integrity, keys: Path | None, source: st
     """The node of ``plan`` signs and checks what is ``asked``. Raises ScenarioError."""
     nodes = plan["dtn"]["nodes"]
     try:
-        words = integrity_words(asked, [node["name"] for node in nodes], "integrity")
+        words = integrity_spec(asked, [node["name"] for node in nodes], "integrity")
     except ScenarioError as error:
         raise error.with_source(source) from None
     next(node for node in nodes if node["name"] == plan["name"])["integrity"] = words

@@ -1,15 +1,15 @@
 """Comparison of simulation and emulation of a scenario, flow by flow, with bounds: ``bentpipe compare-engines``.
 
-run_both: the two stores of a scenario, run or resumed
-compare: metrics of both stores, their differences and verdicts
-bounds: largest differences by metric, and the equivalence test
-user_shares: shares of users and totals of flow tables
-bundles: delivered bundles of dtnperf clients
-page: HTML page of a comparison
-headline: first sentence of the page
-figures: figures of a comparison
-summary_table: the table of ``studies/agreement``
-archive: published stores of the table
+``run_both``: the two stores of a scenario, run or resumed
+``compare``: metrics of both stores, their differences and verdicts
+``bounds``: largest differences by metric, and the equivalence test
+``user_shares``: shares of users and totals of flow tables
+``bundles``: delivered bundles of dtnperf clients
+``page``: HTML page of a comparison
+``headline``: first sentence of the page
+``figures``: figures of a comparison
+``summary_table``: the table of ``studies/agreement``
+``archive``: published stores of the table
 """
 
 from bentpipe.engine_validation.compare import EngineComparison, Row, Verdict, compare_engines

@@ -46,7 +46,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
     for name in STORE_FILES:
         if (store / name).is_file():
             yield name, read_input(store / name, links=False)
-    index = Store(store).kept()
+    index = Store(store).load_index()
     for run, files in _runs(index):
         published = {name: files[name] for name in sorted(files) if _is_published(name)}
         for name, data in published.items():

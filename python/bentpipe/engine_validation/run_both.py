@@ -73,7 +73,7 @@ def plan_engines(
         return _plan_pages(file, out, shown, simulated, seed_list)
     version = emu.engine_version(engine.version())
     real = build_plan(
-        document, version, seeds=seed_list, catalogue=catalogue, orbits=engine.orbit, repeats=True
+        document, version, seeds=seed_list, catalogue=catalogue, orbits=engine.orbit, all_seeds=True
     )
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))

@@ -19,7 +19,7 @@ from bentpipe.lab.perf import TIMEOUT, listen_address, parse_host, parse_time
 from bentpipe.lab.process import plan_descriptor
 from bentpipe.metrics.call_quality import RatingConfig
 from bentpipe.metrics.call_quality.rating import rate_rows
-from bentpipe.plan.flow.datagrams import datagram_words
+from bentpipe.plan.flow.datagrams import datagrams_spec
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError, from_pydantic
 from bentpipe.scenario.flow.datagrams import Call, Live
@@ -97,7 +97,7 @@ def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
             load = Load(call=Call.model_validate({"codec": options.codec, **packet_option}))
     except ValueError as error:
         raise _to_scenario_error(error) from None
-    spec = datagram_words(load, options.send, duration.ns)
+    spec = datagrams_spec(load, options.send, duration.ns)
     if spec["kind"] != "datagrams":
         raise TypeError("a load without datagrams")
     sources = {"up": spec["up"], "down": spec["down"], "duration_ns": spec["duration_ns"]}

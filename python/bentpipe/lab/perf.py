@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
 from bentpipe.lab.process import plan_descriptor
-from bentpipe.plan.flow.loads import senders, stream_words
+from bentpipe.plan.flow.loads import senders, stream_specs
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.flow import perf_string as loads
@@ -241,7 +241,7 @@ def assign_controller(
         The controller that the client requests from the server, and the options of the client. A client that
         sends nothing has the default controller.
     """
-    sending_ends = senders({"kind": "perf", "streams": stream_words(streams)})
+    sending_ends = senders({"kind": "perf", "streams": stream_specs(streams)})
     requested = (options.congestion, options.options) if "server" in sending_ends else None
     return requested, options if "client" in sending_ends else replace(
         options, congestion="cubic", options={}
@@ -297,7 +297,7 @@ def client_plan(client: Client, options: Options, output: Output) -> PerfClientP
         "role": "client",
         "host": host,
         "port": port,
-        "load": stream_words(client.streams),
+        "load": stream_specs(client.streams),
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,

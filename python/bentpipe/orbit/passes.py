@@ -63,7 +63,7 @@ def contact_plan(query: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Mappi
     Raises:
         ScenarioError: the query is invalid, or there are too many passes.
     """
-    table = constellation_routes.question(query.orbit, query.duration.ns, query.folder)["orbit"]
+    table = constellation_routes.route_request(query.orbit, query.duration.ns, query.folder)["orbit"]
     stations = _stations(table["from"], table["to"])
     spec = {
         key: table[key]

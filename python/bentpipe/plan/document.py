@@ -1,4 +1,4 @@
-"""A scenario as it was given: read, with its preset put in and what was set over it."""
+"""A scenario document as given: file or table, with its preset and its overrides applied."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ PRESET = "path.preset"
 
 @dataclass(frozen=True)
 class ScenarioDocument:
-    """A scenario as it was given: its text, what it parses to, and where its traces are."""
+    """A scenario as given: its text, its parsed data, and the folder of its traces."""
 
     text: str
     data: Mapping[str, Any]
     folder: Path
     name: str
     overrides: Sequence[str] = ()
-    """``KEY=VALUE`` as the command line gave them; part of what makes two scenarios different."""
+    """Overrides ``KEY=VALUE`` of the command line; two documents with other overrides differ."""
     options: Sequence[str] = ()
-    """What else the command line says of every run, in its words."""
+    """Other options of the command line that apply to every run, as written."""
     lists: Sequence[str] = ()
-    """Keys that were set to a list and are not swept: what is wrong there may have been meant as a sweep."""
+    """Keys that an override sets to a list without a sweep; an error there may be a missing sweep."""
 
 
 def load_scenario(
@@ -44,15 +44,15 @@ def load_scenario(
     overrides: Iterable[tuple[str, object]] = (),
     shown: Sequence[str] = (),
 ) -> ScenarioDocument:
-    """Reads a scenario from a file, or takes it as the table it would parse to.
+    """Read a scenario from a file or a table, and apply its preset and overrides.
 
     Args:
         source: a TOML file, or its content as a mapping.
-        overrides: keys to set, in order; a key that is swept takes the value (or the list of values) instead.
-        shown: the overrides as they were written.
+        overrides: keys to set, in order. A swept key takes the value (or list of values) as its sweep.
+        shown: the overrides as written.
 
     Raises:
-        ScenarioError: no such file, not TOML, or an override of a member that is not there.
+        ScenarioError: no such file, not TOML, or an override of a missing member.
     """
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -60,7 +60,7 @@ def load_scenario(
         try:
             text = read_input_text(path, MOST_DOCUMENT_BYTES, pipes=True)
         except FileNotFoundError:
-            raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
+            raise ScenarioError([("", f"no such file{_suggest_file(path)}")], name) from None
         except UnicodeDecodeError as error:
             raise ScenarioError([("", encoding_error(error))], name) from None
         except OSError as error:
@@ -76,8 +76,8 @@ def load_scenario(
         data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
         _check_plain(data, "", name)
         text = canonical(data)
-    given = list(overrides)
-    for key, value in given:
+    settings = list(overrides)
+    for key, value in settings:
         if key == PRESET and isinstance(data.setdefault("path", {}), dict):
             data["path"]["preset"] = value
     if PRESET in swept_keys(data.get("sweep")):
@@ -86,9 +86,9 @@ def load_scenario(
     _expand_preset(data, folder, name)
     axes = swept_keys(data.get("sweep"))
     lists = [
-        key for key, value in given if isinstance(value, list) and is_scenario_key(key) and key not in axes
+        key for key, value in settings if isinstance(value, list) and is_scenario_key(key) and key not in axes
     ]
-    for key, value in given:
+    for key, value in settings:
         if key != PRESET:
             _override(data, key, value, name)
     _check_plain(data, "", name)
@@ -96,11 +96,11 @@ def load_scenario(
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
-    """Only what JSON has too. Raises ScenarioError for dates, infinities, not-a-numbers and halves of letters."""
+    """Reject values that JSON lacks: dates, infinities, NaN and lone surrogates. Raises ScenarioError."""
     if isinstance(value, dict):
-        for word, inner in value.items():
-            _check_text(word, key, name)
-            _check_plain(inner, f"{key}.{word}" if key else str(word), name)
+        for member, inner in value.items():
+            _check_text(member, key, name)
+            _check_plain(inner, f"{key}.{member}" if key else str(member), name)
     elif isinstance(value, list):
         for inner in value:
             _check_plain(inner, key, name)
@@ -115,7 +115,7 @@ def _check_plain(value: object, key: str, name: str) -> None:
 
 
 def _check_text(text: object, key: str, name: str) -> None:
-    """Keys are text, and text can be written. Raises ScenarioError."""
+    """Reject keys that are not text, and text without a UTF-8 encoding. Raises ScenarioError."""
     try:
         if isinstance(text, str):
             text.encode()
@@ -126,28 +126,28 @@ def _check_text(text: object, key: str, name: str) -> None:
 
 
 def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
-    """``[path] preset = "NAME"`` becomes the preset's segments and proxies, in front of the scenario's own."""
+    """Replace ``[path] preset = "NAME"`` by its segments and proxies, before those of the scenario."""
     path = data.get("path")
     if not isinstance(path, dict) or "preset" not in path:
         return
     from bentpipe.scenario.presets import preset
 
     try:
-        known = preset(path.pop("preset"), folder)
-        for key, found in (("segment", known.segments), ("proxy", known.proxies)):
-            own = path.get(key, [])
-            if found and isinstance(own, list):  # what is no list is refused when the scenario is read
-                path[key] = [*found, *own]
+        members = preset(path.pop("preset"), folder)
+        for key, added in (("segment", members.segments), ("proxy", members.proxies)):
+            listed = path.get(key, [])
+            if added and isinstance(listed, list):  # validation rejects any other type
+                path[key] = [*added, *listed]
     except ScenarioError as error:
         raise error.with_source(name) from None
 
 
-def _near_file(path: Path) -> str:
+def _suggest_file(path: Path) -> str:
     from bentpipe.scenario.quantity_text import nearest
 
-    there = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    near = nearest(path.name, there)
-    return f'; did you mean "{path.with_name(near)}"?' if near else ""
+    names = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    similar = nearest(path.name, names)
+    return f'; did you mean "{path.with_name(similar)}"?' if similar else ""
 
 
 def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
@@ -156,9 +156,9 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     if isinstance(sweep, dict) and axis in sweep:
         sweep[axis] = value if isinstance(value, list) else [value]
         return
-    over = next((other for other in swept_keys(sweep) if overrides(other, key)), None)
-    if over is not None:
-        text = f'would be lost: the sweep sets the whole of "{over}"; set it in the sweep\'s values'
+    table = next((other for other in swept_keys(sweep) if overrides(other, key)), None)
+    if table is not None:
+        text = f'would be lost: the sweep sets the whole of "{table}"; set it in the sweep\'s values'
         raise ScenarioError([(key, f"{text} (in --set)")], name)
     try:
         set_key(data, key, value)
@@ -166,14 +166,14 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
         raise error.with_source(name, "in --set") from None
 
 
-def or_sweep(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
-    """``error``; where a key was set to a list of values, with how these are swept."""
+def add_sweep_hint(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
+    """Return an error whose messages suggest a sweep for keys that an override sets to a list."""
 
-    def said(key: str, text: str) -> str:
-        for wished in document.lists:
-            # a key of a direction means both, so that words can be between those that were written
-            if text.startswith(("found [", "found a list")) and set(wished.split(".")) <= set(key.split(".")):
-                return f'{text}; did you mean to sweep it, as "sweep.{wished}"?'
+    def add_hint(key: str, text: str) -> str:
+        for listed in document.lists:
+            # A key of a link applies to both directions, so the key of the error may have more parts.
+            if text.startswith(("found [", "found a list")) and set(listed.split(".")) <= set(key.split(".")):
+                return f'{text}; did you mean to sweep it, as "sweep.{listed}"?'
         return text
 
-    return ScenarioError([(key, said(key, text)) for key, text in error.problems], error.source)
+    return ScenarioError([(key, add_hint(key, text)) for key, text in error.problems], error.source)

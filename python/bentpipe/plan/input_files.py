@@ -1,4 +1,4 @@
-"""What a plan reads beside its scenario."""
+"""Input files of a plan: traces, pages, HAR files and constellations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.plan.network.constellation_routes import (
-    LEGS,
-    Ask,
+    DELAY_COLUMNS,
+    RouteSolver,
     RouteTimeline,
     find_routes,
     format_gaps,
-    question,
+    route_request,
 )
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import Mahimahi, TraceError, packet_list, read_csv, read_mahimahi
@@ -22,85 +22,101 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from bentpipe.scenario.link.direction import Delay
     from bentpipe.scenario.network.orbit import Orbit
-    from bentpipe.scenario.network.topology import Delay
 
 __all__ = ["Files"]
 
-_Read = TypeVar("_Read")
+_Value = TypeVar("_Value")
 
 
 class Files:
-    """What a plan reads beside its scenario: traces, pages, HAR files, each once."""
+    """Input files of a plan, each read once."""
 
-    def __init__(self, folder: Path, ask: Ask | None = None) -> None:
-        """``folder`` holds the scenario; ``ask`` is the engine that follows constellations."""
+    def __init__(self, folder: Path, solver: RouteSolver | None = None) -> None:
+        """Read files relative to a folder.
+
+        Args:
+            folder: the folder of the scenario.
+            solver: the engine's routes over constellations; None refuses scenarios with an orbit.
+        """
         self.folder = folder
-        self._ask = ask
+        self._solver = solver
         self._orbit: tuple[Orbit, int] | None = None
-        self._ways: RouteTimeline | None = None
-        self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
+        self._routes: RouteTimeline | None = None
+        self._csv: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
         self._packets: dict[str, list[int]] = {}
         self._mahimahi: dict[str, Mahimahi] = {}
-        self._others: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
-    def once(self, what: Hashable, read: Callable[[], _Read]) -> _Read:
-        """What ``read`` gives the first time that ``what`` is asked for; nobody changes it."""
-        if what not in self._others:
-            self._others[what] = read()
-        found: _Read = self._others[what]
-        return found
+    def read_once(self, key: Hashable, read: Callable[[], _Value]) -> _Value:
+        """Return the value that ``read`` gave at the first call with this key; callers do not modify it."""
+        if key not in self._cache:
+            self._cache[key] = read()
+        value: _Value = self._cache[key]
+        return value
 
     def csv(self, name: str, kind: str, key: str) -> list[tuple[int, Decimal]]:
-        """Points of a CSV trace; ``key`` is said in errors. Raises ScenarioError."""
-        if (kind, name) not in self._points:
+        """Return the points (ns, value) of a CSV trace.
+
+        Args:
+            name: the file, relative to the folder.
+            kind: the quantity of the trace.
+            key: key of the scenario, for errors.
+
+        Raises:
+            ScenarioError: no such file, or not such a trace.
+        """
+        if (kind, name) not in self._csv:
             try:
-                self._points[kind, name] = read_csv(self.folder, name, kind)
+                self._csv[kind, name] = read_csv(self.folder, name, kind)
             except TraceError as error:
                 raise ScenarioError([(key, str(error))]) from None
-        return self._points[kind, name]
+        return self._csv[kind, name]
 
-    def flying(self, orbit: Orbit | None, duration_ns: int) -> Files:
-        """The same for a scenario with this ``[orbit]`` and of this length; what has been read is shared."""
+    def with_orbit(self, orbit: Orbit | None, duration_ns: int) -> Files:
+        """Return a copy for a scenario with this ``[orbit]`` and duration; it shares all files read."""
         if orbit is None and self._orbit is None:
             return self
-        same = copy.copy(self)
-        same._orbit = (orbit, duration_ns) if orbit is not None else None  # noqa: SLF001 - of one class
-        same._ways = None  # noqa: SLF001
-        return same
+        clone = copy.copy(self)
+        clone._orbit = (orbit, duration_ns) if orbit is not None else None  # noqa: SLF001 - same class
+        clone._routes = None  # noqa: SLF001
+        return clone
 
     def delays(self, delay: Delay, key: str) -> list[tuple[int, int]]:
-        """Points of a delay over time, in ns; ``key`` is said in errors. Raises ScenarioError."""
+        """Return the points (ns, delay in ns) of a trace or an orbit; ``key`` is for errors. Raises ScenarioError."""
         if delay.orbit is None:
             return [(at, int(value)) for at, value in self.csv(delay.trace or "", "delay", f"{key}.delay")]
-        found = self.followed(f"{key}.delay")
-        leg = LEGS[delay.orbit]
-        return [(corner[0], corner[leg]) for corner in found.legs]
+        column = DELAY_COLUMNS[delay.orbit]
+        return [(point[0], point[column]) for point in self.route_timeline(f"{key}.delay").legs]
 
-    def followed(self, key: str) -> RouteTimeline:
-        """The ways of ``[orbit]``, with gaps only where they are wanted. Raises ScenarioError."""
-        if self._ways is not None:
-            return self._ways
+    def route_timeline(self, key: str) -> RouteTimeline:
+        """Return the routes of ``[orbit]``; gaps only if the scenario permits them. Raises ScenarioError."""
+        if self._routes is not None:
+            return self._routes
         if self._orbit is None:
             raise ScenarioError([(key, "found a leg of an orbit, and there is no [orbit]; expected one")])
-        if self._ask is None:
+        if self._solver is None:
             raise ScenarioError([(key, "an orbit is followed by the engine, and there is none here")])
         orbit, duration_ns = self._orbit
-        ask, text = self._ask, json.dumps(question(orbit, duration_ns, self.folder), sort_keys=True)
-        found: RouteTimeline = self.once(
-            ("orbit", text), lambda: find_routes(orbit, duration_ns, self.folder, ask)
+        solver, request = (
+            self._solver,
+            json.dumps(route_request(orbit, duration_ns, self.folder), sort_keys=True),
         )
-        if not found.legs:
+        timeline: RouteTimeline = self.read_once(
+            ("orbit", request), lambda: find_routes(orbit, duration_ns, self.folder, solver)
+        )
+        if not timeline.legs:
             raise ScenarioError([("orbit", f"no way from {orbit.from_} at any time of the run")])
-        if found.gaps and orbit.gaps == "refused":
+        if timeline.gaps and orbit.gaps == "refused":
             pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
-            text = f'no way {pair} from {format_gaps(found.gaps)}; expected one all the time, or gaps = "outages"'
+            text = f'no way {pair} from {format_gaps(timeline.gaps)}; expected one all the time, or gaps = "outages"'
             raise ScenarioError([("orbit", text)])
-        self._ways = found
-        return found
+        self._routes = timeline
+        return timeline
 
     def packets(self, name: str, key: str) -> list[int]:
-        """Indices of lost packets. Raises ScenarioError."""
+        """Return the indices of lost packets in a file; ``key`` is for errors. Raises ScenarioError."""
         if name not in self._packets:
             try:
                 self._packets[name] = packet_list(self.folder, name)
@@ -109,7 +125,7 @@ class Files:
         return self._packets[name]
 
     def mahimahi(self, name: str, key: str) -> Mahimahi:
-        """A packet-delivery trace. Raises ScenarioError."""
+        """Return a packet-delivery trace of Mahimahi; ``key`` is for errors. Raises ScenarioError."""
         if name not in self._mahimahi:
             try:
                 self._mahimahi[name] = read_mahimahi(self.folder, name)

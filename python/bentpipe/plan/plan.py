@@ -1,7 +1,7 @@
-"""The plan: a scenario's sweep and seeds as explicit runs, each with a stable id.
+"""The plan of a scenario: its sweep and seeds as explicit runs, each with a stable id.
 
-A run's id is a hash of the resolved run, its cell of the sweep, the schema and the engine's version: equal ids
-mean equal bytes. Nothing here runs anything.
+The id of a run is a hash of the resolved run, its cell of the sweep, the schema and the engine's version. Equal ids
+mean equal bytes. This module executes nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.cost import estimate
-from bentpipe.plan.document import or_sweep
-from bentpipe.plan.flow.controller_check import check_controllers
-from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
+from bentpipe.plan.document import add_sweep_hint
+from bentpipe.plan.flow.controllers import by_name, check_controllers, deterministic_controllers
 from bentpipe.plan.input_files import Files
-from bentpipe.plan.link.scheduler import OWN
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.plan.randomness import random_inputs
 from bentpipe.plan.resolve import Resolved, resolve
 from bentpipe.plan.spec.result_columns import column_owners
-from bentpipe.plan.spec.run_id import canonical, identities
+from bentpipe.plan.spec.run_id import canonical, run_ids
 from bentpipe.plan.sweep_cells import Scenarios
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import cells, describe_cell
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bentpipe.plan.document import ScenarioDocument
-    from bentpipe.plan.network.constellation_routes import Ask
+    from bentpipe.plan.network.constellation_routes import RouteSolver
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.scenario.model import Scenario
 
 __all__ = ["Cell", "Plan", "Run", "build_plan"]
 
-MOST_RUNS = 1_000_000
-MOST_CHANGES = 2_000_000
-"""Hand-overs of all cells, which a plan holds together."""
+MAX_RUNS = 1_000_000
+MAX_CHANGES = 2_000_000
+"""Largest number of handovers in all cells, as a plan keeps them in memory."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,19 @@ class Run:
 
     id: str
     cell: Mapping[str, Any]
-    """Keys of the sweep and their values here, as the scenario writes them."""
+    """Swept keys and their values in this run, as the scenario writes them."""
     seed: int
     spec: RunSpec
     """The resolved run."""
 
     def spec_json(self) -> str:
-        """The resolved run as the engine takes it."""
+        """Return the resolved run as JSON, the input of the engine."""
         return canonical(self.spec)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of the sweep's values, resolved; its runs differ by seed only."""
+    """One combination of swept values, resolved; its runs differ in their seed only."""
 
     values: Mapping[str, Any]
     scenario: Scenario
@@ -69,21 +68,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every run of a scenario, in order: cells as the sweep has them, then seeds."""
+    """Every run of a scenario, ordered by cell of the sweep, then by seed."""
 
     document: ScenarioDocument
     engine: str
     title: str
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...] = field(repr=False)
-    own: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints of controllers that were given from outside, by name."""
+    user_code: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of user-supplied controllers and schedulers, by name."""
     seeds: int = 1
-    """How many were asked for; a cell without chance has one of them."""
+    """Number of seeds that were requested; a deterministic cell has one run."""
 
     @property
     def link_seconds(self) -> float:
-        """Virtual time of all runs together."""
+        """Virtual time of all runs, in seconds."""
         return sum(float(run.spec["duration_ns"]) for run in self.runs) / 1e9
 
 
@@ -93,82 +92,88 @@ def build_plan(
     *,
     seeds: Sequence[int] | None = None,
     catalogue: Sequence[Mapping[str, Any]] | None = None,
-    orbits: Ask | None = None,
-    own: Mapping[str, str] | None = None,
-    repeats: bool = False,
-    priced: bool = True,
-    each: Callable[[int, int], None] | None = None,
+    orbits: RouteSolver | None = None,
+    user_code: Mapping[str, str] | None = None,
+    all_seeds: bool = False,
+    check_cost: bool = True,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
-    """Every run of ``document``.
+    """Plan every run of a document.
 
     Args:
         document: the scenario.
         engine: version of the engine that will run it; part of every run's id.
-        seeds: instead of the scenario's.
-        catalogue: the engine's controllers, to check names and options against; None checks neither.
-        orbits: the engine's answers on constellations; None refuses scenarios with legs of an orbit.
-        own: controllers given from outside, and schedulers (behind ``schedulers.OWN``): a fingerprint of each by
-            name, part of the ids of runs that use it.
-        repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
-        priced: what costs more than the scenario's limits is refused; False where nothing of it is simulated.
-        each: told after each cell how many are planned, and of how many.
+        seeds: seeds that replace those of the scenario.
+        catalogue: the engine's controllers, to check names and options; None skips this check.
+        orbits: the engine's routes over constellations; None refuses scenarios with an orbit.
+        user_code: fingerprints of user-supplied controllers and schedulers by name (a scheduler's name begins with
+            ``scheduler.SCHEDULER_PREFIX``). They are part of the ids of the runs that use them.
+        all_seeds: plan every seed of deterministic cells too, as runs in real time differ from each other.
+        check_cost: refuse runs whose cost estimate exceeds the scenario's limits. False for plans that no engine
+            simulates.
+        on_progress: called after each cell with the number of planned cells and of all cells.
 
     Raises:
-        ScenarioError: what is wrong, by key.
+        ScenarioError: every problem, by key.
     """
     files = Files(document.folder, orbits)
-    scenarios, entries, ours = Scenarios(document.data), by_name(catalogue), own or {}
-    quiet = deterministic_controllers(catalogue) - set(ours)
-    theirs = frozenset(name.removeprefix(OWN) for name in ours if name.startswith(OWN))
+    scenarios, entries, fingerprints = Scenarios(document.data), by_name(catalogue), user_code or {}
+    deterministic = deterministic_controllers(catalogue) - set(fingerprints)
+    schedulers = frozenset(
+        name.removeprefix(SCHEDULER_PREFIX) for name in fingerprints if name.startswith(SCHEDULER_PREFIX)
+    )
 
-    def planned_of(values: Mapping[str, Any]) -> tuple[Scenario, Resolved]:
+    def resolve_cell(values: Mapping[str, Any]) -> tuple[Scenario, Resolved]:
         scenario = scenarios.of(values)
-        check_controllers(scenario, entries, ours)
-        resolved = resolve(scenario, files, theirs)
-        if priced:
+        check_controllers(scenario, entries, fingerprints)
+        resolved = resolve(scenario, files, schedulers)
+        if check_cost:
             estimate.check_limits(resolved, scenario.limits)
         return scenario, resolved
 
     planned: list[Cell] = []
     runs: list[Run] = []
-    title, asked, changes = "", 1, 0
-    with _undisturbed():
-        combined = _cells(document)
-        for values in combined:
+    title, seed_count, changes = "", 1, 0
+    with _without_garbage_collection():
+        combinations = _cells(document)
+        for values in combinations:
             try:
-                scenario, resolved = planned_of(values)
+                scenario, resolved = resolve_cell(values)
             except ScenarioError as error:
-                said = f"in the sweep, with {describe_cell(values)}" if values else ""
-                said = "" if _also_without(error, planned_of) else said
-                raise or_sweep(error, document).with_source(document.name, said) from None
+                place = f"in the sweep, with {describe_cell(values)}" if values else ""
+                place = "" if _is_independent_of_sweep(error, resolve_cell) else place
+                raise add_sweep_hint(error, document).with_source(document.name, place) from None
             title = title or scenario.title
-            chosen = tuple(seeds) if seeds is not None else scenario.seeds
-            asked = max(asked, len(chosen))
-            chosen = chosen if repeats or random_inputs(resolved.spec, quiet) else chosen[:1]
-            planned.append(Cell(values, scenario, resolved, chosen))
-            if len(runs) + len(chosen) > MOST_RUNS:
-                raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
+            cell_seeds = tuple(seeds) if seeds is not None else scenario.seeds
+            seed_count = max(seed_count, len(cell_seeds))
+            if not all_seeds and not random_inputs(resolved.spec, deterministic):
+                cell_seeds = cell_seeds[:1]
+            planned.append(Cell(values, scenario, resolved, cell_seeds))
+            if len(runs) + len(cell_seeds) > MAX_RUNS:
+                raise ScenarioError([("sweep", f"gives more than {MAX_RUNS} runs")], document.name)
             changes += len(resolved.spec["graph"].get("changes", ()))
-            if changes > MOST_CHANGES:
-                text = f"gives more than {MOST_CHANGES:,} hand-overs in all; expected fewer cells, or fewer in each"
+            if changes > MAX_CHANGES:
+                text = f"gives more than {MAX_CHANGES:,} hand-overs in all; expected fewer cells, or fewer in each"
                 raise ScenarioError([("sweep", text)], document.name)
-            ids = identities(values, resolved.spec, engine, ours, chosen)
+            ids = run_ids(values, resolved.spec, engine, fingerprints, cell_seeds)
             runs.extend(
-                Run(named, values, seed, {**resolved.spec, "seed": seed})
-                for named, seed in zip(ids, chosen, strict=True)
+                Run(id_, values, seed, {**resolved.spec, "seed": seed})
+                for id_, seed in zip(ids, cell_seeds, strict=True)
             )
-            if each is not None:
-                each(len(planned), len(combined))
-    named = title or Path(document.name).stem
-    return Plan(document, engine, named, tuple(planned), tuple(runs), ours, asked)
+            if on_progress is not None:
+                on_progress(len(planned), len(combinations))
+    title = title or Path(document.name).stem
+    return Plan(document, engine, title, tuple(planned), tuple(runs), fingerprints, seed_count)
 
 
-def _also_without(wrong: ScenarioError, planned_of: Callable[[Mapping[str, Any]], object]) -> bool:
-    """Whether the scenario has these problems without its sweep too."""
+def _is_independent_of_sweep(
+    problem: ScenarioError, resolve_cell: Callable[[Mapping[str, Any]], object]
+) -> bool:
+    """Return whether the scenario has the same problems without its sweep."""
     try:
-        planned_of({})
+        resolve_cell({})
     except ScenarioError as error:
-        return set(wrong.problems) <= set(error.problems)
+        return set(problem.problems) <= set(error.problems)
     return False
 
 
@@ -180,15 +185,17 @@ def _cells(document: ScenarioDocument) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Without the collector of garbage: all that a plan makes stays, and looking through it again and again takes
-    longer than making it. In the end it counts as old, so that it is not looked through at once."""
-    was = gc.isenabled()
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable the garbage collector, as a plan frees no objects and repeated collections take longer than planning.
+
+    At the end all objects move to the oldest generation, so that the next collection does not visit them at once.
+    """
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if enabled:
             gc.freeze()
             gc.unfreeze()
             gc.enable()

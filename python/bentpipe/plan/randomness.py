@@ -1,14 +1,16 @@
-"""What a resolved run draws at random: the one answer for how many seeds a plan needs and for what two clocks may
-differ in."""
+"""Random inputs of a resolved run.
+
+They decide how many seeds a plan needs, and where simulation and emulation may differ.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.link.loss import loss_is_drawn
+from bentpipe.plan.link.loss import is_loss_stochastic
 from bentpipe.plan.link.scheduler import schedulers
-from bentpipe.plan.link.stages import DRAWN
+from bentpipe.plan.link.stages import STOCHASTIC_STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,40 +26,52 @@ if TYPE_CHECKING:
         TopologySpec,
     )
 
-__all__ = ["RandomInput", "controllers", "path_draws", "random_inputs"]
+__all__ = ["RandomInput", "controllers", "is_path_stochastic", "random_inputs"]
 
 
 class RandomInput(StrEnum):
-    """Where a run's random numbers go."""
+    """Part of a run that uses random numbers."""
 
     PATH = "path"
-    """Packets are lost, delayed or put out of order at random."""
+    """Random loss, delay or reordering of packets."""
     LOAD = "load"
-    """Starts, arrivals, sizes, pauses."""
+    """Random starts, arrivals, sizes and pauses."""
     CONTROLLER = "controller"
-    """A congestion controller's own: when BBR probes. One that is not known may."""
+    """Random numbers of a congestion controller, such as the time of a BBR probe; an unknown one may draw."""
     SCHEDULER = "scheduler"
-    """Those of a scheduler that is given from outside: it may."""
+    """Random numbers of a user-supplied scheduler, which may draw."""
 
 
-def random_inputs(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[RandomInput]:
-    """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
-    found = {
-        RandomInput.PATH: path_draws(spec["graph"]),
-        RandomInput.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
-        RandomInput.CONTROLLER: not controllers(spec) <= set(silent),
+def random_inputs(spec: RunSpec, deterministic: Collection[str] = ()) -> frozenset[RandomInput]:
+    """Return the random inputs of a resolved run.
+
+    Args:
+        spec: the resolved run.
+        deterministic: names of the controllers that draw no random numbers.
+    """
+    used = {
+        RandomInput.PATH: is_path_stochastic(spec["graph"]),
+        RandomInput.LOAD: any(
+            flow["start_jitter_ns"] > 0 or _is_load_stochastic(flow["load"]) for flow in spec["flows"]
+        ),
+        RandomInput.CONTROLLER: not controllers(spec) <= set(deterministic),
         RandomInput.SCHEDULER: bool(schedulers(spec)),
     }
-    return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
+    return frozenset(part for part, is_used in used.items() if is_used)
 
 
-def path_draws(graph: TopologySpec) -> bool:
+def is_path_stochastic(graph: TopologySpec) -> bool:
     """Return whether any link of ``graph`` loses, delays or reorders packets at random."""
-    return any(_stage(stage) for link in graph["links"] for way in ("up", "down") for stage in link[way])
+    return any(
+        _is_stage_stochastic(stage)
+        for link in graph["links"]
+        for way in ("up", "down")
+        for stage in link[way]
+    )
 
 
 def controllers(spec: RunSpec) -> set[str]:
-    """Names of all controllers that a resolved run uses."""
+    """Return the names of all controllers in a resolved run."""
     found: set[str] = set()
     for flow in spec["flows"]:
         if flow["transport"]["kind"] == "udp":
@@ -71,48 +85,50 @@ def controllers(spec: RunSpec) -> set[str]:
     return found
 
 
-def _stage(stage: StageSpec) -> bool:
+def _is_stage_stochastic(stage: StageSpec) -> bool:
     if stage["kind"] == "radio":
         layer = stage["link_layer"]
-        return _erring(layer["decoder"], layer["feedback"], stage["channel"])
+        return _has_random_errors(layer["decoder"], layer["feedback"], stage["channel"])
     if stage["kind"] == "nr":
-        return _erring(stage["decoder"], stage["feedback"], stage["channel"])
+        return _has_random_errors(stage["decoder"], stage["feedback"], stage["channel"])
     if stage["kind"] == "acm":
-        return _channel(stage["channel"])
+        return _is_channel_stochastic(stage["channel"])
     if stage["kind"] == "loss":
-        return loss_is_drawn(stage)
+        return is_loss_stochastic(stage)
     if stage["kind"] == "transmit":
         return stage["service"]["kind"] == "slots"
-    return stage["kind"] in DRAWN
+    return stage["kind"] in STOCHASTIC_STAGES
 
 
-def _erring(decoder: DecoderSpec, feedback: FeedbackSpec | None, channel: ChannelSpec | None) -> bool:
-    if decoder["kind"] == "block_errors" and any(0 < one < 1 for one in decoder["probabilities"]):
+def _has_random_errors(
+    decoder: DecoderSpec, feedback: FeedbackSpec | None, channel: ChannelSpec | None
+) -> bool:
+    if decoder["kind"] == "block_errors" and any(0 < rate < 1 for rate in decoder["probabilities"]):
         return True
     if feedback is not None and 0 < feedback["loss"] < 1:
         return True
-    return channel is not None and _channel(channel)
+    return channel is not None and _is_channel_stochastic(channel)
 
 
-def _channel(channel: ChannelSpec) -> bool:
-    """A fading channel that has no seed of its own."""
+def _is_channel_stochastic(channel: ChannelSpec) -> bool:
+    """Return whether a channel fades and has no seed in the scenario."""
     if channel["kind"] == "fixed" or channel["kind"] == "measured":
         return False
     if channel["kind"] == "ranged":
-        return _channel(channel["channel"])
+        return _is_channel_stochastic(channel["channel"])
     return channel["motion"].get("seed") is None
 
 
-def _source(source: SourceSpec | None) -> bool:
+def _is_source_stochastic(source: SourceSpec | None) -> bool:
     periods = source["periods"] if source is not None else None
     return periods is not None and periods["draw"]["kind"] != "fixed"
 
 
-def _load(load: LoadSpec) -> bool:
+def _is_load_stochastic(load: LoadSpec) -> bool:
     if load["kind"] == "on_off":
         return load["exponential"] or "pareto_shape" in load
     if load["kind"] == "datagrams":
-        return any(_source(source) for source in (load["up"], load["down"]))
+        return any(_is_source_stochastic(source) for source in (load["up"], load["down"]))
     if load["kind"] == "page":
         low, high = load["pause_ns"]
         return load["loads"] > 1 and low != high

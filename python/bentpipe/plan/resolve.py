@@ -1,7 +1,7 @@
-"""From a scenario to what the engine reads: every default filled in, every queue in packets or bytes.
+"""Resolved run of a scenario, the input of the engine: with every default, and every queue in packets or bytes.
 
-What the scenario leaves open stands with its reason where it is filled in: in ``stages``, ``quic``, ``tcp``, ``pages``,
-``flows``, ``windows``.
+The modules that fill in defaults give the reason of each: ``link.stages`` and ``quic``, ``tcp``, ``pages``, ``flows``
+and ``flow_control`` of ``flow``.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.dtn.nodes import add_dtn
-from bentpipe.plan.flow.flow_control import windows
-from bentpipe.plan.flow.flows import admission_words, flow_spec, group_words, users, wires
-from bentpipe.plan.flow.quic_profiles import known
-from bentpipe.plan.link.nr import answered
-from bentpipe.plan.link.scheduler import MOST_USERS, Users
+from bentpipe.plan.flow.flow_control import flow_control_windows
+from bentpipe.plan.flow.flows import admission_spec, flow_spec, full_packet_bytes, group_spec, number_users
+from bentpipe.plan.flow.quic_profiles import path_properties
+from bentpipe.plan.link.nr import with_feedback_delay
+from bentpipe.plan.link.scheduler import MAX_USERS, Users
 from bentpipe.plan.link.stages import base_delay_ns, first_rate, stages
-from bentpipe.plan.network.contact_schedule import followed
+from bentpipe.plan.network.contact_schedule import apply_contact_plan
 from bentpipe.plan.network.graph import (
     base_rtts,
-    key_of,
+    edge_key,
+    is_connected,
     layout,
-    leads,
     next_tcp_endpoint,
     proxies_of,
     routes,
-    stops,
+    tcp_endpoints,
 )
 from bentpipe.plan.network.handovers import (
     SIDES,
     DirectionState,
-    changes,
+    links_initially_unused,
     longest_gap_ns,
-    moved_of,
-    unused_at_first,
-    unused_later,
+    topology_changes,
+    unused_links,
+    updated_fields,
 )
-from bentpipe.plan.network.hops import crossed, crossings
-from bentpipe.plan.network.proxies import proxy_words
+from bentpipe.plan.network.hops import direction_hops, route_hops
+from bentpipe.plan.network.proxies import proxy_spec
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration
 
@@ -56,85 +56,106 @@ if TYPE_CHECKING:
         TraceSpec,
     )
     from bentpipe.scenario.flow.proxy import Proxy
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Direction, Node
+    from bentpipe.scenario.network.topology import Node
 
 __all__ = ["Resolved", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A run without its seed, and what it rests on."""
+    """A run without its seed, with the hops of its flows."""
 
     spec: RunSpec
     up: dict[str, tuple[Hop, ...]]
-    """Per flow: what its packets cross from client to server."""
+    """Hops from client to server on the first route, by flow."""
     down: dict[str, tuple[Hop, ...]]
+    """Hops from server to client on the first route, by flow."""
     ways: dict[str, tuple[tuple[tuple[Hop, ...], tuple[Hop, ...]], ...]] = field(default_factory=dict)
-    """Per table of a flow, by its first: the same of every way in the course of the run, the first of them first."""
+    """Hops up and down on every route over time in order, by the first flow of each table."""
 
 
 def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = frozenset()) -> Resolved:
-    """The run that ``scenario`` describes, with seed 0; ``schedulers`` are those that were given from outside.
+    """Resolve a scenario into a run with seed 0.
+
+    Args:
+        scenario: the scenario of one cell.
+        files: its input files.
+        schedulers: names of user-supplied schedulers.
 
     Raises:
-        ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
-        smaller than a packet...).
+        ScenarioError: a problem that only the combination of tables shows, such as a missing trace or a queue
+            smaller than a packet.
     """
-    scenario = followed(scenario, files)
-    files = files.flying(scenario.orbit, scenario.duration.ns)
-    whose = users(scenario)
-    among = replace(_users(scenario, whose), schedulers=schedulers)
+    scenario = apply_contact_plan(scenario, files)
+    files = files.with_orbit(scenario.orbit, scenario.duration.ns)
+    user_numbers = number_users(scenario)
+    users = replace(_users(scenario, user_numbers), schedulers=schedulers)
     nodes, edges, ends = layout(scenario)
-    edges = _among(edges, among.count)
-    wire = max(size for flow in scenario.flow for size in wires(flow, scenario))
+    edges = _divide_queues(edges, users.count)
+    packet_bytes = max(size for flow in scenario.flow for size in full_packet_bytes(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
-    # "1 BDP" is of the first way
-    ways = routes(scenario, edges, ends, hosts, [unused_at_first(scenario)])
-    shared = base_rtts(edges, {name: found[0] for name, found in ways.items()}, scenario, files)
-    lines = _lines(scenario, edges, shared, wire, files, among)
+    # "1 BDP" refers to the first route.
+    flow_routes = routes(scenario, edges, ends, hosts, [links_initially_unused(scenario)])
+    first_routes = {name: found[0] for name, found in flow_routes.items()}
+    rtts = base_rtts(edges, first_routes, scenario, files)
+    states = _direction_states(scenario, edges, rtts, packet_bytes, files, users)
     links: list[LinkSpec] = [
         {
             "name": edge.name,
             "client_side": edge.client_side,
             "server_side": edge.server_side,
-            "up": line.stages if (line := lines.get((edge.name, "up"))) else [],
-            "down": line.stages if (line := lines.get((edge.name, "down"))) else [],
+            "up": state.stages if (state := states.get((edge.name, "up"))) else [],
+            "down": state.stages if (state := states.get((edge.name, "down"))) else [],
         }
         for edge in edges
     ]
-    events, extremes = changes(scenario, edges, lines, shared, wire, files, among.count)
-    if events:
-        ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
-    hops = crossings(edges, lines, extremes, shared, wire, files)
-    # of flows that share their ways once
-    apart = {id(found): found[0] for found in ways.values()}
-    same = {one: (crossed(way, hops, "up"), crossed(way, hops, "down")) for one, way in apart.items()}
-    up, down = ({name: same[id(found)][way] for name, found in ways.items()} for way in (0, 1))
-    firsts = [flow.names[0] for flow in scenario.flow]
-    every_way = {
-        name: tuple((crossed(way, hops, "up"), crossed(way, hops, "down")) for way in ways[name])
-        for name in firsts
+    changes, extremes = topology_changes(scenario, edges, states, rtts, packet_bytes, files, users.count)
+    if changes:
+        flow_routes = routes(scenario, edges, ends, hosts, list(unused_links(changes)))
+    hops = direction_hops(edges, states, extremes, rtts, packet_bytes, files)
+    # Flows that share one list of routes share their hops.
+    distinct = {id(found): found[0] for found in flow_routes.values()}
+    shared_hops = {
+        key: (route_hops(route, hops, "up"), route_hops(route, hops, "down"))
+        for key, route in distinct.items()
+    }
+    up, down = (
+        {name: shared_hops[id(found)][side] for name, found in flow_routes.items()} for side in (0, 1)
+    )
+    first_flows = [flow.names[0] for flow in scenario.flow]
+    all_hops = {
+        name: tuple(
+            (route_hops(route, hops, "up"), route_hops(route, hops, "down")) for route in flow_routes[name]
+        )
+        for name in first_flows
     }
     flows: list[FlowSpec] = []
     for flow in scenario.flow:
         first = flow.names[0]
-        crossed_by = [(*there, *back) for there, back in every_way[first]]
-        path = known(every_way[first], _longest_wait(crossed_by, edges, ends[first], hosts, events, scenario))
-        words = flow_spec(flow, scenario, files, ends[first], crossed_by, path)
+        round_trips = [(*up_hops, *down_hops) for up_hops, down_hops in all_hops[first]]
+        wait_ns = _longest_wait_ns(round_trips, edges, ends[first], hosts, changes, scenario)
+        path = path_properties(all_hops[first], wait_ns)
+        shared = flow_spec(flow, scenario, files, ends[first], round_trips, path)
         for name in flow.names:
-            own: FlowSpec = {**words, "name": name, "client": ends[name][0], "server": ends[name][1]}
-            if whose[name]:
-                own["user"] = whose[name]
-            flows.append(own)
-    every = [tuple(hop for name in firsts for hop in (*up[name], *down[name]))]
+            spec_of_flow: FlowSpec = {
+                **shared,
+                "name": name,
+                "client": ends[name][0],
+                "server": ends[name][1],
+            }
+            if user_numbers[name]:
+                spec_of_flow["user"] = user_numbers[name]
+            flows.append(spec_of_flow)
+    every_hop = [tuple(hop for name in first_flows for hop in (*up[name], *down[name]))]
     proxies = [
-        _proxy(key, proxy, scenario, edges, hops, windows(every))
+        _proxy(key, proxy, scenario, edges, hops, flow_control_windows(every_hop))
         for key, proxy in proxies_of(scenario).items()
     ]
     graph: TopologySpec = {"nodes": nodes, "links": links}
-    if events:
-        graph["changes"] = events
+    if changes:
+        graph["changes"] = changes
     trace: TraceSpec = {"qlog": scenario.trace.qlog, "pcapng": scenario.trace.pcapng}
     if scenario.trace.packets or scenario.trace.stages:
         trace["packets"] = True
@@ -150,107 +171,114 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         "flows": flows,
         "trace": trace,
     }
-    # written only where they are asked for: what knows none of them keeps its resolved run, and so its id
+    # Members are present only if the scenario sets them, so that other scenarios keep their run ids.
     names = {edge.name for edge in edges}
-    if groups := [group_words(flow, names) for flow in scenario.flow if flow.count is not None]:
+    if groups := [group_spec(flow, names) for flow in scenario.flow if flow.count is not None]:
         spec["groups"] = groups
-    if admissions := [kept for flow in scenario.flow if (kept := admission_words(flow)) is not None]:
+    if admissions := [rate for flow in scenario.flow if (rate := admission_spec(flow)) is not None]:
         spec["admissions"] = admissions
     if proxies:
         spec["proxies"] = proxies
     add_dtn(scenario, spec, files.folder)
-    return Resolved(spec, up, down, every_way)
+    return Resolved(spec, up, down, all_hops)
 
 
-def _longest_wait(
-    ways: Sequence[tuple[Hop, ...]],
+def _longest_wait_ns(
+    round_trips: Sequence[tuple[Hop, ...]],
     edges: list[Edge],
     ends: tuple[str, str],
     hosts: frozenset[str],
-    events: Sequence[TopologyChange],
+    changes: Sequence[TopologyChange],
     scenario: Scenario,
 ) -> int:
-    """How long packets of a flow wait at the longest for a way, and for outages of links."""
-    links = {hop.name.rpartition(".")[0] for way in ways for hop in way}
-    dark = 0
+    """Return the longest time in ns that packets of a flow wait for a route and for outages of links."""
+    links = {hop.name.rpartition(".")[0] for hops in round_trips for hop in hops}
+    outage_ns = 0
     for edge in edges:
-        directions = [
-            way.outages for way in (edge.up, edge.down) if way is not None and way.outages is not None
+        outages = [
+            direction.outages
+            for direction in (edge.up, edge.down)
+            if direction is not None and direction.outages is not None
         ]
-        if edge.name in links and directions:
-            dark += max(window.length.ns for outages in directions for window in outages.windows)
-    if not events:
-        return dark
-    whole = scenario.duration.ns
-    return dark + longest_gap_ns(events, links, lambda unused: leads(edges, ends, hosts, unused), whole)
+        if edge.name in links and outages:
+            outage_ns += max(window.length.ns for one in outages for window in one.windows)
+    if not changes:
+        return outage_ns
+
+    def reaches(unused: set[str]) -> bool:
+        return is_connected(edges, ends, hosts, unused)
+
+    return outage_ns + longest_gap_ns(changes, links, reaches, scenario.duration.ns)
 
 
-def _users(scenario: Scenario, whose: Mapping[str, int]) -> Users:
-    """Who the users are. Raises ScenarioError for more than can be told apart."""
+def _users(scenario: Scenario, user_numbers: Mapping[str, int]) -> Users:
+    """Return the users of a scenario. Raises ScenarioError for more than ``MAX_USERS``."""
     numbers: dict[str, set[int]] = {}
     for flow in scenario.flow:
-        own = {whose[name] for name in flow.names}
-        numbers.setdefault(flow.name, set()).update(own)
+        members = {user_numbers[name] for name in flow.names}
+        numbers.setdefault(flow.name, set()).update(members)
         if flow.user is not None:
-            numbers.setdefault(flow.user, set()).update(own)
-    if max(whose.values()) > MOST_USERS:
-        most = max(scenario.flow, key=lambda flow: flow.count or 0)
-        text = f"found {max(whose.values()):,} users of all flows, expected at most {MOST_USERS:,}"
-        raise ScenarioError([(f"flow.{most.name}.count", text)])
+            numbers.setdefault(flow.user, set()).update(members)
+    highest = max(user_numbers.values())
+    if highest > MAX_USERS:
+        largest = max(scenario.flow, key=lambda flow: flow.count or 0)
+        text = f"found {highest:,} users of all flows, expected at most {MAX_USERS:,}"
+        raise ScenarioError([(f"flow.{largest.name}.count", text)])
     return Users(
-        count=len(set(whose.values())),
-        told_apart=any(flow.count is not None or flow.user is not None for flow in scenario.flow),
-        numbers={name: tuple(sorted(own)) for name, own in numbers.items()},
+        count=len(set(user_numbers.values())),
+        distinguished=any(flow.count is not None or flow.user is not None for flow in scenario.flow),
+        numbers={name: tuple(sorted(members)) for name, members in numbers.items()},
     )
 
 
-def _among(edges: list[Edge], users: int) -> list[Edge]:
-    """The same, with queues that are divided by the number of users as large as that makes them."""
-    made: dict[int, Direction] = {}
+def _divide_queues(edges: list[Edge], users: int) -> list[Edge]:
+    """Return the links with the size of queues that depend on the number of users."""
+    divided: dict[int, Direction] = {}
 
-    def divided(direction: Direction | None) -> Direction | None:
+    def divide(direction: Direction | None) -> Direction | None:
         if direction is None or direction.queue is None or not direction.queue.shared:
             return direction
-        if id(direction) not in made:
-            made[id(direction)] = direction.model_copy(update={"queue": direction.queue.for_users(users)})
-        return made[id(direction)]
+        if id(direction) not in divided:
+            divided[id(direction)] = direction.model_copy(update={"queue": direction.queue.for_users(users)})
+        return divided[id(direction)]
 
-    return [replace(edge, up=divided(edge.up), down=divided(edge.down)) for edge in edges]
+    return [replace(edge, up=divide(edge.up), down=divide(edge.down)) for edge in edges]
 
 
-def _lines(
+def _direction_states(
     scenario: Scenario,
     edges: Sequence[Edge],
-    shared: Mapping[str, int],
-    wire: int,
+    rtts: Mapping[str, int],
+    packet_bytes: int,
     files: Files,
-    known: Users,
+    users: Users,
 ) -> dict[tuple[str, str], DirectionState]:
-    """The directions of all links that are not wires. Accesses of a group, which are alike, are one."""
-    lines: dict[tuple[str, str], DirectionState] = {}
-    made: dict[tuple[str, str], DirectionState] = {}
+    """Return the directions of all links except wires; access links of a group share one state."""
+    states: dict[tuple[str, str], DirectionState] = {}
+    shared: dict[tuple[str, str], DirectionState] = {}
     for edge in edges:
         for side in SIDES:
             direction = edge.up if side == "up" else edge.down
             if direction is None:
                 continue
-            if (edge.owner, side) not in made or not edge.owner:
-                rtt = Duration(shared[edge.name])
-                key = f"{key_of(edge, scenario)}.{side}"
-                moved = set() if edge.owner else moved_of(scenario, edge.name, side)
-                direction = answered(direction, _there_and_back(edge))
-                words = stages(direction, rtt, wire, files, key, moved, known)
+            if (edge.owner, side) not in shared or not edge.owner:
+                rtt = Duration(rtts[edge.name])
+                key = f"{edge_key(edge, scenario)}.{side}"
+                updated = set() if edge.owner else updated_fields(scenario, edge.name, side)
+                direction = with_feedback_delay(direction, _constant_rtt_ns(edge))
+                stage_specs = stages(direction, rtt, packet_bytes, files, key, updated, users)
                 rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
-                made[edge.owner, side] = DirectionState(direction, words, rate, delay, key)
-            lines[edge.name, side] = made[edge.owner, side]
-    return lines
+                shared[edge.owner, side] = DirectionState(direction, stage_specs, rate, delay, key)
+            states[edge.name, side] = shared[edge.owner, side]
+    return states
 
 
-def _there_and_back(edge: Edge) -> int | None:
-    """The constant delay of a link both ways; None: it moves."""
-    delays = [way.delay for way in (edge.up, edge.down) if way is not None and way.delay is not None]
+def _constant_rtt_ns(edge: Edge) -> int | None:
+    """Return the constant delay of a link up and down; None if it varies."""
+    directions = (edge.up, edge.down)
+    delays = [one.delay for one in directions if one is not None and one.delay is not None]
     constants = [delay.constant for delay in delays if delay.constant is not None]
-    return sum(one.ns for one in constants) if len(constants) == len(delays) else None
+    return sum(constant.ns for constant in constants) if len(constants) == len(delays) else None
 
 
 def _proxy(
@@ -261,9 +289,9 @@ def _proxy(
     hops: dict[tuple[str, str], Hop],
     buffers: tuple[int, int],
 ) -> ProxySpec:
-    ahead = stops(scenario)
+    endpoints = tcp_endpoints(scenario)
     sides = {
-        side: next_tcp_endpoint(proxy.name, way, edges, hops, ahead)
-        for side, way in (("client_side", "down"), ("server_side", "up"))
+        side: next_tcp_endpoint(proxy.name, direction, edges, hops, endpoints)
+        for side, direction in (("client_side", "down"), ("server_side", "up"))
     }
-    return proxy_words(proxy.name, proxy, scenario.tcp, sides, buffers, key)
+    return proxy_spec(proxy.name, proxy, scenario.tcp, sides, buffers, key)

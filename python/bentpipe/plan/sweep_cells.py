@@ -1,4 +1,4 @@
-"""The scenarios of a sweep's cells. What no cell sets is read once, and is the same table in all of them."""
+"""Scenarios of the cells of a sweep; tables that no cell sets are validated once and shared by all cells."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.scenario.base import Table
+from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario, validate
-from bentpipe.scenario.network.topology import Direction
 from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:
@@ -21,72 +21,72 @@ if TYPE_CHECKING:
 __all__ = ["Scenarios"]
 
 MEMBERS = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "handover")}
-"""Lists whose members a sweep calls by their names; the flows are another."""
+"""Lists with named members, whose names are parts of swept keys; ``flow`` is another."""
 
 
 class Scenarios:
-    """Scenarios of the cells of one document, one after the other."""
+    """Scenarios of the cells of one document."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """``data`` is the document as parsed, with its sweep."""
-        # a copy by pickle takes a fifth of the time of deepcopy
-        self._whole = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
-        places = [place.split(".") for place in swept_keys(data.get("sweep"))]
-        self._roots = {words[0] for words in places}
-        self._below: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for words in places:
-            if len(words) > 2:
-                self._below[words[0], words[1]] |= _first_words(words[2:], words[0])
+        """Index the swept keys of ``data``, the parsed document with its sweep."""
+        # A copy by pickle takes a fifth of the time of deepcopy.
+        self._pickled = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
+        keys = [key.split(".") for key in swept_keys(data.get("sweep"))]
+        self._roots = {parts[0] for parts in keys}
+        self._member_keys: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for parts in keys:
+            if len(parts) > 2:
+                self._member_keys[parts[0], parts[1]] |= _member_keys(parts[2:], parts[0])
         self._first: Scenario | None = None
 
     def of(self, values: Mapping[str, Any]) -> Scenario:
-        """The scenario of a cell. Raises ScenarioError."""
-        data: dict[str, Any] = pickle.loads(self._whole)  # noqa: S301 - what was pickled here
+        """Return the scenario of a cell, given its swept values. Raises ScenarioError."""
+        data: dict[str, Any] = pickle.loads(self._pickled)  # noqa: S301 - pickled by this object
         for key, value in settings(values).items():
             set_key(data, key, copy.deepcopy(value))
         if self._first is not None:
             try:
-                return Scenario.model_validate(self._again(data, self._first))
+                return Scenario.model_validate(self._reuse(data, self._first))
             except ValidationError:
-                pass  # said below, of the text alone
+                pass  # the full validation below reports the problem
         scenario = validate(data)
         self._first = self._first or scenario
         return scenario
 
-    def _again(self, data: Mapping[str, Any], first: Scenario) -> dict[str, Any]:
-        """``data`` with tables of the first cell in place of what no cell sets, which pydantic takes as they are."""
-        again = dict(data)
+    def _reuse(self, data: Mapping[str, Any], first: Scenario) -> dict[str, Any]:
+        """Replace tables that no cell sets by those of the first cell, which pydantic accepts without validation."""
+        merged = dict(data)
         for name, raw in data.items():
-            read = getattr(first, name)
+            valid = getattr(first, name)
             if name not in self._roots:
-                again[name] = read if isinstance(read, (Table, dict)) else raw
+                merged[name] = valid if isinstance(valid, (Table, dict)) else raw
             elif name == "flow":
-                again[name] = self._members(name, raw, read)
+                merged[name] = self._members(name, raw, valid)
             elif name in MEMBERS:
                 lists = {
-                    key: self._members(name, raw[key], getattr(read, key))
+                    key: self._members(name, raw[key], getattr(valid, key))
                     for key in MEMBERS[name]
                     if key in raw
                 }
-                again[name] = {**raw, **lists}
-        return again
+                merged[name] = {**raw, **lists}
+        return merged
 
-    def _members(self, root: str, raw: Sequence[Any], read: Sequence[Any]) -> list[Any]:
-        """Members of a list: of those that a cell sets, what it sets as it is written."""
-        return [self._member(root, own, member) for own, member in zip(raw, read, strict=True)]
+    def _members(self, root: str, raw: Sequence[Any], valid: Sequence[Any]) -> list[Any]:
+        """Return the members of a list; keys that a cell sets keep their raw value."""
+        return [self._member(root, member, table) for member, table in zip(raw, valid, strict=True)]
 
-    def _member(self, root: str, own: Any, read: Table) -> Any:
-        below = self._below.get((root, str(getattr(read, "name", ""))))
-        if below is None:
-            return read
-        if not isinstance(own, dict):
-            return own
-        kept = {key: getattr(read, key, None) for key in own.keys() - below}
-        return own | {key: table for key, table in kept.items() if isinstance(table, Table)}
+    def _member(self, root: str, raw: Any, valid: Table) -> Any:
+        swept = self._member_keys.get((root, str(getattr(valid, "name", ""))))
+        if swept is None:
+            return valid
+        if not isinstance(raw, dict):
+            return raw
+        tables = {key: getattr(valid, key, None) for key in raw.keys() - swept}
+        return raw | {key: table for key, table in tables.items() if isinstance(table, Table)}
 
 
-def _first_words(rest: Sequence[str], root: str) -> set[str]:
-    """Keys of a member that a place is below; a key of a direction, said of a link, is below both."""
-    if root != "flow" and rest[0] in Direction.model_fields and rest[0] != "delay":
+def _member_keys(parts: Sequence[str], root: str) -> set[str]:
+    """Return the keys of a member that a swept key sets; a link's key of a direction sets both directions."""
+    if root != "flow" and parts[0] in Direction.model_fields and parts[0] != "delay":
         return {"up", "down"}
-    return {rest[0]}
+    return {parts[0]}

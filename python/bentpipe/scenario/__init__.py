@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.tcp import *
     from bentpipe.scenario.link.arq import *
     from bentpipe.scenario.link.channel import *
+    from bentpipe.scenario.link.direction import *
     from bentpipe.scenario.link.generated import *
     from bentpipe.scenario.link.handover import *
     from bentpipe.scenario.link.nr import *
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "errors", "quantity_text", "quantities", "network.places", "base", "link.generated", "link.channel",
-    "link.arq", "link.nr", "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy",
-    "network.topology", "flow.datagrams", "network.constellations", "network.orbit", "web_page",
+    "link.arq", "link.nr", "link.scheduler", "flow.tcp", "flow.quic", "link.direction", "link.handover",
+    "flow.proxy", "network.topology", "flow.datagrams", "network.constellations", "network.orbit", "web_page",
     "flow.page_load", "network.contact_plan", "dtn.nodes", "model",
 )  # fmt: skip
 """Modules whose classes the package exports, in order of dependency."""

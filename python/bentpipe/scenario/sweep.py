@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.errors import ScenarioError, one_table, unknown_name
 from bentpipe.scenario.input_file import MOST_DEPTH, parse_toml
-from bentpipe.scenario.network.topology import Direction
+from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.sweep_columns import LABELS
 
 if TYPE_CHECKING:

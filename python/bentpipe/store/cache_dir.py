@@ -1,4 +1,4 @@
-"""Where a user's caches of ours are: what can be made again."""
+"""Directory of the user's caches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["caches"]
 
 
 def caches() -> Path | None:
-    """Where caches of ours are kept (XDG Base Directory Specification); None for a user without a home."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if given.is_absolute():  # the specification has others ignored
-        return given / "bentpipe"
+    """Return the cache directory of bentpipe (XDG Base Directory Specification); None for a user without a home."""
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if configured.is_absolute():  # the specification ignores relative paths
+        return configured / "bentpipe"
     try:
         return Path.home() / ".cache" / "bentpipe"
     except RuntimeError:

@@ -1,6 +1,6 @@
-"""The engine's bytes as frames, and frames as the files of a run (docs/manual/engine.md, docs/manual/results.md).
+"""Bytes of the engine as frames, and frames as the files of a run (docs/manual/engine.md, docs/manual/results.md).
 
-Equal bytes from the engine give equal files: rows are sorted, text is plain text, the writer's settings are fixed.
+Equal bytes from the engine give equal files: rows are sorted, text is plain, and the settings of the writer are fixed.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ TABLES = (
     "proxies", "holds", "users", "user_queues", "tcp", "streams", "events", "packets", "stages",
     "attempts",
 )  # fmt: skip
-"""Tables of a run, the small ones first."""
+"""Tables of a run, small ones first."""
 
 _ORDER = (
     "step", "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "user", "connection",
     "stream_id", "side", "name", "kind",
 )  # fmt: skip
-"""Sorting keys, as far as a table has them; rows that agree in all of them stay in the engine's order."""
+"""Sort keys, where a table has them; rows with equal keys keep the order of the engine."""
 
 _WIDTH = {"f64": 8, "i64": 8, "cat": 4}
 _NUMPY = {"f64": "<f8", "i64": "<i8", "cat": "<u4"}
 
 
 class DecodeError(ValueError):
-    """Bytes that are not what an engine returns."""
+    """Invalid bytes in place of an engine's result."""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What one run measured."""
+    """Measurements of one run."""
 
     engine: str
     """Version of the engine."""
@@ -54,60 +54,64 @@ class Measurements:
     files: Mapping[str, bytes]
     """Traces by file name."""
     packets: int
-    """Packets of both directions that the run moved."""
+    """Packets of both directions."""
     events: int
     """Events of the simulation."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """What one run measured, as the files that a store keeps of it."""
+    """Measurements of one run as the files of a store."""
 
     files: Mapping[str, bytes]
     sums: Mapping[str, str]
-    """The checksum of each file, taken where it was made."""
+    """Checksum of each file, computed where the file was encoded."""
     packets: int
     events: int
 
     def to_bytes(self) -> bytes:
-        """All of it in one piece, to be sent from where the run was made to where it is kept."""
+        """Serialise the files, to send them from the worker to the writer of the store."""
         entries = [[name, len(content), self.sums[name]] for name, content in self.files.items()]
         header = json.dumps({"files": entries, "packets": self.packets, "events": self.events}).encode()
         return b"".join([len(header).to_bytes(8, "little"), header, *self.files.values()])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RunFiles:
-        """What :meth:`to_bytes` gave. Raises DecodeError when it is cut short."""
-        header, at = _header(data)
+        """Deserialise the result of :meth:`to_bytes`.
+
+        Raises:
+            DecodeError: the data is truncated.
+        """
+        header, offset = _header(data)
         files, sums = {}, {}
         for name, length, expected in header["files"]:
-            files[name] = bytes(_part(data, at, {"offset": 0, "bytes": length}))
+            files[name] = bytes(_part(data, offset, {"offset": 0, "bytes": length}))
             sums[name] = expected
-            at += length
+            offset += length
         return cls(files, sums, header["packets"], header["events"])
 
 
-def encode(found: Measurements) -> RunFiles:
-    """The files of a run that measured ``found``."""
-    files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
-    files |= found.files
+def encode(measurements: Measurements) -> RunFiles:
+    """Encode measurements as the files of a run."""
+    files = {f"{name}.parquet": parquet(frame) for name, frame in measurements.tables.items()}
+    files |= measurements.files
     sums = {name: checksum(content) for name, content in files.items()}
-    return RunFiles(files, sums, found.packets, found.events)
+    return RunFiles(files, sums, measurements.packets, measurements.events)
 
 
 @functools.cache
 def encoder() -> str:
-    """What the bytes of a run's files rest on beside the engine: equal here and there, they are equal."""
+    """Return the versions, beside the engine's, that determine the bytes of a run's files."""
     import polars as pl
 
     return f"{checksum(Path(__file__).read_bytes())} polars {pl.__version__}"
 
 
 def decode(data: bytes) -> Measurements:
-    """The measurements in ``data``.
+    """Decode the measurements in ``data``.
 
     Raises:
-        DecodeError: cut short, or a column of a type that is not known.
+        DecodeError: the data is truncated, or a column has an unknown type.
     """
     header, start = _header(data)
     tables = {table["name"]: _frame(data, start, table) for table in header["tables"]}
@@ -141,14 +145,14 @@ def _part(data: bytes, start: int, entry: Mapping[str, Any]) -> memoryview:
 
 
 def _frame(data: bytes, start: int, table: Mapping[str, Any]) -> pl.DataFrame:
-    """A table, sorted by NumPy: an expression of Polars costs more than all else that is done with a small table."""
+    """Return a table, sorted with NumPy: on small tables a Polars expression costs more than all other work."""
     import numpy as np
     import polars as pl
 
     rows = int(table["rows"])
     arrays: dict[str, NDArray[Any]] = {}
     keys: dict[str, NDArray[Any]] = {}
-    words: dict[str, list[str]] = {}
+    categories: dict[str, list[str]] = {}
     for column in table["columns"]:
         name, kind = column["name"], column["type"]
         raw = _part(data, start, column)
@@ -158,17 +162,17 @@ def _frame(data: bytes, start: int, table: Mapping[str, Any]) -> pl.DataFrame:
             )
         arrays[name] = np.frombuffer(raw, _NUMPY[kind])
         if kind == "cat":
-            words[name] = column["categories"]
+            categories[name] = column["categories"]
         if name in _ORDER:
-            keys[name] = _ranks(words[name])[arrays[name]] if kind == "cat" else arrays[name]
+            keys[name] = _ranks(categories[name])[arrays[name]] if kind == "cat" else arrays[name]
     if not rows:
         return _empty_frame(tuple((column["name"], column["type"]) for column in table["columns"]))
     order = _order([keys[key] for key in _ORDER if key in keys]) if rows > 1 else None
     columns: list[pl.Series] = []
-    for name, unsorted in arrays.items():
-        array = unsorted if order is None else unsorted[order]
-        if name in words:
-            columns.append(pl.Series(name, words[name], dtype=pl.String)[pl.Series(array)])
+    for name, values in arrays.items():
+        array = values if order is None else values[order]
+        if name in categories:
+            columns.append(pl.Series(name, categories[name], dtype=pl.String)[pl.Series(array)])
         else:
             columns.append(pl.Series(name, array, nan_to_null=True))
     return pl.DataFrame(columns)
@@ -182,39 +186,39 @@ def _empty_frame(columns: tuple[tuple[str, str], ...]) -> pl.DataFrame:
     return pl.DataFrame(schema={name: types[kind] for name, kind in columns})
 
 
-def _ranks(words: list[str]) -> NDArray[Any]:
-    """The place of each word in their order."""
+def _ranks(texts: list[str]) -> NDArray[Any]:
+    """Return the rank of each text in sorted order."""
     import numpy as np
 
-    places = {word: place for place, word in enumerate(sorted(set(words)))}
-    return np.array([places[word] for word in words], dtype=np.uint32)
+    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return np.array([ranks[text] for text in texts], dtype=np.uint32)
 
 
 def _order(keys: list[NDArray[Any]]) -> NDArray[Any] | None:
-    """What sorts rows by ``keys``, NaN last and equal rows as they were; None where they are sorted."""
+    """Return the permutation that sorts rows by ``keys``, NaN last and stable; None: rows are sorted already."""
     import numpy as np
 
-    equal: Any = True
+    is_tied: Any = True
     for key in keys:
-        before, after = key[:-1], key[1:]
-        same = before == after
-        rises = before < after
+        previous, following = key[:-1], key[1:]
+        is_equal = previous == following
+        is_ascending = previous < following
         if key.dtype.kind == "f":
-            rises |= np.isnan(after)
-            same |= np.isnan(before) & np.isnan(after)
-        if not np.all(rises | same | ~np.asarray(equal)):
+            is_ascending |= np.isnan(following)
+            is_equal |= np.isnan(previous) & np.isnan(following)
+        if not np.all(is_ascending | is_equal | ~np.asarray(is_tied)):
             return np.lexsort(keys[::-1])
-        equal = equal & same
-        if not np.any(equal):
+        is_tied = is_tied & is_equal
+        if not np.any(is_tied):
             break
     return None
 
 
 def parquet(frame: pl.DataFrame) -> bytes:
-    """The frame as the bytes of a Parquet file; the same for the same frame, threads and repeats."""
+    """Return the frame as the bytes of a Parquet file; equal frames give equal bytes, whatever the threads."""
     if frame.height:
         return _parquet(frame)
-    columns = tuple(frame.schema.items())  # half of a run's tables have no rows, each time the same bytes
+    columns = tuple(frame.schema.items())  # half of the tables of a run are empty, with equal bytes each time
     if columns not in _empty:
         _empty[columns] = _parquet(frame)
     return _empty[columns]

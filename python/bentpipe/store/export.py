@@ -1,4 +1,4 @@
-"""Copies of a store's files for other programs: tables as CSV, JSON or Parquet, and the traces the engine wrote."""
+"""Copies of a store's files for other programs: tables as CSV, JSON or Parquet, and the traces of the engine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,18 @@ __all__ = ["SUFFIXES", "tables", "traces", "write_traces"]
 
 
 def tables(store: Store, form: str, target: Path) -> list[Path]:
-    """Writes each table of all finished runs as ``form`` (csv, json, parquet) into ``target``; returns the files.
+    """Write each table of all finished runs into a directory.
 
-    Raises StoreError where no run has finished.
+    Args:
+        store: store to read.
+        form: csv, json or parquet.
+        target: directory of the files.
+
+    Returns:
+        Paths of the files.
+
+    Raises:
+        StoreError: no run has finished.
     """
     if not store.finished():
         raise StoreError(f"{store.path}: no run has finished")
@@ -33,7 +42,7 @@ def tables(store: Store, form: str, target: Path) -> list[Path]:
         try:
             frame = store.table(name)
         except MissingTableError:
-            continue  # no run of this scenario has that table
+            continue  # no run of this scenario has the table
         path = target / f"{name}.{form}"
         with atomic_file(path) as part:
             _write(frame, form, part)
@@ -42,14 +51,14 @@ def tables(store: Store, form: str, target: Path) -> list[Path]:
 
 
 def _write(frame: pl.DataFrame, form: str, part: Path) -> None:
-    """Raises OSError, as everything does that writes to a disk; of Parquet, Polars says it in a way of its own."""
+    """Write a frame; convert the error of Polars on a failed Parquet write into OSError."""
     import polars as pl
 
     try:
         if form == "csv":
             frame.write_csv(part)
         elif form == "json":
-            # not by Polars: on a full disk it loses the end of the file without a word
+            # not by Polars: on a full disk it truncates the file without an error
             part.write_text(frame.write_json(), encoding="utf-8")
         else:
             frame.write_parquet(part, compression="zstd")
@@ -58,20 +67,32 @@ def _write(frame: pl.DataFrame, form: str, part: Path) -> None:
 
 
 def traces(store: Store, form: str, target: Path, run: str | None = None) -> list[Path]:
-    """Copies the traces of ``form`` (qlog, pcapng), or those of ``run`` alone, into ``target``, each named after its
-    run, its flow, that side's controller and the side. Raises StoreError where there are none."""
-    found = [file for suffix in SUFFIXES[form] for file in store.files(suffix)]
+    """Copy traces into a directory; the names have run, flow, controller and side.
+
+    Args:
+        store: store to read.
+        form: qlog or pcapng.
+        target: directory of the copies.
+        run: id of the only run to copy; None: all runs.
+
+    Returns:
+        Paths of the copies.
+
+    Raises:
+        StoreError: no traces of this form.
+    """
+    sources = [file for suffix in SUFFIXES[form] for file in store.files(suffix)]
     if run is not None:
-        found = [file for file in found if file.parent.name == run]
-    if not found:
+        sources = [file for file in sources if file.parent.name == run]
+    if not sources:
         raise StoreError(
             f"{store.path} holds no {form} traces: `bentpipe export --run ID` makes a run again with them, "
             f"or run the scenario with [trace] {form} = true (or --set trace.{form}=true) into a new store"
         )
     target.mkdir(parents=True, exist_ok=True)
-    specs = store.specs(sorted({file.parent.name for file in found}))
+    specs = store.specs(sorted({file.parent.name for file in sources}))
     written = []
-    for file in found:
+    for file in sources:
         copy = target / _trace_name(file.parent.name, file.name, specs[file.parent.name])
         with atomic_file(copy) as part:
             shutil.copyfile(file, part)
@@ -80,38 +101,49 @@ def traces(store: Store, form: str, target: Path, run: str | None = None) -> lis
 
 
 SUFFIXES = {"qlog": (".qlog", ".sqlog"), "pcapng": (".pcapng",)}
-"""What files of traces end in; a real server's qlog is a sequence of records."""
+"""Suffixes of trace files; the qlog of a real server is a sequence of records."""
 
 
 def write_traces(run: str, spec: RunSpec, files: Mapping[str, bytes], form: str, target: Path) -> list[Path]:
-    """Writes those of a run's ``files`` that are traces of ``form`` into ``target``, named as :func:`traces` has it.
+    """Write the traces of one run into a directory, with names as of :func:`traces`.
 
-    Raises StoreError where there are none.
+    Args:
+        run: id of the run.
+        spec: specification of the run.
+        files: files of the run by name.
+        form: qlog or pcapng.
+        target: directory of the traces.
+
+    Returns:
+        Paths of the traces.
+
+    Raises:
+        StoreError: no traces of this form.
     """
-    found = {name: content for name, content in files.items() if name.endswith(SUFFIXES[form])}
-    if not found:
+    contents = {name: content for name, content in files.items() if name.endswith(SUFFIXES[form])}
+    if not contents:
         raise StoreError(f"run {run} has no {form}: none of its flows has packets that such a trace can show")
     target.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, content in found.items():
+    for name, content in contents.items():
         written.append(target / _trace_name(run, name, spec))
         write_atomic(written[-1], content)
     return written
 
 
 def _trace_name(run: str, name: str, spec: RunSpec) -> str:
-    """What the trace ``name`` of ``run`` is called beside those of other runs."""
+    """Return the file name of a trace outside its run directory."""
     return f"{run}.{_with_controller(name, spec)}"
 
 
 def _with_controller(name: str, spec: RunSpec) -> str:
-    """``FLOW.SIDE.FORM`` as ``FLOW.CONTROLLER.SIDE.FORM``; other names as they are, such as a browser's."""
+    """Return ``FLOW.SIDE.FORM`` as ``FLOW.CONTROLLER.SIDE.FORM``; other names, such as a browser's, are unchanged."""
     for flow in spec["flows"]:
         for side, congestion in (
             ("client", flow["client_congestion"]),
             ("server", flow["server_congestion"]),
         ):
-            start = f"{flow['name']}.{side}."
-            if name.startswith(start):
-                return f"{flow['name']}.{congestion['name']}.{side}.{name.removeprefix(start)}"
+            prefix = f"{flow['name']}.{side}."
+            if name.startswith(prefix):
+                return f"{flow['name']}.{congestion['name']}.{side}.{name.removeprefix(prefix)}"
     return name

@@ -1,7 +1,7 @@
-"""Files of a store: written whole or not at all, and read as they were written.
+"""Files of a store: atomic writes, and checksums at each read.
 
-Checksums are lists of them as sha256sum(1) has them. SHA-256 because every system has the tool, every Python the
-function, and today's processors instructions for it.
+Lists of checksums have the format of sha256sum(1). SHA-256, because every system has the tool, Python has the
+function, and current processors have instructions for it.
 """
 
 from __future__ import annotations
@@ -49,48 +49,50 @@ __all__ = [
 ]
 
 SUMS = "SHA256SUMS"
+"""File with the checksums of a directory."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Error numbers of a full disk."""
 
 
 class StoreError(ValueError):
-    """A directory that is not a store, or not the one that is needed; the message is for people."""
+    """Directory that is not a store, or not the expected one; the message is for users."""
 
 
 class EmptyStoreError(StoreError):
-    """No store is there yet, or no run of it has finished."""
+    """Missing store, or a store without finished runs."""
 
 
 class MissingTableError(StoreError):
-    """A table that no finished run has."""
+    """Table that no finished run has."""
 
 
 class DiskError(StoreError):
-    """The disk is full, or refuses."""
+    """Disk that is full or refuses an operation."""
 
 
 def checksum(data: bytes) -> str:
-    """The checksum of ``data``."""
+    """Return the checksum of ``data``."""
     return hashlib.sha256(data).hexdigest()
 
 
-def listing(files: Mapping[str, str]) -> bytes:
-    """``SHA256SUMS`` of files by their names and checksums."""
-    return "".join(_line(name, files[name]) for name in sorted(files)).encode()
+def listing(sums: Mapping[str, str]) -> bytes:
+    """Return the content of ``SHA256SUMS`` for checksums by file name."""
+    return "".join(_line(name, sums[name]) for name in sorted(sums)).encode()
 
 
 def _line(name: str, checksum: str) -> str:
-    plain = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    mark = "" if plain == name else "\\"  # as sha256sum(1) does
-    return f"{mark}{checksum}  {plain}\n"
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    prefix = "" if escaped == name else "\\"  # as sha256sum(1) does
+    return f"{prefix}{checksum}  {escaped}\n"
 
 
 _LINE = re.compile(r"(\\?)([0-9a-f]{64})  ([^/\n]+)")
 
 
 def read_listing(text: str) -> dict[str, str] | None:
-    """Names and checksums of :func:`listing`; None where it is no list of them."""
-    found = {}
+    """Parse the result of :func:`listing`; None: not a list of checksums."""
+    sums = {}
     for line in text.removesuffix("\n").split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -98,38 +100,41 @@ def read_listing(text: str) -> dict[str, str] | None:
         name = match[3]
         if match[1]:
             name = re.sub(r"\\(.)", lambda escape: {"n": "\n", "r": "\r"}.get(escape[1], escape[1]), name)
-        found[name] = match[2]
-    return found if text.endswith("\n") else None
+        sums[name] = match[2]
+    return sums if text.endswith("\n") else None
 
 
-_seen: dict[Path, tuple[int, int, int, str]] = {}
-"""Files that were as they were written, with what changes when they do."""
+_verified: dict[Path, tuple[int, int, int, str]] = {}
+"""Verified files, each with inode, size, modification time and checksum."""
 
 
 def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
-    """Which files are not as they were written, and what is wrong with them.
+    """Return the damaged files, each with a description of the damage.
 
-    A file without a checksum has to be a regular one of a bounded size, so that a reader of tables does not wait for a
-    pipe. Ctrl-C ends the threads that read large files.
+    A file without a checksum must be a regular file of bounded size, so that readers of tables never block on a pipe.
+    Ctrl-C ends the threads that read large files.
+
+    Args:
+        files: paths with their checksums; None: unknown checksum.
     """
-    found = {path: text for path, checksum in files if checksum is None and (text := _irregular(path))}
-    wanted = [(path, checksum) for path, checksum in files if checksum is not None]
-    if not wanted:
-        return found
-    large = [file for file in wanted if _size(file[0]) >= _LARGE]
-    said = {}
+    damage = {path: reason for path, checksum in files if checksum is None and (reason := _irregular(path))}
+    summed = [(path, checksum) for path, checksum in files if checksum is not None]
+    if not summed:
+        return damage
+    large = [file for file in summed if _size(file[0]) >= _LARGE]
+    results = {}
     if len(large) > 1:
         from concurrent.futures import ThreadPoolExecutor
 
         stop = threading.Event()
         with ThreadPoolExecutor(min(len(large), os.cpu_count() or 1)) as pool:
             try:
-                said = dict(zip(large, pool.map(partial(_wrong, stop=stop), large), strict=True))
+                results = dict(zip(large, pool.map(partial(_find_damage, stop=stop), large), strict=True))
             except BaseException:
-                stop.set()  # or leaving `with` would wait until each is read to its end
+                stop.set()  # or the pool would first read each file to its end
                 raise
-    found |= {file[0]: said[file] if file in said else _wrong(file) for file in wanted}
-    return {path: text for path, text in found.items() if text}
+    damage |= {file[0]: results[file] if file in results else _find_damage(file) for file in summed}
+    return {path: reason for path, reason in damage.items() if reason}
 
 
 def _irregular(path: Path) -> str:
@@ -140,22 +145,22 @@ def _irregular(path: Path) -> str:
     except InputFileError as error:
         return f"{path} is damaged: {error.strerror}"
     except OSError:
-        return ""  # said by whoever reads it
+        return ""  # the reader of the file reports it
     return ""
 
 
 MOST_MEMBER_BYTES = 64 << 30
-"""A file of a run: it was in memory as a whole when it was written."""
+"""Maximum size of a file of a run: the writer had it in memory as a whole."""
 
 
 def _check_size(path: Path, state: os.stat_result) -> None:
-    """Raise InputFileError for a file that is larger than any of a run: a sparse one may have 8 EB."""
+    """Raise InputFileError for a file above the maximum size: a sparse file may have 8 EB."""
     if state.st_size > MOST_MEMBER_BYTES:
         raise InputFileError(f"it is larger than {MOST_MEMBER_BYTES:,} bytes", path)
 
 
 def check_no_folder(file: Path) -> None:
-    """Raise StoreError where a folder is in the place of a store's own file: somebody may need what is in it."""
+    """Raise StoreError if a folder has the place of a store's own file: the user may need its content."""
     if file.is_dir() and not file.is_symlink():
         raise StoreError(
             f"{file} is a folder, expected a regular file; remove it, and the same command writes it anew"
@@ -163,7 +168,7 @@ def check_no_folder(file: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise StoreError where a folder of a store is a link: it would lead a reader, and a writer, out of the store."""
+    """Raise StoreError if a folder of a store is a symbolic link: it would lead out of the store."""
     if folder.is_symlink():
         raise StoreError(
             f"{folder} is a link, expected a folder: what is in a store is read and written there alone"
@@ -171,52 +176,52 @@ def check_folder(folder: Path) -> None:
 
 
 _LARGE = 1 << 20
-"""Bytes from which on a file is read beside others: of a smaller one handing it to a thread takes ten times as long."""
+"""Size in bytes from which files are read in parallel: for smaller files a thread costs ten times the read."""
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 where it cannot be looked at, which is said when it is read."""
+    """Return the size of a file; 0 for an inaccessible one, which its reader reports."""
     try:
         return path.stat().st_size
     except OSError:
         return 0
 
 
-def _wrong(file: tuple[Path, str], stop: threading.Event | None = None) -> str:
+def _find_damage(file: tuple[Path, str], stop: threading.Event | None = None) -> str:
     path, checksum = file
     try:
-        with open_input(path, links=False) as opened:
-            state = os.fstat(opened.fileno())
+        with open_input(path, links=False) as handle:
+            state = os.fstat(handle.fileno())
             _check_size(path, state)
             key = (state.st_ino, state.st_size, state.st_mtime_ns, checksum)
-            if _seen.get(path) == key:
+            if _verified.get(path) == key:
                 return ""
-            if _checksum(opened, stop) != checksum:
+            if _checksum(handle, stop) != checksum:
                 return f"{path} is damaged: it is not what was written"
     except FileNotFoundError:
         return f"{path} is missing"
     except OSError as error:
         return f"{path} is damaged: {error.strerror}"
-    _seen[path] = key
+    _verified[path] = key
     return ""
 
 
 def _checksum(file: FileIO, stop: threading.Event | None) -> str:
-    """Return the checksum of an open file; that of its beginning once ``stop`` is set."""
-    found = hashlib.sha256()
-    part = memoryview(bytearray(1 << 18))
-    while (length := file.readinto(part)) and not (stop is not None and stop.is_set()):
-        found.update(part[:length])
-    return found.hexdigest()
+    """Return the checksum of an open file; of its beginning only, once ``stop`` is set."""
+    digest = hashlib.sha256()
+    block = memoryview(bytearray(1 << 18))
+    while (length := file.readinto(block)) and not (stop is not None and stop.is_set()):
+        digest.update(block[:length])
+    return digest.hexdigest()
 
 
 @contextmanager
 def readable(store: Path, table: str) -> Iterator[None]:
-    """Turns what Polars and DuckDB say of a damaged file that has no checksum into a StoreError that names it."""
+    """Convert errors of Polars and DuckDB about a damaged file without a checksum into a StoreError with its name."""
     try:
         yield
     except Exception as error:
-        import duckdb  # not before there is something wrong: it takes longer than what is read here
+        import duckdb  # only after an error: the import takes longer than the read
         import polars as pl
 
         if not isinstance(error, (pl.exceptions.PolarsError, duckdb.Error)):
@@ -235,16 +240,18 @@ def readable(store: Path, table: str) -> Iterator[None]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A new file beside ``path``, which takes its place when it is whole; nothing of it stays if that fails.
+    """Yield the path of a new file beside ``path``, which replaces ``path`` when it is complete.
+
+    A failure leaves nothing of the new file.
 
     Raises:
-        OSError: it cannot be written; it names ``path``.
+        OSError: the write failed; the error names ``path``.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     part = path.with_name(f".new-{path.name}")
     try:
-        with _own(part):
+        with _lock_temporary(part):
             try:
                 yield part
                 sync(part)
@@ -253,21 +260,21 @@ def atomic_file(path: Path) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise _named(error, path) from error
+        raise _name_error(error, path) from error
 
 
 @contextmanager
-def _own(part: Path) -> Iterator[None]:
-    """A file that is this process' alone: others that write the same one wait, and find it gone."""
+def _lock_temporary(part: Path) -> Iterator[None]:
+    """Lock the temporary file: other processes that write the same file wait and find it gone."""
     while True:
         remove_leftover(part, keep=stat.S_ISREG)
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         try:
-            with suppress(OSError):  # a disk without locks
+            with suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if not _is_at(descriptor, part):
                 continue
-            os.ftruncate(descriptor, 0)  # what one left that was killed
+            os.ftruncate(descriptor, 0)  # content of a killed process
             yield
             return
         finally:
@@ -281,24 +288,28 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _named(error: OSError, path: Path) -> OSError:
-    """The error with the file's name. Polars says the system's number in words alone."""
-    told = re.search(r"\(os error (\d+)\)", str(error))
-    number = error.errno or (int(told[1]) if told else errno.EIO)
+def _name_error(error: OSError, path: Path) -> OSError:
+    """Return the error with the name of the file. Polars has the error number only in its text."""
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    number = error.errno or (int(match[1]) if match else errno.EIO)
     return OSError(number, os.strerror(number), str(path))
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all. Raises OSError that names it."""
+    """Write a file atomically.
+
+    Raises:
+        OSError: the write failed; the error names the file.
+    """
     with atomic_file(path) as part:
         part.write_bytes(data)
 
 
 def write_soon(path: Path, data: bytes) -> None:
-    """Writes a file that :func:`sync_all` comes for soon.
+    """Write a file that :func:`sync_all` will synchronise soon.
 
-    The system is asked to begin at once, so that all files of a run are on their way to the disk together when the
-    first fsync waits, and little is left to the others.
+    The call asks the system to start writing at once. All files of a run are then written in parallel while the first
+    fsync waits, and the others find little to do.
     """
     with path.open("wb", buffering=0) as file:
         rest = memoryview(data)
@@ -309,51 +320,51 @@ def write_soon(path: Path, data: bytes) -> None:
 
 
 def write_directory_atomic(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
-    """Makes a directory of a store with all its files at once, in place of what is there.
+    """Create or replace a directory of a store with all its files atomically.
 
     Raises:
-        OSError: it cannot be written; nothing of it stays, and what is there does.
+        OSError: the write failed; the old directory remains, and nothing of the new one.
     """
-    part, place = _aside(store, folder), store / folder
+    new, target = _temporary_path(store, folder), store / folder
     try:
-        remove_leftover(part)
-        part.mkdir()
+        remove_leftover(new)
+        new.mkdir()
         for name, content in files.items():
-            write_soon(part / name, content)
-        sync_all([*(part / name for name in files), part])
-        if place.is_dir() and not place.is_symlink():
+            write_soon(new / name, content)
+        sync_all([*(new / name for name in files), new])
+        if target.is_dir() and not target.is_symlink():
             remove_folders(store, [folder])
         else:
-            place.unlink(missing_ok=True)
-        replace_file(part, place)
+            target.unlink(missing_ok=True)
+        replace_file(new, target)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
         raise
 
 
 def remove_folders(store: Path, folders: Sequence[str]) -> None:
-    """Removes directories of a store, each at once: half of one in its place would be a damaged run."""
-    gone = []
+    """Remove directories of a store, each atomically: half a directory would be a damaged run."""
+    removed = []
     for folder in folders:
-        aside = _aside(store, folder, "-gone")
+        aside = _temporary_path(store, folder, "-gone")
         remove_leftover(aside)
         (store / folder).rename(aside)
-        gone.append(aside)
+        removed.append(aside)
     for parent in {(store / folder).parent for folder in folders}:
         _sync_names(parent)
-    for aside in gone:
+    for aside in removed:
         remove_leftover(aside)
 
 
 def remove_leftover(path: Path, keep: Callable[[int], bool] = lambda _: False) -> None:
-    """Remove what an ended process, or a stranger, left at ``path``: a file, a folder, or a link but not its target.
+    """Remove a file, folder or link (not its target) that another process left at ``path``.
 
     Args:
-        path: the place of a file or folder that is about to be made.
-        keep: of a mode (stat(2)): whether it may stay.
+        path: place of a new file or folder.
+        keep: returns for a mode (stat(2)) whether the entry may stay.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: the removal failed.
     """
     try:
         mode = path.lstat().st_mode
@@ -367,19 +378,19 @@ def remove_leftover(path: Path, keep: Callable[[int], bool] = lambda _: False) -
         path.unlink(missing_ok=True)
 
 
-def _aside(store: Path, folder: str, more: str = "") -> Path:
-    """Where what is not in its place yet, or any more, is: whoever writes to the store next removes it."""
-    return store / f".part-{folder.rpartition('/')[2]}{more}"
+def _temporary_path(store: Path, folder: str, suffix: str = "") -> Path:
+    """Return the temporary place of a directory; the next writer of the store removes leftovers there."""
+    return store / f".part-{folder.rpartition('/')[2]}{suffix}"
 
 
 def sync_all(paths: Iterable[Path]) -> None:
-    """Synchronises all, one after the other: once the disk has been told, threads cost more than they save."""
+    """Synchronise all paths in order: threads cost more than they save."""
     for path in paths:
         sync(path)
 
 
 def sync(path: Path) -> None:
-    """Hands a file, or a directory's names, to the disk."""
+    """Synchronise a file, or the names of a directory, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -388,19 +399,19 @@ def sync(path: Path) -> None:
 
 
 def replace_file(part: Path, path: Path) -> None:
-    """Rename a file or folder whose content is on the disk, and hand its new name to the disk.
+    """Rename a synchronised file or folder, and synchronise its new name.
 
-    Without the second step a crash of the system may bring back the file that was there before (fsync(2)).
+    Without the second step a system crash may restore the previous file (fsync(2)).
 
     Raises:
-        OSError: it cannot be renamed, or the disk refuses.
+        OSError: the rename or the synchronisation failed.
     """
     part.rename(path)
     _sync_names(path.parent)
 
 
 def _sync_names(folder: Path) -> None:
-    """Hand a directory's names to the disk, where its file system and its permissions let one do so."""
+    """Synchronise the names of a directory, where file system and permissions allow it."""
     try:
         sync(folder)
     except OSError as error:

@@ -1,11 +1,10 @@
-"""What a store has on the disk: which finished runs, where each is, what they consist of.
+"""Index of the finished runs of a store: location, files and checksums.
 
-A finished run is a directory of its own, ``runs/ID``, or lies in a pack with others, ``packs/NAME``. Either
-holds ``SHA256SUMS`` (``sha256sum -c SHA256SUMS`` there checks it by hand): what it consists of, and a checksum of each
-file. A run that was made before there were checksums has no such file; it consists of what the others of its store do.
+A finished run is a directory ``runs/ID``, or a part of a pack ``packs/NAME``. Either has ``SHA256SUMS``
+(``sha256sum -c SHA256SUMS`` checks it by hand): its files, each with a checksum. Runs of versions without checksums
+have no such file. They consist of the files that the other runs of the store have.
 
-A run that is there both ways is read from its own directory, so nothing is in a store twice, whenever packing is cut
-short.
+A run in both places is read from its own directory, so no run is read twice when packing is interrupted.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from bentpipe.store.files import SUMS, StoreError, changed, checksum, read_listi
 __all__ = [
     "LIST",
     "DamagedPack",
-    "Held",
     "RunDirectory",
     "StoreIndex",
+    "StoredFile",
     "build_index",
     "in_packs",
     "listed_runs",
@@ -34,151 +33,167 @@ __all__ = [
 ]
 
 LIST = "RUNS"
-"""Of a pack: its runs in the order of their rows, each with the checksum of the ``SHA256SUMS`` that it had."""
+"""File of a pack with its runs in the order of rows, each with the checksum of its former ``SHA256SUMS``."""
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A directory of a store that holds finished runs: one, or a pack of many."""
+    """Directory of a store with one finished run, or a pack of several."""
 
     name: str
-    """In the store: ``runs/ID`` or ``packs/NAME``."""
+    """Path in the store: ``runs/ID`` or ``packs/NAME``."""
     files: Mapping[str, str | None]
-    """By name, with their checksums; None where there was none yet."""
+    """Checksums by file name; None: written before checksums existed."""
     packed: Mapping[str, str] | None = None
-    """The runs of a pack, each with its checksum."""
+    """Checksums by run of a pack; None: not a pack."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """A file with rows of some runs."""
+class StoredFile:
+    """File with rows of some runs."""
 
     path: Path
     folder: RunDirectory
     runs: Sequence[str]
-    """Those that are wanted; a pack may hold others."""
+    """Requested runs; a pack may have others."""
 
     @property
     def packed(self) -> bool:
-        """Whether rows say in the column ``run`` whose they are."""
+        """Whether the column ``run`` assigns the rows to runs."""
         return self.folder.packed is not None
 
     @property
-    def bare(self) -> bool:
-        """Whether it is a table that had no rows and got no columns: one column alone makes 300 bytes."""
+    def is_empty(self) -> bool:
+        """Whether the file is a table without rows and columns: one column alone takes 300 bytes."""
         return not self.packed and self.path.stat().st_size < 256
 
     @property
-    def whole(self) -> bool:
-        """Whether it holds nothing else."""
+    def is_complete(self) -> bool:
+        """Whether the file has the requested runs only."""
         return self.folder.packed is None or len(self.folder.packed) == len(self.runs)
 
 
 @dataclass(frozen=True)
 class StoreIndex:
-    """The finished runs of a store, as they were on the disk at one moment."""
+    """Finished runs of a store at one moment."""
 
     store: Path
     folders: Mapping[str, RunDirectory]
-    """Where each run is, in the plan's order."""
+    """Directory of each run, in the order of the plan."""
     faults: Mapping[str, str]
-    """What is wrong with a run, or a pack of unknown ones, by id or name: it is no directory, or is not all there."""
+    """Damage by run, or by name for a pack of unknown runs: not a directory, or incomplete."""
 
-    def refuse(self) -> None:
-        """Raises StoreError that names the damaged runs, if there are any."""
+    def raise_if_damaged(self) -> None:
+        """Raise StoreError with the damaged runs, if there are any."""
         if self.faults:
-            raise _damaged(list(self.faults.values()))
+            raise _damage_error(list(self.faults.values()))
 
-    def table(self, name: str, runs: Iterable[str] | None = None) -> list[Held]:
-        """The files of a table of those of ``runs``, or all, that have it, as they were written. Raises StoreError."""
-        return self.holding(f"{name}.parquet", runs)
+    def table(self, name: str, runs: Iterable[str] | None = None) -> list[StoredFile]:
+        """Return the verified files of a table that ``runs`` (None: all) have.
 
-    def holding(self, file: str, runs: Iterable[str] | None = None) -> list[Held]:
-        """The same of a file of any name."""
-        there = self._together if runs is None else _together(self.folders, runs)
-        found = [
-            Held(self.store / folder.name / file, folder, own)
-            for folder, own in there
-            if file in folder.files
+        Raises:
+            StoreError: a file is damaged.
+        """
+        return self.files_named(f"{name}.parquet", runs)
+
+    def files_named(self, name: str, runs: Iterable[str] | None = None) -> list[StoredFile]:
+        """Return the verified files with a given name, as :meth:`table`."""
+        directories = self._group_runs if runs is None else _group_runs(self.folders, runs)
+        files = [
+            StoredFile(self.store / folder.name / name, folder, requested)
+            for folder, requested in directories
+            if name in folder.files
         ]
-        self.check((held.folder, file) for held in found)
-        return found
+        self.check((file.folder, name) for file in files)
+        return files
 
     @cached_property
-    def _together(self) -> list[tuple[RunDirectory, list[str]]]:
-        return _together(self.folders, self.folders)
+    def _group_runs(self) -> list[tuple[RunDirectory, list[str]]]:
+        return _group_runs(self.folders, self.folders)
 
     def check(self, files: Iterable[tuple[RunDirectory, str]]) -> None:
-        """Raises StoreError that names those files that are not as they were written."""
+        """Verify files.
+
+        Raises:
+            StoreError: files are damaged; the message names them.
+        """
         wrong = changed([(self.store / folder.name / name, folder.files[name]) for folder, name in files])
         if wrong:
-            raise _damaged(list(wrong.values()))
+            raise _damage_error(list(wrong.values()))
 
-    def damaged(self) -> dict[str, str]:
-        """What is wrong with each damaged run, by its id, after reading every file of all."""
-        places = {}
+    def find_damage(self) -> dict[str, str]:
+        """Read every file and return the damage of each damaged run, by its id."""
+        origins = {}
         for folder in {folder.name: folder for folder in self.folders.values()}.values():
             for file, expected in folder.files.items():
-                places[self.store / folder.name / file] = (folder.name, expected)
-        wrong: dict[str, str] = {}
-        for path, said in changed([(path, expected) for path, (_, expected) in places.items()]).items():
-            wrong.setdefault(places[path][0], said)
-        found = {run: wrong[folder.name] for run, folder in self.folders.items() if folder.name in wrong}
-        return {**found, **self.faults}
+                origins[self.store / folder.name / file] = (folder.name, expected)
+        damage: dict[str, str] = {}
+        for path, reason in changed([(path, expected) for path, (_, expected) in origins.items()]).items():
+            damage.setdefault(origins[path][0], reason)
+        result = {run: damage[folder.name] for run, folder in self.folders.items() if folder.name in damage}
+        return {**result, **self.faults}
 
 
-def _together(
+def _group_runs(
     folders: Mapping[str, RunDirectory], runs: Iterable[str]
 ) -> list[tuple[RunDirectory, list[str]]]:
-    """The directories of ``runs``, each with those that it holds."""
-    found: dict[str, tuple[RunDirectory, list[str]]] = {}
+    """Return the directories of ``runs``, each with its requested runs."""
+    by_name: dict[str, tuple[RunDirectory, list[str]]] = {}
     for run in runs:
         folder = folders.get(run)
         if folder is not None:
-            found.setdefault(folder.name, (folder, []))[1].append(run)
-    return list(found.values())
+            by_name.setdefault(folder.name, (folder, []))[1].append(run)
+    return list(by_name.values())
 
 
-def _damaged(said: list[str]) -> StoreError:
-    said = list(dict.fromkeys(said))
-    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-    again = "the command that made the store makes the damaged runs again, and no others"
-    return StoreError(f"{'; '.join(said[:3])}{more}; {again}")
+def _damage_error(reasons: list[str]) -> StoreError:
+    reasons = list(dict.fromkeys(reasons))
+    rest = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    fix = "the command that made the store makes the damaged runs again, and no others"
+    return StoreError(f"{'; '.join(reasons[:3])}{rest}; {fix}")
 
 
-def build_index(store: Path, runs: Sequence[str], summed: bool) -> StoreIndex:
-    """Those of ``runs`` that are in the store. All of them must have checksums where it is ``summed``."""
+def build_index(store: Path, runs: Sequence[str], has_checksums: bool) -> StoreIndex:
+    """Return the index of those of ``runs`` that are in the store.
+
+    Args:
+        store: directory of the store.
+        runs: ids of the planned runs.
+        has_checksums: whether all runs must have checksums.
+    """
     folders: dict[str, RunDirectory] = {}
     faults: dict[str, str] = {}
-    lost: dict[str, str] = {}
+    pack_damage: dict[str, str] = {}
     for name, pack in packs(store).items():
         if isinstance(pack, RunDirectory):
             folders |= dict.fromkeys(pack.packed or (), pack)
         else:
-            lost |= dict.fromkeys(pack.runs or (f"packs/{name}",), pack.said)
-    there = _names(store / "runs", runs)
-    for run in runs if there else ():
-        if run not in there:
+            pack_damage |= dict.fromkeys(pack.runs or (f"packs/{name}",), pack.reason)
+    existing = _names(store / "runs", runs)
+    for run in runs if existing else ():
+        if run not in existing:
             continue
-        found = _loose(store, run, summed)
-        if found is None:
+        contents = _read_run_directory(store, run, has_checksums)
+        if contents is None:
             continue
-        if not isinstance(found, str):
-            folders[run] = RunDirectory(f"runs/{run}", found)
+        if not isinstance(contents, str):
+            folders[run] = RunDirectory(f"runs/{run}", contents)
         elif run not in folders:
-            faults[run] = found
-    _like_the_others(store, folders, faults)
+            faults[run] = contents
+    _check_legacy_runs(store, folders, faults)
     folders = {run: folders[run] for run in runs if run in folders}
-    if lost:
-        planned = set(runs)
+    if pack_damage:
+        planned_runs = set(runs)
         faults |= {
-            run: said for run, said in lost.items() if run not in folders and (run in planned or "/" in run)
+            run: reason
+            for run, reason in pack_damage.items()
+            if run not in folders and (run in planned_runs or "/" in run)
         }
     return StoreIndex(store, folders, faults)
 
 
 def _names(folder: Path, otherwise: Iterable[str]) -> set[str]:
-    """What is in a folder. Where that cannot be said, whoever looks there says why."""
+    """Return the names in a folder; ``otherwise`` for an unreadable folder, whose later access reports the reason."""
     try:
         return set(os.listdir(folder))  # noqa: PTH208 - names alone, of thousands of runs
     except FileNotFoundError:
@@ -188,77 +203,77 @@ def _names(folder: Path, otherwise: Iterable[str]) -> set[str]:
 
 
 def _members(place: Path) -> set[str]:
-    """Return the names in a folder of a store. Raise OSError: it is a link to one, or is not there."""
+    """Return the names in a folder of a store. Raise OSError for a link or a missing folder."""
     if place.is_symlink():
         raise InputFileError("it is a link, expected a folder", place)
     return set(os.listdir(place))  # noqa: PTH208
 
 
-def _loose(store: Path, run: str, summed: bool) -> dict[str, str | None] | str | None:
-    """What a run in a directory of its own consists of, what is wrong with it, or None where there is none."""
-    place = store / "runs" / run
+def _read_run_directory(store: Path, run: str, has_checksums: bool) -> dict[str, str | None] | str | None:
+    """Return the files of a run directory, or a description of its damage; None: no such directory."""
+    directory = store / "runs" / run
     try:
-        there = _members(place)
+        names = _members(directory)
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{place} cannot be read: {error.strerror}"
-    if SUMS not in there:
-        if not any(map(_of_every_run, there)):
-            return f"{place} is damaged: nothing of the run is in it"
-        return f"{place / SUMS} is missing" if summed else dict.fromkeys(there)
-    listed = _listed(place, there)
-    return listed if isinstance(listed, str) else dict(listed)
+        return f"{directory} cannot be read: {error.strerror}"
+    if SUMS not in names:
+        if not any(map(_is_run_file, names)):
+            return f"{directory} is damaged: nothing of the run is in it"
+        return f"{directory / SUMS} is missing" if has_checksums else dict.fromkeys(names)
+    sums = _read_sums(directory, names)
+    return sums if isinstance(sums, str) else dict(sums)
 
 
-def _listed(place: Path, there: set[str]) -> dict[str, str] | str:
-    """What a directory consists of by its ``SHA256SUMS``, or what is wrong with that."""
+def _read_sums(place: Path, names: set[str]) -> dict[str, str] | str:
+    """Return the files of a directory by its ``SHA256SUMS``, or a description of the damage."""
     try:
-        listed = read_listing(read_input(place / SUMS, links=False).decode())
+        sums = read_listing(read_input(place / SUMS, links=False).decode())
     except OSError as error:
         return f"{place / SUMS} cannot be read: {error.strerror}"
     except UnicodeDecodeError:
-        listed = None
-    if listed is None:
+        sums = None
+    if sums is None:
         return f"{place / SUMS} is damaged: it is no list of checksums"
-    if lost := listed.keys() - there:
-        return f"{place / min(lost)} is missing"
-    if more := {name for name in there if name.endswith(".parquet")} - listed.keys():
-        return f"{place / SUMS} is damaged: it does not have {min(more)}"
-    return listed
+    if missing := sums.keys() - names:
+        return f"{place / min(missing)} is missing"
+    if unlisted := {name for name in names if name.endswith(".parquet")} - sums.keys():
+        return f"{place / SUMS} is damaged: it does not have {min(unlisted)}"
+    return sums
 
 
-def _like_the_others(store: Path, folders: dict[str, RunDirectory], faults: dict[str, str]) -> None:
-    """Of runs without checksums: one that lacks a file which others have is damaged."""
-    before = {run: folder.files for run, folder in folders.items() if None in folder.files.values()}
-    whole = {name for files in before.values() for name in files if _of_every_run(name)}
-    for run, files in before.items():
-        if lost := whole - files.keys():
-            faults[run] = f"{store / 'runs' / run / min(lost)} is missing"
+def _check_legacy_runs(store: Path, folders: dict[str, RunDirectory], faults: dict[str, str]) -> None:
+    """Mark runs without checksums as damaged if they lack a file that other such runs have."""
+    legacy = {run: folder.files for run, folder in folders.items() if None in folder.files.values()}
+    expected = {name for files in legacy.values() for name in files if _is_run_file(name)}
+    for run, files in legacy.items():
+        if missing := expected - files.keys():
+            faults[run] = f"{store / 'runs' / run / min(missing)} is missing"
             del folders[run]
 
 
-def _of_every_run(name: str) -> bool:
+def _is_run_file(name: str) -> bool:
     return name.endswith(".parquet") or name == "spec.json"
 
 
 @dataclass(frozen=True)
 class DamagedPack:
-    """A pack that is not all there."""
+    """Incomplete pack."""
 
-    said: str
+    reason: str
     runs: tuple[str, ...]
-    """As far as its list can be believed."""
+    """Runs of the pack, if its list is trustworthy."""
 
 
 def packs(store: Path) -> dict[str, RunDirectory | DamagedPack]:
-    """The packs of a store by name, or what is wrong with each."""
+    """Return the packs of a store by name, damaged ones included."""
     names = sorted(name for name in _names(store / "packs", ()) if not name.startswith("."))
-    return {name: _pack(store, name) for name in names}
+    return {name: _read_pack(store, name) for name in names}
 
 
 def in_packs(store: Path) -> dict[str, RunDirectory]:
-    """The runs in packs that are all there."""
+    """Return the runs in intact packs."""
     return {
         run: pack
         for pack in packs(store).values()
@@ -268,33 +283,33 @@ def in_packs(store: Path) -> dict[str, RunDirectory]:
 
 
 def pack_name(runs: bytes) -> str:
-    """What a pack with this list of runs is called."""
+    """Return the name of a pack with this list of runs."""
     return checksum(runs)[:16]
 
 
-def _pack(store: Path, name: str) -> RunDirectory | DamagedPack:
-    place = store / "packs" / name
+def _read_pack(store: Path, name: str) -> RunDirectory | DamagedPack:
+    directory = store / "packs" / name
     try:
-        there = _members(place)
-        known = listed_runs(place) if LIST in there else {}
+        names = _members(directory)
+        runs = listed_runs(directory) if LIST in names else {}
     except OSError as error:
-        return DamagedPack(f"{place} cannot be read: {error.strerror}", ())
-    if SUMS not in there:
-        return DamagedPack(f"{place / SUMS} is missing", tuple(known or ()))
-    listed = _listed(place, there)
-    if isinstance(listed, str):
-        return DamagedPack(listed, tuple(known or ()))
-    if LIST not in there:
-        return DamagedPack(f"{place / LIST} is missing", ())
-    if known is None:
-        return DamagedPack(f"{place / LIST} is damaged: it is not what was written", ())
-    if LIST not in listed:
-        return DamagedPack(f"{place / SUMS} is damaged: it does not have {LIST}", tuple(known))
-    return RunDirectory(f"packs/{name}", listed, known)
+        return DamagedPack(f"{directory} cannot be read: {error.strerror}", ())
+    if SUMS not in names:
+        return DamagedPack(f"{directory / SUMS} is missing", tuple(runs or ()))
+    sums = _read_sums(directory, names)
+    if isinstance(sums, str):
+        return DamagedPack(sums, tuple(runs or ()))
+    if LIST not in names:
+        return DamagedPack(f"{directory / LIST} is missing", ())
+    if runs is None:
+        return DamagedPack(f"{directory / LIST} is damaged: it is not what was written", ())
+    if LIST not in sums:
+        return DamagedPack(f"{directory / SUMS} is damaged: it does not have {LIST}", tuple(runs))
+    return RunDirectory(f"packs/{name}", sums, runs)
 
 
 def listed_runs(pack: Path) -> dict[str, str] | None:
-    """The runs of a pack and their checksums; None where its list is not what was written. Raises OSError."""
+    """Return the runs of a pack with their checksums; None: the list is damaged. Raise OSError."""
     written = read_input(pack / LIST, links=False)
     if pack_name(written) != pack.name:
         return None
@@ -304,4 +319,4 @@ def listed_runs(pack: Path) -> dict[str, str] | None:
 
 
 _RUN = re.compile(r"([0-9a-f]{64})  ([\w-]+)\n")
-"""A run and its checksum. A name that leads elsewhere is none: what is taken out of a pack becomes a directory."""
+"""Line of the list: checksum and run. The name must not lead out of the store, since it becomes a directory."""

@@ -1,4 +1,4 @@
-"""A store's journal: what the machine did, for people; whoever has it open is the only one that writes to the store."""
+"""Journal of a store: a log of its runs for people, and the lock of the only process that may write."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Journal", "host_summary", "real_time"]
 
 
 class Journal:
-    """The journal of a store, open for writing, and the hold on the store that goes with it."""
+    """Journal of a store, open for writing, and the lock of the store."""
 
     def __init__(self, store: Path) -> None:
-        """Takes hold of the store.
+        """Open the journal and lock the store.
 
         Raises:
-            OSError: the journal cannot be written.
-            StoreError: another process has it.
+            OSError: the journal is not writable.
+            StoreError: another process has the lock.
         """
         path = store / "journal.jsonl"
         try:
@@ -47,24 +47,25 @@ class Journal:
             raise StoreError(f"{store}: another bentpipe is writing to this store") from None
 
     def note(self, entry: Mapping[str, object]) -> None:
-        """Appends a line; a full disk loses the line, not the runs."""
+        """Append a line; a full disk loses the line, not the runs."""
         with suppress(OSError):
             self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             self._file.flush()
 
     def close(self) -> None:
-        """Lets go of the store."""
-        with suppress(OSError):  # a line that a full disk did not take is tried again here
+        """Release the lock of the store."""
+        with suppress(OSError):  # closing retries a line that a full disk refused
             self._file.close()
 
 
 def real_time(store: Path) -> list[dict[str, Any]]:
-    """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``.
+    """Return the journal entries of emulated runs, with ``run`` and, after a failure, ``error``.
 
-    Nothing promises what is in a journal: each entry has the texts ``run`` and ``event`` and the table ``real_time``.
+    The content of a journal is not guaranteed: each returned entry has the texts ``run`` and ``event`` and the table
+    ``real_time``.
 
     Raises:
-        StoreError: the journal is no regular file.
+        StoreError: the journal is not a regular file.
     """
     try:
         text = read_input_text(store / "journal.jsonl", links=False, encoding="utf-8", errors="replace")
@@ -72,55 +73,54 @@ def real_time(store: Path) -> list[dict[str, Any]]:
         raise StoreError(f"{error.filename}: {error.strerror}") from None
     except OSError:
         return []
-    found = []
+    entries = []
     for line in text.splitlines():
         try:
             entry = parse_json(line)
         except ValueError:
             continue
         if isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in _ENTRY.items()):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 _ENTRY = {"run": str, "event": str, "real_time": dict}
 
 
 def host_summary(store: Path) -> str:
-    """One sentence on the runs of a store that were made in real time; empty without one."""
+    """Return one sentence on the emulated runs of a store; empty without such runs."""
     entries = real_time(store)
     if not entries:
         return ""
     latest = {entry["run"]: entry for entry in entries}
-    good = [entry for entry in latest.values() if entry["event"] == "run"]
-    again = sum(_number(entry["real_time"].get("attempts")) > 1 for entry in good)
-    late = [value for entry in good for value in _lateness(entry["real_time"])]
-    kept = sum(not entry["real_time"].get("valid", True) for entry in good)
-    said = f"In real time: {len(good) - kept} valid runs"
-    said += f", {kept} kept although the emulator was too late for them" if kept else ""
-    said += f", {again} of them tried again" if again else ""
-    for word, words in (("failed", "failed"), ("late", "for which the machine was too late")):
-        count = sum(entry["event"] == word for entry in latest.values())
-        said += f", {count} {words}" if count else ""
-    slow = [_number(entry["real_time"].get("processes_late_p95_ms")) for entry in good]
-    if late and not any(slow):
-        said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
-    elif late:
-        said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
-        said += f", that of the processes of a flow (95th) {max(slow):.2f} ms"
-    return said + "."
+    done = [entry for entry in latest.values() if entry["event"] == "run"]
+    repeated = sum(_number(entry["real_time"].get("attempts")) > 1 for entry in done)
+    packet_lateness = [value for entry in done for value in _lateness(entry["real_time"])]
+    invalid = sum(not entry["real_time"].get("valid", True) for entry in done)
+    text = f"In emulation: {len(done) - invalid} valid runs"
+    text += f", {invalid} invalid runs kept" if invalid else ""
+    text += f", {repeated} of them repeated" if repeated else ""
+    for event, label in (("failed", "failed"), ("late", "invalid (missed deadlines)")):
+        count = sum(entry["event"] == event for entry in latest.values())
+        text += f", {count} {label}" if count else ""
+    process_lateness = [_number(entry["real_time"].get("processes_late_p95_ms")) for entry in done]
+    if packet_lateness:
+        text += f"; the emulator's lateness (p99 of packets) was at most {max(packet_lateness):.2f} ms"
+    if packet_lateness and any(process_lateness):
+        text += f", that of flow processes (p95) {max(process_lateness):.2f} ms"
+    return text + "."
 
 
-def _lateness(facts: dict[str, Any]) -> list[float]:
-    segments = facts.get("segments")
-    ways = [
-        segment.get(direction)
+def _lateness(entry: dict[str, Any]) -> list[float]:
+    segments = entry.get("segments")
+    directions = [
+        segment.get(side)
         for segment in (segments if isinstance(segments, list) else ())
         if isinstance(segment, dict)
-        for direction in ("up", "down")
+        for side in ("up", "down")
     ]
-    told = [way.get("late_p99_ms") for way in ways if isinstance(way, dict)]
-    return [_number(one) for one in told if one is not None]
+    values = [direction.get("late_p99_ms") for direction in directions if isinstance(direction, dict)]
+    return [_number(value) for value in values if value is not None]
 
 
 def _number(value: object) -> float:

@@ -1,9 +1,9 @@
-"""Swept quantities as numbers: beside the text that a scenario has (``"250 ms"``), a column in its unit.
+"""Swept quantities as numbers: columns in base units beside the text of the scenario (``"250 ms"``).
 
-The column is called like the key, with the unit behind it: ``path.satellite.delay_s`` (seconds), ``_bit_s``,
-``_bytes``, ``_probability`` (0 to 1), ``_bdp``, ``_packets``, of a radio link ``_db``, ``_hz``, ``_baud``, ``_m_s``, of
-places ``_km``, ``_deg``, and ``_number`` for what has no unit. An axis of several sorts of quantity (a queue of
-``"1 BDP"`` or ``"417 packets"``) has a column of each; words have none.
+The name is that of the key with the unit as suffix: ``path.satellite.delay_s`` (seconds), ``_bit_s``, ``_bytes``,
+``_probability`` (0 to 1), ``_bdp``, ``_packets``, for radio links ``_db``, ``_hz``, ``_baud``, ``_m_s``, for places
+``_km``, ``_deg``, and ``_number`` for numbers without a unit. A key with several kinds of quantity (a queue of
+``"1 BDP"`` or ``"417 packets"``) has a column for each; other text has none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ __all__ = ["Axis", "add_numeric_columns", "axes", "text"]
 
 @dataclass(frozen=True)
 class Axis:
-    """The numbers of one key of a sweep in one unit: ``unit`` as it stands behind the key, numbers by their text."""
+    """Numbers of one swept key in one unit.
+
+    Args:
+        key: key of the sweep.
+        unit: suffix of the column.
+        values: numbers by their text.
+    """
 
     key: str
     unit: str
@@ -42,74 +48,80 @@ class Axis:
 
 
 def text(value: object) -> str | None:
-    """A value of a sweep as columns of text hold it."""
+    """Return a swept value as the text columns of the store have it."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
 def axes(cells: Iterable[Mapping[str, object]]) -> tuple[Axis, ...]:
-    """The axes of numbers among the ``cells`` of a sweep."""
+    """Return the numeric axes of the ``cells`` of a sweep."""
     from bentpipe.scenario.sweep import is_scenario_key
 
     values: dict[str, dict[str, object]] = {}
     for cell in cells:
         for key, value in cell.items():
-            said = text(value)
-            if said is not None and is_scenario_key(key):
-                values.setdefault(key, {})[said] = value
-    found = []
+            value_text = text(value)
+            if value_text is not None and is_scenario_key(key):
+                values.setdefault(key, {})[value_text] = value
+    result = []
     for key, by_text in values.items():
-        quantities = {said: _quantity(value) for said, value in by_text.items()}
-        units = list(dict.fromkeys(one[0] for one in quantities.values() if one is not None and one[0]))
+        parsed = {value_text: _quantity(value) for value_text, value in by_text.items()}
+        units = list(
+            dict.fromkeys(quantity[0] for quantity in parsed.values() if quantity is not None and quantity[0])
+        )
         if not units and any(value == 0 and not isinstance(value, bool) for value in by_text.values()):
-            units = [_PLAIN]  # nothing but 0
+            units = [_NO_UNIT]  # all values are 0
         for unit in units:
-            # 0 needs no unit, and has that of the others if these have one
-            also = ("",) if len(units) == 1 else ()
-            numbers = {said: one[1] for said, one in quantities.items() if one and one[0] in (unit, *also)}
-            found.append(Axis(key, unit, numbers))
-    return tuple(found)
+            # 0 has no unit of its own: it takes the only unit of the others
+            neutral = ("",) if len(units) == 1 else ()
+            numbers = {
+                value_text: quantity[1]
+                for value_text, quantity in parsed.items()
+                if quantity and quantity[0] in (unit, *neutral)
+            }
+            result.append(Axis(key, unit, numbers))
+    return tuple(result)
 
 
-_PLAIN = "_number"
+_NO_UNIT = "_number"
 
 
-def _queue(found: str) -> tuple[str, float]:
-    size = QueueSize.parse(found)
+def _queue(text: str) -> tuple[str, float]:
+    size = QueueSize.parse(text)
     if size.kind not in ("bdp", "packets"):
-        raise UnitError(found)
+        raise UnitError(text)
     return f"_{size.kind}", float(size.amount)
 
 
-_SORTS: tuple[Callable[[str], tuple[str, float]], ...] = (
-    lambda found: ("_s", Duration.parse(found).seconds),
-    lambda found: ("_bit_s", float(Rate.parse(found).bit_s)),
-    lambda found: ("_bytes", float(Size.parse(found).bytes)),
-    lambda found: ("_probability", Probability.parse(found).value),
+_PARSERS: tuple[Callable[[str], tuple[str, float]], ...] = (
+    lambda text: ("_s", Duration.parse(text).seconds),
+    lambda text: ("_bit_s", float(Rate.parse(text).bit_s)),
+    lambda text: ("_bytes", float(Size.parse(text).bytes)),
+    lambda text: ("_probability", Probability.parse(text).value),
     _queue,
-    lambda found: ("_db", Decibel.parse(found).db),
-    lambda found: ("_hz", float(Frequency.parse(found).hz)),
-    lambda found: ("_baud", float(SymbolRate.parse(found).symbols_s)),
-    lambda found: ("_m_s", Speed.parse(found).m_h / 3600),
-    lambda found: ("_km", Distance.parse(found).km),
-    lambda found: ("_deg", Angle.parse(found).degrees),
+    lambda text: ("_db", Decibel.parse(text).db),
+    lambda text: ("_hz", float(Frequency.parse(text).hz)),
+    lambda text: ("_baud", float(SymbolRate.parse(text).symbols_s)),
+    lambda text: ("_m_s", Speed.parse(text).m_h / 3600),
+    lambda text: ("_km", Distance.parse(text).km),
+    lambda text: ("_deg", Angle.parse(text).degrees),
 )
 
 
 def _quantity(value: object) -> tuple[str, float] | None:
-    """Unit and number; the unit of 0 is empty."""
+    """Return unit and number; the unit of 0 is empty. None: not a quantity."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
-        return (_PLAIN if value else "", float(value))
+        return (_NO_UNIT if value else "", float(value))
     if not isinstance(value, str):
         return None
     if value.strip() == "0":
         return ("", 0.0)
-    for sort in _SORTS:
+    for parse in _PARSERS:
         try:
-            return sort(value)
+            return parse(value)
         except UnitError:
             continue
     return None
@@ -118,10 +130,14 @@ def _quantity(value: object) -> tuple[str, float] | None:
 def add_numeric_columns(
     frame: pl.LazyFrame, numbers: Sequence[Axis], called: Mapping[str, str] | None = None
 ) -> pl.LazyFrame:
-    """``frame`` with each axis of ``numbers`` behind the text it is made of.
+    """Return ``frame`` with each axis as a column after the column of its text.
 
-    ``called`` are the columns of that text by key, where they are not called like it. What another column is called is
-    not taken: then the number's has ``sweep.`` in front.
+    Args:
+        frame: frame with the text columns.
+        numbers: axes to add.
+        called: names of the text columns by key, where they differ from the key.
+
+    A name that another column has already gets the prefix ``sweep.``.
     """
     if not numbers:
         return frame
@@ -130,14 +146,14 @@ def add_numeric_columns(
     names = frame.collect_schema().names()
     columns: dict[str, list[pl.Expr]] = {}
     for axis in numbers:
-        worded = (called or {}).get(axis.key, axis.key)
-        if worded not in names:
+        text_column = (called or {}).get(axis.key, axis.key)
+        if text_column not in names:
             continue
-        name = f"{worded}{axis.unit}"
-        number = pl.col(worded).replace_strict(
+        name = f"{text_column}{axis.unit}"
+        expression = pl.col(text_column).replace_strict(
             list(axis.values), list(axis.values.values()), default=None, return_dtype=pl.Float64
         )
-        columns.setdefault(worded, []).append(
-            number.alias(f"{LABELS}{axis.key}{axis.unit}" if name in names else name)
+        columns.setdefault(text_column, []).append(
+            expression.alias(f"{LABELS}{axis.key}{axis.unit}" if name in names else name)
         )
-    return frame.select(part for name in names for part in (pl.col(name), *columns.get(name, ())))
+    return frame.select(column for name in names for column in (pl.col(name), *columns.get(name, ())))

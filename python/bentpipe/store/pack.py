@@ -1,15 +1,15 @@
-"""Packs: one file a table for many finished runs, in the place of a directory for each.
+"""Packs: one file for each table of many finished runs, in place of a directory for each run.
 
 ::
 
-    DIR/packs/NAME/TABLE.parquet     the rows of its runs, one run after the other, with the run's id in ``run``
-    DIR/packs/NAME/specs.parquet     what each run resolved to
-    DIR/packs/NAME/RUNS              its runs, each with the checksum of the SHA256SUMS that it had
-    DIR/packs/NAME/SHA256SUMS        the checksums of these files
+    DIR/packs/NAME/TABLE.parquet     rows of its runs, one run after the other, with the run's id in ``run``
+    DIR/packs/NAME/specs.parquet     specification of each run
+    DIR/packs/NAME/RUNS              its runs, each with the checksum of its former SHA256SUMS
+    DIR/packs/NAME/SHA256SUMS        checksums of these files
 
-A pack is written beside its place, synchronised to the disk and renamed; only then are the directories of its runs
-removed, each renamed first. Whenever that is cut short, every run is there, and a run that is there both ways is read
-from its own directory (:mod:`bentpipe.store.index`). The same runs give the same pack, byte for byte.
+A pack is written beside its place, synchronised to the disk and renamed. Only then are the directories of its runs
+removed, each renamed first. After an interruption at any point every run exists, and a run in both places is read
+from its own directory (:mod:`bentpipe.store.index`). Equal runs give equal packs, byte for byte.
 """
 
 from __future__ import annotations
@@ -41,54 +41,58 @@ __all__ = [
 ]
 
 MOST_RUNS = 1000
-"""Of a pack."""
+"""Maximum runs of a pack."""
 
 MOST_BYTES = 64 << 20
-"""Of the files of a pack's runs before they are packed: in memory they are some ten times as large. A run that is
-larger by itself gains nothing, and stays as it is."""
+"""Maximum bytes of the files of a pack's runs before packing: in memory they are about ten times as large.
+
+A larger run gains nothing and stays as it is.
+"""
 
 SPECS = "specs.parquet"
+"""File of a pack with the specifications of its runs."""
 SPEC = "spec.json"
+"""File of a run directory with its specification."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is to be packed of a store."""
+    """Runs of a store to pack."""
 
     packs: tuple[tuple[str, ...], ...]
     """Runs of each pack."""
     traced: int
-    """Runs with traces, which are files of their own and stay so."""
+    """Runs with traces, which stay separate files."""
     large: int
     """Runs that are too large to gain anything."""
     unsummed: int
-    """Runs without checksums: nobody knows whether they are as they were written."""
+    """Runs without checksums, which cannot be verified."""
 
 
 def chosen(kept: StoreIndex, runs: Iterable[str]) -> Chosen:
-    """How those of ``runs`` that are loose are packed, in their order: runs of the same tables together."""
-    stay = {"traced": 0, "large": 0, "unsummed": 0}
+    """Assign those of ``runs`` that have their own directory to packs, in order: runs with equal tables together."""
+    counts = {"traced": 0, "large": 0, "unsummed": 0}
     packs: list[list[str]] = []
-    open_: dict[frozenset[str], list[str]] = {}
+    open_packs: dict[frozenset[str], list[str]] = {}
     weights: dict[frozenset[str], int] = {}
     for run in runs:
         folder = kept.folders.get(run)
         if folder is None or folder.packed is not None:
             continue
         size = sum((kept.store / folder.name / name).stat().st_size for name in folder.files)
-        if why := _stays(folder, size):
-            stay[why] += 1
+        if reason := _exclusion_reason(folder, size):
+            counts[reason] += 1
             continue
         tables = frozenset(folder.files)
         weights[tables] = weights.get(tables, 0) + size
-        if tables not in open_ or len(open_[tables]) == MOST_RUNS or weights[tables] > MOST_BYTES:
-            open_[tables], weights[tables] = [], size
-            packs.append(open_[tables])
-        open_[tables].append(run)
-    return Chosen(tuple(map(tuple, packs)), **stay)
+        if tables not in open_packs or len(open_packs[tables]) == MOST_RUNS or weights[tables] > MOST_BYTES:
+            open_packs[tables], weights[tables] = [], size
+            packs.append(open_packs[tables])
+        open_packs[tables].append(run)
+    return Chosen(tuple(map(tuple, packs)), **counts)
 
 
-def _stays(folder: RunDirectory, size: int) -> str:
+def _exclusion_reason(folder: RunDirectory, size: int) -> str:
     if None in folder.files.values():
         return "unsummed"
     tables = {f"{name}.parquet" for name in TABLES}
@@ -98,11 +102,11 @@ def _stays(folder: RunDirectory, size: int) -> str:
 
 
 def write(kept: StoreIndex, runs: tuple[str, ...]) -> None:
-    """Makes a pack of loose ``runs``, whose directories stay.
+    """Write a pack of ``runs``, whose directories stay.
 
     Raises:
         StoreError: a run is damaged.
-        OSError: it cannot be written; nothing of it stays.
+        OSError: the write failed; nothing of the pack remains.
     """
     files = _files(kept, runs)
     if not (kept.store / "packs").is_dir():
@@ -112,23 +116,29 @@ def write(kept: StoreIndex, runs: tuple[str, ...]) -> None:
 
 
 def _files(kept: StoreIndex, runs: tuple[str, ...]) -> dict[str, bytes]:
-    texts = {one.runs[0]: _text(one.path) for one in kept.holding(SPEC, runs)}
+    spec_texts = {file.runs[0]: _read_spec(file.path) for file in kept.files_named(SPEC, runs)}
     frames = {}
     for name in TABLES:
         if f"{name}.parquet" in kept.folders[runs[0]].files:
-            rows = scan(kept, name, runs)
-            assert rows is not None  # noqa: S101 - for the type checker
+            lazy = scan(kept, name, runs)
+            assert lazy is not None  # noqa: S101 - for the type checker
             with readable(kept.store, name):
-                frame = rows.collect()
+                frame = lazy.collect()
             frames[name] = frame.drop(GROUP) if name == "summary" and not grouped(frame) else frame
-    sums = {run: checksum(listing(_summed(kept.folders[run].files))) for run in runs}
-    return contents(frames, texts, sums)
+    sums = {run: checksum(listing(_known_sums(kept.folders[run].files))) for run in runs}
+    return contents(frames, spec_texts, sums)
 
 
 def contents(
     frames: Mapping[str, pl.DataFrame], texts: Mapping[str, str], sums: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """The files of a pack, of its tables, and of each run what it resolved to and its checksum."""
+    """Return the files of a pack.
+
+    Args:
+        frames: tables by name.
+        texts: specification of each run.
+        sums: checksum of each run.
+    """
     files = {f"{name}.parquet": parquet(frame) for name, frame in frames.items()}
     files[SPECS] = parquet(pl.DataFrame({"run": list(texts), "spec": list(texts.values())}))
     files[LIST] = "".join(f"{checksum}  {run}\n" for run, checksum in sums.items()).encode()
@@ -136,88 +146,97 @@ def contents(
     return files
 
 
-def _summed(files: Mapping[str, str | None]) -> dict[str, str]:
+def _known_sums(files: Mapping[str, str | None]) -> dict[str, str]:
     return {name: checksum for name, checksum in files.items() if checksum is not None}
 
 
 def seeds(store: Path, folders: Mapping[str, RunDirectory]) -> dict[str, tuple[Path, int | None]]:
-    """Where each run of a store is, and its seed; None where that cannot be read."""
-    found: dict[str, tuple[Path, int | None]] = {}
-    texts: dict[str, Mapping[str, str]] = {}
+    """Return path and seed of each run of a store; None for an unreadable seed."""
+    result: dict[str, tuple[Path, int | None]] = {}
+    by_pack: dict[str, Mapping[str, str]] = {}
     for run, folder in folders.items():
-        place = store / folder.name
+        directory = store / folder.name
         try:
             if folder.packed is None:
-                text = read_input(place / SPEC, links=False).decode()
+                text = read_input(directory / SPEC, links=False).decode()
             else:
-                if folder.name not in texts:
-                    texts[folder.name] = _texts(place / SPECS)
-                text = texts[folder.name][run]
-            found[run] = (place, int(parse_json(text)["seed"]))
+                if folder.name not in by_pack:
+                    by_pack[folder.name] = _read_specs(directory / SPECS)
+                text = by_pack[folder.name][run]
+            result[run] = (directory, int(parse_json(text)["seed"]))
         except (OSError, ValueError, OverflowError, LookupError, TypeError):
-            found[run] = (place, None)
-    return found
+            result[run] = (directory, None)
+    return result
 
 
 def specs(kept: StoreIndex, runs: Sequence[str]) -> dict[str, Any]:
-    """Return the resolved specification of each of ``runs``, by id. Raises StoreError that names a damaged one."""
-    found = {}
-    for one in kept.holding(SPEC, runs):
-        found[one.runs[0]] = _spec(_text(one.path), one.runs[0], one.path)
-    for one in kept.holding(SPECS, runs):
+    """Return the specification of each of ``runs``, by id.
+
+    Raises:
+        StoreError: a specification is damaged; the message names it.
+    """
+    result = {}
+    for file in kept.files_named(SPEC, runs):
+        result[file.runs[0]] = _parse_spec(_read_spec(file.path), file.runs[0], file.path)
+    for file in kept.files_named(SPECS, runs):
         try:
-            texts = _texts(one.path)
+            texts = _read_specs(file.path)
         except (OSError, ValueError):
-            raise _damaged(one.path, "it cannot be read") from None
-        for run in one.runs:
+            raise _invalid_file_error(file.path, "it cannot be read") from None
+        for run in file.runs:
             if run not in texts:
-                raise _damaged(one.path, f"it does not have run {run}")
-            found[run] = _spec(texts[run], run, one.path)
-    return found
+                raise _invalid_file_error(file.path, f"it does not have run {run}")
+            result[run] = _parse_spec(texts[run], run, file.path)
+    return result
 
 
-def _spec(text: str, run: str, file: Path) -> Any:
-    """Return what a run resolved to. Raises StoreError where its text is none: checksums do not say who wrote it."""
+def _parse_spec(text: str, run: str, file: Path) -> Any:
+    """Parse the specification of a run; raise StoreError for other content, since checksums do not show the writer."""
     try:
         spec = parse_json(text)
     except ValueError:
         spec = None
-    if isinstance(spec, dict) and all(isinstance(spec.get(key), kind) for key, kind in _SPEC.items()):
+    if isinstance(spec, dict) and all(isinstance(spec.get(key), kind) for key, kind in _SPEC_KEYS.items()):
         flows = [flow for flow in spec["flows"] if isinstance(flow, dict)]
-        named = [flow for flow in flows if isinstance(flow.get("name"), str)]
-        if len(named) == len(spec["flows"]) and all(isinstance(flow.get("user", 0), int) for flow in named):
+        valid_flows = [flow for flow in flows if isinstance(flow.get("name"), str)]
+        if len(valid_flows) == len(spec["flows"]) and all(
+            isinstance(flow.get("user", 0), int) for flow in valid_flows
+        ):
             return spec
-    raise _damaged(file, f"run {run} is not what a run resolves to")
+    raise _invalid_file_error(file, f"run {run} is not what a run resolves to")
 
 
-_SPEC = {"seed": int, "duration_ns": int, "graph": dict, "flows": list}
-"""Keys of every run."""
+_SPEC_KEYS = {"seed": int, "duration_ns": int, "graph": dict, "flows": list}
+"""Keys of every specification."""
 
 
-def _text(file: Path) -> str:
-    """Return what a run in a directory of its own resolved to, as text. Raises StoreError."""
+def _read_spec(file: Path) -> str:
+    """Return the text of a specification in a run directory; raise StoreError."""
     try:
         return read_input(file, links=False).decode()
     except (OSError, UnicodeDecodeError):
-        raise _damaged(file, "it cannot be read") from None
+        raise _invalid_file_error(file, "it cannot be read") from None
 
 
-def _damaged(file: Path, what: str) -> StoreError:
-    """The error of a file whose checksum is right, so that the command that made the store leaves it as it is."""
+def _invalid_file_error(file: Path, what: str) -> StoreError:
+    """Return the error of an invalid file with a correct checksum.
+
+    The command that created the store would not replace such a file.
+    """
     again = f"remove {file.parent} and run the scenario again, which makes its runs and no others"
     return StoreError(f"{file} is damaged: {what}; {again}")
 
 
-def _texts(file: Path) -> dict[str, str]:
-    """Return what each run of a pack resolved to, as text. Raises OSError, ValueError."""
+def _read_specs(file: Path) -> dict[str, str]:
+    """Return the text of the specification of each run of a pack; raise OSError or ValueError."""
     check_kind(file, file.lstat())
     try:
-        found = pl.read_parquet(file)
+        frame = pl.read_parquet(file)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(f"it is no table: {error}") from None
-    if found.schema != _COLUMNS or sum(found.null_count().row(0)):
+    if frame.schema != _COLUMNS or sum(frame.null_count().row(0)):
         raise ValueError(f"expected the columns {', '.join(_COLUMNS)}")
-    return dict(found.iter_rows())
+    return dict(frame.iter_rows())
 
 
 _COLUMNS = {"run": pl.String, "spec": pl.String}
@@ -226,22 +245,23 @@ _COLUMNS = {"run": pl.String, "spec": pl.String}
 def taken_out(
     pack: Path, files: Iterable[str], runs: Iterable[str] | None
 ) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """``runs`` of a pack, or all, each with its files as in a directory of its own, but for its SHA256SUMS.
+    """Yield ``runs`` of a pack (None: all), each with its files as in a run directory, without SHA256SUMS.
 
-    Written with the Polars that wrote them first they are the same bytes. Raises what Polars does of damaged files,
-    and ValueError or KeyError for what is none of a pack.
+    The bytes are equal to those before packing if the version of Polars is. Damaged files raise errors of Polars.
+    Files
+    that belong to no pack raise ValueError or KeyError.
     """
-    written = _texts(pack / SPECS)
+    spec_texts = _read_specs(pack / SPECS)
     tables: dict[str, tuple[pl.DataFrame, dict[str, pl.DataFrame]]] = {}
     for file in sorted(set(files) - {SPECS}):
-        whole = pl.read_parquet(pack / file)
-        each = whole.partition_by("run", maintain_order=True, as_dict=True, include_key=False)
-        tables[file] = (whole.drop("run").clear(), {str(run): frame for (run,), frame in each.items()})
-    for run in written if runs is None else runs:
-        found = {SPEC: written[run].encode()}
-        for file, (empty, parts) in tables.items():
-            frame = parts.get(run, empty)
-            if GROUP in frame.columns and not grouped(frame):
-                frame = frame.drop(GROUP)
-            found[file] = parquet(frame)
-        yield run, found
+        frame = pl.read_parquet(pack / file)
+        partitions = frame.partition_by("run", maintain_order=True, as_dict=True, include_key=False)
+        tables[file] = (frame.drop("run").clear(), {str(run): part for (run,), part in partitions.items()})
+    for run in spec_texts if runs is None else runs:
+        run_files = {SPEC: spec_texts[run].encode()}
+        for file, (empty_frame, by_run) in tables.items():
+            part = by_run.get(run, empty_frame)
+            if GROUP in part.columns and not grouped(part):
+                part = part.drop(GROUP)
+            run_files[file] = parquet(part)
+        yield run, run_files

@@ -1,4 +1,4 @@
-"""Packing a store: finished runs that have directories of their own are put together (:mod:`bentpipe.store.pack`)."""
+"""Conversion of a store: finished runs with their own directories go into packs (:mod:`bentpipe.store.pack`)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = ["Packed", "pack"]
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What packing a store did."""
+    """Result of packing a store."""
 
     runs: int
     packs: int
     left: Chosen
-    """What there is to say of runs that stay as they are."""
+    """Counts of runs that stay as they are."""
 
 
 def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
-    """Packs the finished runs of a store; what has traces, or is large by itself, stays as it is.
+    """Pack the finished runs of a store; runs with traces and large runs stay as they are.
 
-    Ended at any moment, it leaves a store that has every run, and the same call goes on.
+    After an interruption the store has every run, and the same call resumes.
 
     Args:
-        path: a store that nobody writes to.
-        each: told after each pack how many runs are done, of how many.
+        path: store without a writer.
+        each: callback after each pack: runs done, runs in total.
 
     Raises:
-        StoreError: no store, one that somebody writes to, or a run is damaged.
+        StoreError: no store, a store with a writer, or a damaged run.
         DiskError: the disk is full or refuses; nothing is lost.
     """
     Store(path)
@@ -48,13 +48,13 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
         journal = Journal(path)
         with contextlib.closing(journal):
             store = Store(path)
-            for left in path.glob(".part-*"):
-                remove_leftover(left)
-            _finish(path, store.kept())
-            kept = store.kept()
-            found = chosen(kept, [run["id"] for run in store.planned])
-            total, done = sum(map(len, found.packs)), 0
-            for runs in found.packs:
+            for leftover in path.glob(".part-*"):
+                remove_leftover(leftover)
+            _remove_duplicates(path, store.load_index())
+            kept = store.load_index()
+            choice = chosen(kept, [run["id"] for run in store.planned])
+            total, done = sum(map(len, choice.packs)), 0
+            for runs in choice.packs:
                 write(kept, runs)
                 remove_folders(path, [f"runs/{run}" for run in runs])
                 done += len(runs)
@@ -62,15 +62,17 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
                 if each is not None:
                     each(done, total)
     except OSError as error:
-        what = "the disk is full" if error.errno in FULL else str(error.strerror or error)
-        raise DiskError(f"{path}: {what}; no run is lost, and the same command goes on from there") from error
-    return Packed(total, len(found.packs), found)
+        reason = "the disk is full" if error.errno in FULL else str(error.strerror or error)
+        raise DiskError(
+            f"{path}: {reason}; no run is lost, and the same command goes on from there"
+        ) from error
+    return Packed(total, len(choice.packs), choice)
 
 
-def _finish(path: Path, kept: StoreIndex) -> None:
-    """Removes directories of runs that are in packs too: an earlier packing was cut short. Raises StoreError."""
+def _remove_duplicates(path: Path, kept: StoreIndex) -> None:
+    """Remove the directories of runs that are in packs too, after an interrupted packing; raise StoreError."""
     runs = in_packs(path)
-    there = {pack.name: pack for pack in runs.values()}
-    kept.check((pack, file) for pack in there.values() for file in pack.files)
-    both = runs.keys() & set(os.listdir(path / "runs"))  # noqa: PTH208 - names alone
-    remove_folders(path, [f"runs/{run}" for run in sorted(both)])
+    packs_by_name = {pack.name: pack for pack in runs.values()}
+    kept.check((pack, file) for pack in packs_by_name.values() for file in pack.files)
+    duplicates = runs.keys() & set(os.listdir(path / "runs"))  # noqa: PTH208 - names alone
+    remove_folders(path, [f"runs/{run}" for run in sorted(duplicates)])

@@ -1,7 +1,7 @@
-"""Limits of a query: memory, threads, temporary files, and its end by Ctrl-C.
+"""Limits of a query: memory, threads, temporary files and Ctrl-C.
 
-DuckDB looks for an interruption between two blocks of rows only, and counts only the memory of its buffers. A call
-therefore has a thread of its own, while the caller's thread sees Ctrl-C and the memory of the process.
+DuckDB checks for an interrupt only between two blocks of rows, and counts only the memory of its buffers. Each call
+therefore has its own thread, while the thread of the caller handles Ctrl-C and the memory of the process.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard", "QueryLimitError", "QueryLimits", "Relation", "SpillFolder"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 DEFAULT_MEMORY = "2 GB"
 DEFAULT_SPILL = "4 GB"
 
 POLL_S = 0.1
-"""Ctrl-C and the memory are looked at this often."""
+"""Interval of the checks for Ctrl-C and memory."""
 
 INTERRUPT_S = 1.0
-"""A query that DuckDB does not end within this time after its interruption is left to itself."""
+"""Time after an interrupt until a query that goes on is abandoned."""
 
 SLACK_BYTES = 256 << 20
-"""Growth of the process beyond the limit of memory that passes: blocks that are freed and not given back yet."""
+"""Permitted growth of the process above the memory limit: freed blocks that the allocator still holds."""
 
 
 class QueryLimitError(StoreError):
-    """A query that needs more memory or temporary space than it may have."""
+    """Query that exceeds its limit of memory or temporary space."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class QueryLimits:
     Args:
         memory: bytes.
         threads: processors; None: those that this process may use.
-        spill: bytes of temporary files, for what does not fit into memory.
+        spill: bytes of temporary files, for data that exceeds the memory.
     """
 
     memory: int
@@ -62,10 +62,10 @@ class QueryLimits:
     def parse(
         cls, memory: str | None = None, threads: int | None = None, spill: str | None = None
     ) -> QueryLimits:
-        """Read limits as options have them, such as ``"2 GB"``; None is the default.
+        """Parse limits of options, such as ``"2 GB"``; None is the default.
 
         Raises:
-            ScenarioError: a limit that is none, by the name of its argument.
+            ScenarioError: invalid limit; the source is the name of the argument.
         """
         from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
         from bentpipe.scenario.quantities import Size, UnitError
@@ -87,7 +87,7 @@ class QueryLimits:
         return cls(sizes["memory"], threads, sizes["spill"])
 
     def apply(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-        """Set the limits; temporary files go into ``folder``."""
+        """Apply the limits to a connection; temporary files go into ``folder``."""
         threads = self.threads or len(os.sched_getaffinity(0))
         place = str(folder).replace("'", "''")
         for setting in (
@@ -100,25 +100,25 @@ class QueryLimits:
 
 
 LEAST_MEMORY = 32_000_000
-"""With less, DuckDB refuses what opens a store."""
+"""Minimum memory: with less, DuckDB refuses the statements that open a store."""
 
 MOST_THREADS = 1024
-"""DuckDB starts all of them at once."""
+"""Maximum threads: DuckDB starts all of them at once."""
 
 PREFIX = "bentpipe-query-"
 
 UNUSED_S = 60.0
-"""A folder without an owner is removed when it is older: a younger one may be about to have an owner."""
+"""Age in s from which a folder without an owner is removed: the owner of a younger one may not have its lock yet."""
 
 
 class SpillFolder:
-    """A folder for temporary files that is removed with its query, or by a later one if that was killed.
+    """Folder for temporary files, removed with its query, or by a later query after a kill.
 
-    Its owner holds a lock of it (flock(2)), which the system releases however a process ends.
+    The owner holds a lock of the folder (flock(2)), which the system releases at any end of the process.
     """
 
     def __init__(self) -> None:
-        """Make the folder, after removing those whose owners are gone."""
+        """Create the folder, after removing folders without owners."""
         for other in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
             _remove_unowned(other)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -127,7 +127,7 @@ class SpillFolder:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def remove(self) -> None:
-        """Remove the folder and what is in it. May be called again, and by a handler of signals."""
+        """Remove the folder and its files; repeated calls and calls of signal handlers are valid."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -135,7 +135,7 @@ class SpillFolder:
 
 
 def _remove_unowned(folder: Path) -> None:
-    """Remove the folder of a query that was killed; leave one that is in use, young, or another user's."""
+    """Remove the folder of a killed query, unless it is in use, young or of another user."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -148,22 +148,22 @@ def _remove_unowned(folder: Path) -> None:
 
 
 class Guard:
-    """Calls of a connection that end with Ctrl-C, and when they take too much memory."""
+    """Calls of a connection with limits on memory, interruptible by Ctrl-C."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, limits: QueryLimits) -> None:
         self._connection = connection
         self._limits = limits
         self.abandoned = False
-        """Whether a call did not end: its thread goes on, and the connection is of no use any more."""
+        """Whether a call did not end after an interrupt: its thread goes on, and the connection is unusable."""
         self._thread: threading.Thread | None = None
-        """That of the latest call."""
+        """Thread of the latest call."""
 
-    def call(self, function: Callable[[], _Found]) -> _Found:
-        """Return what ``function`` returns, or raise what it raises. Calls in ``function`` share its bounds.
+    def call(self, function: Callable[[], _Result]) -> _Result:
+        """Return the result of ``function``, or raise its error. Calls inside ``function`` share its limits.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C; the query has ended, or is abandoned.
-            QueryLimitError: it needs more memory or temporary space.
+            KeyboardInterrupt: Ctrl-C; the query has ended or is abandoned.
+            QueryLimitError: the query exceeds memory or temporary space.
         """
         import duckdb
 
@@ -171,34 +171,34 @@ class Guard:
             raise StoreError("an earlier query did not end when it was interrupted; connect again")
         if threading.current_thread() is self._thread:
             return function()
-        answers: list[_Found] = []
+        results: list[_Result] = []
         errors: list[BaseException] = []
-        turn, done = threading.Lock(), threading.Event()
+        start_lock, done = threading.Lock(), threading.Event()
 
-        def work() -> None:
-            if not turn.acquire(blocking=False):
-                return  # it was interrupted before it began
+        def run_function() -> None:
+            if not start_lock.acquire(blocking=False):
+                return  # the interrupt came before the start
             try:
-                answers.append(function())
+                results.append(function())
             except BaseException as error:  # noqa: BLE001 - raised where the query was asked
                 errors.append(error)
             done.set()
 
-        most = _resident_bytes() + self._limits.memory + SLACK_BYTES
-        self._thread = threading.Thread(target=work, daemon=True)
+        max_bytes = _resident_bytes() + self._limits.memory + SLACK_BYTES
+        self._thread = threading.Thread(target=run_function, daemon=True)
         try:
             self._thread.start()
             while not done.wait(POLL_S):
-                if _resident_bytes() > most:
-                    self._interrupt(turn, done)
+                if _resident_bytes() > max_bytes:
+                    self._interrupt(start_lock, done)
                     raise self._error("memory")
         except KeyboardInterrupt:
-            self._interrupt(turn, done)
+            self._interrupt(start_lock, done)
             raise
         try:
             if errors:
                 raise errors[0]
-            return answers[0]
+            return results[0]
         except duckdb.OutOfMemoryException as error:
             raise self._error("spill" if "max_temp_directory_size" in str(error) else "memory") from None
         except MemoryError:
@@ -206,26 +206,26 @@ class Guard:
         finally:
             errors.clear()  # an error refers to this frame
 
-    def _interrupt(self, turn: threading.Lock, done: threading.Event) -> None:
-        """End a call; ``turn`` is held once it has begun, and ``done`` is set when it has ended."""
-        self.abandoned = True  # where Ctrl-C comes a second time meanwhile
-        if turn.acquire(blocking=False):
-            self.abandoned = False  # it has not begun, and will not
+    def _interrupt(self, start_lock: threading.Lock, done: threading.Event) -> None:
+        """End a call; ``turn`` is locked since its start, ``done`` is set at its end."""
+        self.abandoned = True  # for a second Ctrl-C during this call
+        if start_lock.acquire(blocking=False):
+            self.abandoned = False  # the call has not started and will not
             return
         self._connection.interrupt()
         self.abandoned = not done.wait(INTERRUPT_S)
 
-    def _error(self, what: str) -> QueryLimitError:
+    def _error(self, resource: str) -> QueryLimitError:
         from bentpipe.scenario.quantities import Size
 
-        size = Size(getattr(self._limits, what))
-        kind = "memory" if what == "memory" else "temporary space"
-        more = f'--{what} SIZE (in Python: {what}="SIZE") raises the bound'
-        return QueryLimitError(f"the query needs more than {size} of {kind}; {more}")
+        size = Size(getattr(self._limits, resource))
+        resource_name = "memory" if resource == "memory" else "temporary space"
+        fix = f'--{resource} SIZE (in Python: {resource}="SIZE") raises the bound'
+        return QueryLimitError(f"the query needs more than {size} of {resource_name}; {fix}")
 
 
 def _resident_bytes() -> int:
-    """Return the memory of this process that is resident; 0 where the system does not say it."""
+    """Return the resident memory of this process in bytes; 0 where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - ten times a second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -234,7 +234,7 @@ def _resident_bytes() -> int:
 
 
 class Relation:
-    """DuckDB's relation, whose methods end with Ctrl-C: they execute the query when its rows are asked for."""
+    """Relation of DuckDB with interruptible methods: they execute the query when they fetch rows."""
 
     def __init__(self, relation: Any, guard: Guard) -> None:
         self._relation = relation
@@ -243,18 +243,18 @@ class Relation:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self._relation, name)
-        if not callable(found):
-            return self._wrap(found)
+        attribute = getattr(self._relation, name)
+        if not callable(attribute):
+            return self._wrap(attribute)
 
         def method(*args: Any, **options: Any) -> Any:
-            plain = [one._relation if isinstance(one, Relation) else one for one in args]  # noqa: SLF001
-            return self._wrap(self._guard.call(lambda: found(*plain, **options)))
+            unwrapped = [one._relation if isinstance(one, Relation) else one for one in args]  # noqa: SLF001
+            return self._wrap(self._guard.call(lambda: attribute(*unwrapped, **options)))
 
         return method
 
-    def _wrap(self, found: Any) -> Any:
-        return Relation(found, self._guard) if type(found) is type(self._relation) else found
+    def _wrap(self, value: Any) -> Any:
+        return Relation(value, self._guard) if type(value) is type(self._relation) else value
 
     def __repr__(self) -> str:
         return self._guard.call(lambda: repr(self._relation))

@@ -1,8 +1,8 @@
-"""Packs that are damaged: what is still as it was written becomes directories of its own again.
+"""Repair of damaged packs: intact runs get directories of their own again.
 
-A file of a pack that is not as it was written says nothing of which of its runs are damaged. Each run has a checksum of
-its own, of the files that it had: rows that give these files again are as they were written. What is not, or cannot be
-told (another Polars may write other bytes), is made again by the command that made the store.
+A damaged file of a pack does not show which of its runs are damaged. Each run has a checksum of its own, over its
+former files: rows that give these files again are intact. The command that created the store repeats all other runs,
+also those that another version of Polars would encode differently.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ __all__ = ["repair_packs"]
 
 
 def repair_packs(store: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
-    """Takes damaged packs apart; only whoever holds the store may do so.
+    """Take damaged packs apart; only the process with the lock of the store may do so.
 
-    A kill in the middle of it loses nothing: a pack goes last.
+    An interruption loses nothing: the pack is removed last.
+
+    Args:
+        store: directory of the store.
+        note: writes an entry to the journal.
 
     Returns:
-        What was wrong with each run that is lost; of a pack whose runs nobody knows any more, by its name.
+        Damage of each lost run; for packs of unknown runs, by their name.
 
     Raises:
         OSError: the disk is full or refuses.
@@ -43,53 +47,61 @@ def repair_packs(store: Path, note: Callable[[Mapping[str, object]], None]) -> d
     lost: dict[str, str] = {}
     for name, pack in packs(store).items():
         folder = f"packs/{name}"
-        loose = set(os.listdir(store / "runs"))  # noqa: PTH208 - names alone
-        said = pack.said if isinstance(pack, DamagedPack) else _wrong(store, pack)
-        if not said:
+        existing = set(os.listdir(store / "runs"))  # noqa: PTH208 - names alone
+        reason = pack.reason if isinstance(pack, DamagedPack) else _first_damage(store, pack)
+        if not reason:
             continue
         saved = 0
-        known = set(pack.runs if isinstance(pack, DamagedPack) else pack.packed or ())
-        for run, files in _as_written(store, folder):
-            known.discard(run)
-            if run not in loose:
+        lost_runs = set(pack.runs if isinstance(pack, DamagedPack) else pack.packed or ())
+        for run, files in _intact_runs(store, folder):
+            lost_runs.discard(run)
+            if run not in existing:
                 sums = {file: checksum(content) for file, content in files.items()}
                 write_directory_atomic(store, f"runs/{run}", {**files, SUMS: listing(sums)})
             saved += 1
         remove_folders(store, [folder])
-        note({"event": "pack taken apart", "pack": name, "error": said, "saved": saved, "lost": len(known)})
-        lost |= dict.fromkeys(sorted(known - loose), said)
-        if not known and not saved:
-            lost[folder] = said
+        note(
+            {
+                "event": "pack taken apart",
+                "pack": name,
+                "error": reason,
+                "saved": saved,
+                "lost": len(lost_runs),
+            }
+        )
+        lost |= dict.fromkeys(sorted(lost_runs - existing), reason)
+        if not lost_runs and not saved:
+            lost[folder] = reason
     return lost
 
 
-def _wrong(store: Path, pack: RunDirectory) -> str:
-    """What is wrong with the first file of a pack that is not as it was written."""
+def _first_damage(store: Path, pack: RunDirectory) -> str:
+    """Return the damage of the first damaged file of a pack; empty: intact."""
     place = store / pack.name
     return next(
         iter(changed([(place / name, checksum) for name, checksum in pack.files.items()]).values()), ""
     )
 
 
-def _as_written(store: Path, folder: str) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The runs of a damaged pack that are as they were written, with their files."""
-    place = store / folder
-    files = [file.name for file in place.glob("*.parquet")]
-    if place.is_symlink() or changed([(place / name, None) for name in files]):
-        return  # a link or a pipe among them: nothing that was written
+def _intact_runs(store: Path, folder: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield the intact runs of a damaged pack, with their files."""
+    directory = store / folder
+    files = [file.name for file in directory.glob("*.parquet")]
+    if directory.is_symlink() or changed([(directory / name, None) for name in files]):
+        return  # no writer of a store creates links or pipes
     try:
-        listed = read_listing(read_input(place / SUMS, links=False).decode()) or {}
+        listed_sums = read_listing(read_input(directory / SUMS, links=False).decode()) or {}
     except (OSError, UnicodeDecodeError):
-        listed = {}
-    sums = {name: checksum for name, checksum in listed.items() if name != LIST}
-    whole = sums.keys() == set(files) and not changed([(place / name, sums[name]) for name in files])
-    runs = None if whole or not (place / LIST).is_file() else listed_runs(place)
-    if not whole and not runs:
+        listed_sums = {}
+    sums = {name: checksum for name, checksum in listed_sums.items() if name != LIST}
+    is_intact = sums.keys() == set(files) and not changed([(directory / name, sums[name]) for name in files])
+    runs = None if is_intact or not (directory / LIST).is_file() else listed_runs(directory)
+    if not is_intact and not runs:
         return
     try:
-        for run, found in taken_out(place, files, runs):
-            made = {name: checksum(content) for name, content in found.items()}
-            if runs is None or checksum(listing(made)) == runs[run]:
-                yield run, found
+        for run, files_of_run in taken_out(directory, files, runs):
+            new_sums = {name: checksum(content) for name, content in files_of_run.items()}
+            if runs is None or checksum(listing(new_sums)) == runs[run]:
+                yield run, files_of_run
     except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - whatever a reader makes of damage
         return

@@ -1,4 +1,4 @@
-"""One table of many runs, read lazily: what every reader of a store is made of."""
+"""One table of many runs as a lazy frame."""
 
 from __future__ import annotations
 
@@ -11,60 +11,61 @@ from bentpipe.store.files import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.store.index import Held, StoreIndex
+    from bentpipe.store.index import StoredFile, StoreIndex
 
 __all__ = ["GROUP", "grouped", "scan"]
 
 GROUP = "flow_group"
-"""Column of ``summary``, and of what is made of it, where a scenario has groups: the group of a flow, or the flow."""
+"""Column of ``summary`` in scenarios with groups: the group of a flow, or the flow."""
 
 
 def scan(kept: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
-    """Table ``name`` of ``runs``, or all, one after the other, each row with its run's id in ``run``, the first column.
+    """Return table ``name`` of ``runs`` (None: all) as one lazy frame; None: no run has it.
 
-    Rows of a run are in the order in which it wrote them; runs without the table are left out, and where none has it
-    there is nothing. ``summary`` always has the column ``GROUP``, null where a run has no groups.
+    The first column ``run`` has the id of the run. Rows of a run keep their order. Runs without the table are left
+    out.
+    ``summary`` always has the column ``GROUP``, null where a run has no groups.
 
     Raises:
-        StoreError: a run's table is not there any more, or not what was written; it is named.
+        StoreError: a file of the table is missing or damaged.
     """
-    wanted = None if runs is None else list(runs)
-    held = kept.table(name, wanted)
-    if not held:
+    requested = None if runs is None else list(runs)
+    files = kept.table(name, requested)
+    if not files:
         return None
-    loose = [one for one in held if not one.packed and not one.bare]
-    packed = [one for one in held if one.packed]
+    loose = [file for file in files if not file.packed and not file.is_empty]
+    packed = [file for file in files if file.packed]
     pieces: list[tuple[list[str], pl.LazyFrame]] = []
     if loose:
-        order = [one.runs[0] for one in loose]
-        places = [str(one.path) for one in loose]
-        run = pl.col("run").replace_strict(places, order, return_dtype=pl.String)
-        pieces.append((order, _scanned(kept, name, places, "run").select(run, pl.exclude("run"))))
+        run_ids = [file.runs[0] for file in loose]
+        places = [str(file.path) for file in loose]
+        run = pl.col("run").replace_strict(places, run_ids, return_dtype=pl.String)
+        pieces.append((run_ids, _scanned(kept, name, places, "run").select(run, pl.exclude("run"))))
     if packed:
         pieces += _of_packs(kept, name, packed)
     if not pieces:
         return pl.LazyFrame(schema={"run": pl.String})
-    return _in_order(pieces, list(kept.folders) if wanted is None else wanted)
+    return _in_order(pieces, list(kept.folders) if requested is None else requested)
 
 
-def _of_packs(kept: StoreIndex, name: str, packed: list[Held]) -> list[tuple[list[str], pl.LazyFrame]]:
-    """The rows that are wanted of packs, and whose they are one after the other."""
-    order = [run for one in packed for run in one.folder.packed or ()]
-    rows = _scanned(kept, name, [str(one.path) for one in packed], None)
-    if all(one.whole for one in packed):
+def _of_packs(kept: StoreIndex, name: str, files: list[StoredFile]) -> list[tuple[list[str], pl.LazyFrame]]:
+    """Return the requested rows of packs, and the order of their runs."""
+    order = [run for file in files for run in file.folder.packed or ()]
+    rows = _scanned(kept, name, [str(file.path) for file in files], None)
+    if all(file.is_complete for file in files):
         return [(order, rows)]
-    own = {run for one in packed for run in one.runs}
-    order = [run for run in order if run in own]
-    if len(order) > len(own):  # a run is in two of them, and wanted of one
-        return [piece for one in packed for piece in _of_packs(kept, name, [one])]
+    requested = {run for file in files for run in file.runs}
+    order = [run for run in order if run in requested]
+    if len(order) > len(requested):  # a run is in two packs, and only one of them is read
+        return [piece for file in files for piece in _of_packs(kept, name, [file])]
     return [(order, rows.filter(pl.col("run").is_in(order)))]
 
 
 def _scanned(kept: StoreIndex, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
-    """Files one after the other; the column ``path`` says which, if it has a name."""
+    """Scan files one after the other; ``path`` is the name of a column with the file, or None."""
     if name != "summary":
         return pl.scan_parquet(places, glob=False, include_file_paths=path)
-    # of one scenario files have the same columns, but that a sweep may make groups in some of its cells alone
+    # files of one scenario have equal columns, except that a sweep may have groups in some cells only
     with readable(kept.store, name):
         schema = {**pl.read_parquet_schema(places[0])}
     schema.setdefault(GROUP, pl.String())
@@ -74,17 +75,17 @@ def _scanned(kept: StoreIndex, name: str, places: list[str], path: str | None) -
 
 
 def _in_order(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -> pl.LazyFrame:
-    """Pieces as one, with runs in the order of ``wanted``; it is sorted only where they do not follow each other so."""
+    """Concatenate pieces in the order of ``wanted``; sort only if necessary."""
     if len(pieces) == 1 and pieces[0][0] == wanted:
         return pieces[0][1]
-    rank = {run: place for place, run in enumerate(wanted)}
+    rank = {run: rank_ for rank_, run in enumerate(wanted)}
     pieces.sort(key=lambda piece: rank[piece[0][0]])
     rows = pieces[0][1]
     if len(pieces) > 1:
         names = rows.collect_schema().names()
         rows = pl.concat([piece.select(names) for _, piece in pieces])
-    places = [rank[run] for order, _ in pieces for run in order]
-    if places != sorted(places):
+    ranks_found = [rank[run] for run_ids, _ in pieces for run in run_ids]
+    if ranks_found != sorted(ranks_found):
         ranks = pl.LazyFrame({"run": wanted, "__rank": range(len(wanted))})
         rows = rows.join(ranks, on="run", how="left", maintain_order="left")
         rows = rows.sort("__rank", maintain_order=True).drop("__rank")
@@ -92,6 +93,6 @@ def _in_order(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -
 
 
 def grouped(summary: pl.DataFrame | pl.LazyFrame) -> bool:
-    """Whether a table ``summary`` that was scanned has a flow of a group."""
-    found: bool = summary.lazy().select(pl.col(GROUP).is_not_null().any()).collect().item()
-    return found
+    """Return whether a scanned table ``summary`` has a flow of a group."""
+    has_group: bool = summary.lazy().select(pl.col(GROUP).is_not_null().any()).collect().item()
+    return has_group

@@ -1,4 +1,4 @@
-"""The tables of a store as frames: what measures in real time fills these."""
+"""Tables of a store as frames, for programs that measure in emulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Row", "table"]
 
 Row = dict[str, Any]
-"""Of a table, by column; columns that are not there are null."""
+"""Row of a table by column; missing columns are null."""
 
 _TYPES = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
 _SORTED = {
@@ -23,16 +23,16 @@ _SORTED = {
     "events": ["time_s", "flow", "connection", "side", "kind"], "proxies": ["time_s", "proxy", "socket"],
     "requests": ["load", "queued_s"], "users": ["time_s", "link", "user"],
 }  # fmt: skip
-"""Order of rows, as the engine's tables have it."""
+"""Sort keys of the rows, as in the tables of the engine."""
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """The table ``name`` of ``rows``, sorted."""
-    kinds = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
-    columns: dict[str, list[Any]] = {column: [] for column in kinds}
+    """Return ``rows`` as the frame of table ``name``, sorted."""
+    types = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
+    columns: dict[str, list[Any]] = {column: [] for column in types}
     for row in rows:
         for column, values in columns.items():
             values.append(row.get(column))
-    frame = pl.DataFrame(columns, schema={column: _TYPES[kind] for column, kind in kinds.items()})
-    keys = _SORTED.get(name)
-    return frame.sort(keys, nulls_last=True, maintain_order=True) if keys else frame
+    frame = pl.DataFrame(columns, schema={column: _TYPES[type_] for column, type_ in types.items()})
+    sort_keys = _SORTED.get(name)
+    return frame.sort(sort_keys, nulls_last=True, maintain_order=True) if sort_keys else frame

@@ -1,7 +1,7 @@
-"""SQL over a store: DuckDB with a view a table, which by itself reaches nothing else.
+"""SQL over a store: DuckDB with a view for each table, restricted to the files of the store.
 
-DuckDB is told which files it may read, and that its settings are final: no other file, no network, no extension. It
-may also write to what it may read, so statements that write files are refused before it sees them.
+DuckDB gets a list of readable files and locked settings: no other file, no network, no extension. A readable file is
+also writable for DuckDB, so statements that write files are refused before DuckDB executes them.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from bentpipe.store.index import Held
+    from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
 
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unique_names"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
-_HARMLESS = frozenset({
+_PERMITTED = frozenset({
     "SELECT", "EXPLAIN", "MULTI", "CREATE", "CREATE_FUNC", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "ALTER",
     "SET", "VARIABLE_SET", "CALL", "PRAGMA", "TRANSACTION", "ANALYZE",
 })  # fmt: skip
-"""Kinds of statement that write no file; several in one (MULTI) is what PIVOT becomes."""
+"""Kinds of statement that write no file; MULTI (several statements) is the result of PIVOT."""
 
 
 class OutOfBoundsError(StoreError):
-    """A statement that reaches for more than the store's tables."""
+    """Statement that accesses more than the tables of the store."""
 
 
 class Answers:
-    """A connection to DuckDB for questions about one store.
+    """Connection to DuckDB for queries on one store.
 
-    ``execute``, ``sql`` and ``query`` are DuckDB's, and so is what they give: ``fetchall``, ``pl``, ``df``... One that
-    is bounded raises OutOfBoundsError for a statement that reaches for more than the store's tables.
+    ``execute``, ``sql`` and ``query`` are DuckDB's, with DuckDB's results: ``fetchall``, ``pl``, ``df`` and others. A
+    restricted connection raises OutOfBoundsError for a statement that accesses more than the tables of the store.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Answers:
         allowed: Sequence[str] | None,
         limits: QueryLimits,
     ) -> None:
-        """Of a connection that has its views. From now on it reaches the files ``allowed``; None: whatever it likes."""
+        """Restrict a connection with views to the files ``allowed``; None: no restriction."""
         self._connection = connection
         self._bounded = allowed is not None
         self._guard = Guard(connection, limits)
         self._spill = SpillFolder()
-        """Where DuckDB puts what does not fit into memory."""
+        """Folder for data that exceeds the memory."""
         self._finalizer = weakref.finalize(self, self._spill.remove)
         limits.apply(connection, self._spill.path)
         if allowed is not None:
@@ -72,14 +72,14 @@ class Answers:
                 connection.execute(f"SET {setting}")
 
     def execute(self, sql: str, parameters: object = None) -> Self:
-        """Runs statements; the answer of the last one is to be fetched."""
-        self._ask("execute", sql, parameters)
+        """Execute statements; fetch the result of the last one."""
+        self._query("execute", sql, parameters)
         return self
 
-    def sql(self, sql: str, **more: Any) -> Any:
-        """Runs statements; the answer of the last one as DuckDB's relation, or None."""
-        found = self._ask("sql", sql, **more)
-        return None if found is None else Relation(found, self._guard)
+    def sql(self, sql: str, **options: Any) -> Any:
+        """Execute statements; return the result of the last one as a relation of DuckDB, or None."""
+        relation = self._query("sql", sql, **options)
+        return None if relation is None else Relation(relation, self._guard)
 
     query = sql
 
@@ -90,168 +90,176 @@ class Answers:
         self.close()
 
     def close(self) -> None:
-        """Lets DuckDB go."""
+        """Close the connection."""
         self._spill.remove()
-        if not self._guard.abandoned:  # it would wait for the query
+        if not self._guard.abandoned:  # closing would wait for the query
             self._connection.close()
 
     def remove_spill(self) -> None:
-        """Remove temporary files, as the last thing that a process does."""
+        """Remove temporary files, as the last action of a process."""
         self._spill.remove()
 
-    def guard(self, function: Callable[[], _Found]) -> _Found:
-        """Return what ``function`` returns, which asks and shows the answer: the limits hold for both together."""
+    def guard(self, function: Callable[[], _Result]) -> _Result:
+        """Return the result of ``function``, which queries and prints: the limits hold for both together."""
         return self._guard.call(function)
 
     @property
     def abandoned(self) -> bool:
-        """Whether a query goes on that did not end; the process can end only by ``os._exit``."""
+        """Whether an interrupted query goes on; only ``os._exit`` can then end the process."""
         return self._guard.abandoned
 
     def __getattr__(self, name: str) -> Any:
-        """How an answer is fetched, as DuckDB has it."""
-        if name in _FETCHING or not self._bounded:
-            found = getattr(self._connection, name)
-            if name not in _FETCHING or not callable(found) or name == "interrupt":
-                return found
-            return lambda *args, **options: self._guard.call(lambda: found(*args, **options))
+        """Return a method of DuckDB that fetches results."""
+        if name in _FETCH_METHODS or not self._bounded:
+            attribute = getattr(self._connection, name)
+            if name not in _FETCH_METHODS or not callable(attribute) or name == "interrupt":
+                return attribute
+            return lambda *args, **options: self._guard.call(lambda: attribute(*args, **options))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _ask(self, how: str, sql: str, *words: Any, **more: Any) -> Any:
+    def _query(self, method: str, sql: str, *arguments: Any, **options: Any) -> Any:
         import duckdb
 
-        def ask() -> Any:
-            return getattr(self._connection, how)(sql, *words, **more)
+        def call_method() -> Any:
+            return getattr(self._connection, method)(sql, *arguments, **options)
 
         if not self._bounded:
-            return self._guard.call(ask)
+            return self._guard.call(call_method)
         try:
             self._check(sql)
-            return self._guard.call(ask)
+            return self._guard.call(call_method)
         except duckdb.Error as error:
-            if beyond := _beyond(error):
-                raise OutOfBoundsError(beyond) from None
+            if message := _restricted_access(error):
+                raise OutOfBoundsError(message) from None
             raise
 
     def _check(self, sql: str) -> None:
-        """Raises OutOfBoundsError for what writes files."""
-        for one in self._connection.extract_statements(sql):
+        """Raise OutOfBoundsError for a statement that writes files."""
+        for statement in self._connection.extract_statements(sql):
             try:
-                kind = one.type.name
-            except ValueError:  # a kind that DuckDB's Python has no name for: UPDATE EXTENSIONS
+                kind = statement.type.name
+            except ValueError:  # DuckDB's Python API has no name for the kind: UPDATE EXTENSIONS
                 kind = ""
-            copies = kind in ("EXPLAIN", "MULTI") and re.search(r"\bcopy\b", one.query, re.IGNORECASE)
-            if kind not in _HARMLESS or copies:
-                words = one.query.split()
-                raise OutOfBoundsError(_said(words[0].upper() if words and not copies else "COPY"))
+            is_copy = kind in ("EXPLAIN", "MULTI") and re.search(r"\bcopy\b", statement.query, re.IGNORECASE)
+            if kind not in _PERMITTED or is_copy:
+                words = statement.query.split()
+                raise OutOfBoundsError(
+                    _restriction_message(words[0].upper() if words and not is_copy else "COPY")
+                )
 
 
-_FETCHING = frozenset({
+_FETCH_METHODS = frozenset({
     "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "fetch_df_chunk", "fetch_arrow_table",
     "fetch_record_batch", "df", "pl", "arrow", "description", "rowcount", "interrupt",
 })  # fmt: skip
 
 
-def _said(what: str) -> str:
-    ways = "query --unrestricted, connect(unrestricted=True)"
-    return f"{what} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({ways})"
+def _restriction_message(object_: str) -> str:
+    fix = "query --unrestricted, connect(unrestricted=True)"
+    return f"{object_} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({fix})"
 
 
-def _beyond(error: duckdb.Error) -> str:
-    """What to say of DuckDB's error if it is one of the bounds; otherwise empty."""
+def _restricted_access(error: duckdb.Error) -> str:
+    """Return the message for a DuckDB error of the restriction; empty: another error."""
     text = str(error)
-    if found := re.search(r'Cannot access (?:file|directory) "([^"]*)"', text):
-        return _said(found[1])
-    if found := re.search(r'configuration option "+([^"]*)"+ - the configuration has been locked', text):
-        return _said(f"the setting {found[1]}")
+    if match := re.search(r'Cannot access (?:file|directory) "([^"]*)"', text):
+        return _restriction_message(match[1])
+    if match := re.search(r'configuration option "+([^"]*)"+ - the configuration has been locked', text):
+        return _restriction_message(f"the setting {match[1]}")
     if "disabled through configuration" in text or "disabled by configuration" in text:
-        return _said(text.split(":", 1)[-1].strip().splitlines()[0])
-    if found := re.match(r"Catalog Error: Table with name (\S*[/.:]\S*) does not exist!", text):
-        return _said(found[1])
+        return _restriction_message(text.split(":", 1)[-1].strip().splitlines()[0])
+    if match := re.match(r"Catalog Error: Table with name (\S*[/.:]\S*) does not exist!", text):
+        return _restriction_message(match[1])
     return ""
 
 
 def connect(
     store: Store, tables: Sequence[str], *, unrestricted: bool = False, limits: QueryLimits | None = None
 ) -> Answers:
-    """A connection with a view of each of ``tables``, joined with run, seed and cell.
+    """Return a connection with a view for each of ``tables``, joined with run, seed and cell.
+
+    Args:
+        store: store to query.
+        tables: names of the tables.
+        unrestricted: permit access beyond the tables.
+        limits: limits of each query; None: the defaults.
 
     Raises:
-        StoreError: no finished run, or one that is damaged.
+        StoreError: no finished run, or a damaged one.
     """
     import duckdb
 
-    kept = store.kept()
-    lists = store.lists_of(kept)
-    if not lists[0]:
+    index = store.load_index()
+    values = store.column_values(index)
+    if not values[0]:
         raise StoreError(f"{store.path}: no run has finished")
     connection = duckdb.connect(":memory:")
-    names, kinds, columns = _columns(store, lists)
-    listed = ", ".join(
-        f"{_quoted(name)} {kind}" for name, kind in zip(unique_names(names), kinds, strict=True)
+    names, types, columns = _columns(store, values)
+    definitions = ", ".join(
+        f"{_quoted(name)} {type_}" for name, type_ in zip(unique_names(names), types, strict=True)
     )
-    connection.execute(f"CREATE TABLE runs ({listed})")
-    asked = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
-    connection.execute(f"INSERT INTO runs SELECT {asked}", columns)
+    connection.execute(f"CREATE TABLE runs ({definitions})")
+    arrays = ", ".join(f"unnest(?::{type_}[])" for type_ in types)  # one statement for each row takes 0.5 ms
+    connection.execute(f"INSERT INTO runs SELECT {arrays}", columns)
     allowed: list[str] = []
-    there = dataclasses.replace(kept, store=store.path.resolve())
+    resolved = dataclasses.replace(index, store=store.path.resolve())
     for name in tables:
-        held = [one for one in there.table(name) if not one.bare]
-        if not held:
+        files = [file for file in resolved.table(name) if not file.is_empty]
+        if not files:
             continue
-        allowed += [str(one.path) for one in held]
+        allowed += [str(file.path) for file in files]
         with readable(store.path, name):
-            connection.execute(f"CREATE VIEW {name} AS {_view(held)}")
+            connection.execute(f"CREATE VIEW {name} AS {_view(files)}")
     return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse())
 
 
-def _view(held: Sequence[Held]) -> str:
-    """The rows of files, joined with ``runs``: those of packs say whose they are, the others by their place."""
-    loose = [str(one.path) for one in held if not one.packed]
-    packed = [one for one in held if one.packed]
+def _view(files: Sequence[StoredFile]) -> str:
+    """Return the query of a view: rows of packs have a run column, other rows the path of their run."""
+    loose = [str(file.path) for file in files if not file.packed]
+    packed = [file for file in files if file.packed]
     parts = []
     if loose:
         parts.append(
-            "SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
+            "SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - the names are constants
             f"FROM read_parquet({_list(loose)}, filename=true, union_by_name=true) t "
             "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
         )
-    whole = [str(one.path) for one in packed if one.whole]
-    lists = [(whole, "")] if whole else []
-    lists += [
-        ([str(one.path)], f" WHERE list_contains({_list(one.runs)}, t.run)")
-        for one in packed
-        if not one.whole
+    complete = [str(file.path) for file in packed if file.is_complete]
+    path_lists = [(complete, "")] if complete else []
+    path_lists += [
+        ([str(file.path)], f" WHERE list_contains({_list(file.runs)}, t.run)")
+        for file in packed
+        if not file.is_complete
     ]
     parts += [
-        f"SELECT runs.*, t.* EXCLUDE (run) FROM read_parquet({_list(places)}, union_by_name=true) t "  # noqa: S608
-        f"JOIN runs ON runs.run = t.run{only}"
-        for places, only in lists
+        f"SELECT runs.*, t.* EXCLUDE (run) FROM read_parquet({_list(paths)}, union_by_name=true) t "  # noqa: S608
+        f"JOIN runs ON runs.run = t.run{condition}"
+        for paths, condition in path_lists
     ]
     return " UNION ALL BY NAME ".join(parts)
 
 
-def _columns(store: Store, lists: Sequence[list[Any]]) -> tuple[list[str], list[str], list[list[Any]]]:
-    """Names, types and values of the columns of ``runs``: the texts of the sweep, and behind them their numbers."""
-    names, kinds, columns = ["run", "seed"], ["VARCHAR", "BIGINT"], [*lists[:2]]
-    for key, texts in zip(store.keys, lists[2:], strict=True):
+def _columns(store: Store, values: Sequence[list[Any]]) -> tuple[list[str], list[str], list[list[Any]]]:
+    """Return names, types and values of the columns of ``runs``: texts of the sweep, each followed by its numbers."""
+    names, types, columns = ["run", "seed"], ["VARCHAR", "BIGINT"], [*values[:2]]
+    for key, texts in zip(store.keys, values[2:], strict=True):
         axes = [axis for axis in store.axes if axis.key == key]
         names += [key, *(f"{key}{axis.unit}" for axis in axes)]
-        kinds += ["VARCHAR", *("DOUBLE" for _ in axes)]
+        types += ["VARCHAR", *("DOUBLE" for _ in axes)]
         columns += [texts, *([axis.values.get(text) for text in texts] for axis in axes)]
-    return names, kinds, columns
+    return names, types, columns
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
-    found: dict[str, str] = {}
+    """Return column names for SQL, with a number as suffix of names that differ only in case or not at all."""
+    result: dict[str, str] = {}
     for name in names:
         count = itertools.count(2)
-        fresh = name
-        while fresh.casefold() in found:
-            fresh = f"{name}_{next(count)}"
-        found[fresh.casefold()] = fresh
-    return list(found.values())
+        candidate = name
+        while candidate.casefold() in result:
+            candidate = f"{name}_{next(count)}"
+        result[candidate.casefold()] = candidate
+    return list(result.values())
 
 
 def _quoted(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Writing a store: one process at a time, a run whole or not at all.
+"""Writing a store: one process at a time, each run atomically.
 
-A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` was whole.
+A run is written beside its place, synchronised to the disk and renamed: every directory in ``runs/`` was complete.
 """
 
 from __future__ import annotations
@@ -40,34 +40,35 @@ __all__ = ["Writer"]
 
 
 class Writer:
-    """A store, for writing: one process at a time.
+    """Store, for writing by one process at a time.
 
-    Use as a context manager; leaving it releases the store.
+    Use it as a context manager; the exit releases the store.
     """
 
     def __init__(self, path: Path, plan: Plan) -> None:
-        """Makes the store of ``plan`` at ``path``, or takes up the one that is there.
+        """Create the store of ``plan`` at ``path``, or open the existing one.
 
         Raises:
-            StoreError: the directory holds something else, another scenario's store, or one of another engine;
-                another process is writing to it; the disk is full.
+            StoreError: the directory has other content, or the store of another scenario or engine; another process
+                writes
+                to it; the disk is full.
         """
         self.path = path
         self.plan = plan
         self.refused = ""
-        """Why nothing can be written here; empty where it can."""
+        """Reason why the store is read-only; empty: it is writable."""
         self._journal: Journal | None = None
-        self._summed = True
+        self._has_checksums = True
         planned = plan_file.rows(plan)
         if path.exists():
             planned = self._check_same(planned)
         self.store_rows = planned
         self._lost: dict[str, str] = {}
-        """What packs did not hold any more as it was written, by run or, where nobody knows which, by pack."""
-        self._looked: tuple[set[str], dict[str, str]] | None = None
+        """Damage of packs, by run, or by pack where the runs are unknown."""
+        self._state: tuple[set[str], dict[str, str]] | None = None
 
     def _check_same(self, planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The runs of the store and of the plan together, if both come of the same scenario."""
+        """Return the runs of the store and of the plan, if both belong to the same scenario."""
         path, plan = self.path, self.plan
         if not path.is_dir():
             raise StoreError(f"{path} is a file, expected a directory for the store")
@@ -75,153 +76,160 @@ class Writer:
             store = Store(path)
         except plan_file.LostPlanError:
             return self._check_lost()
-        other = f"choose another directory with --out, or remove {path}"
+        advice = f"choose another directory with --out, or remove {path}"
         if store.schema != SCHEMA or store.engine != plan.engine:
             raise StoreError(
                 f"{path} was made by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
-                f"schema {SCHEMA}, which does not resume it; {other}"
+                f"schema {SCHEMA}, which does not resume it; {advice}"
             )
-        if not store.is_of(_verbatim(plan)):
-            raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {other}')
+        if not store.has_scenario(_scenario_text(plan)):
+            raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {advice}')
         if store.overrides != tuple(plan.document.overrides):
-            said = ", ".join(store.overrides) or "none"
-            raise StoreError(f"{path} was made with other settings of --set ({said}); {other}")
-        # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
-        wanted = {_place(row): row["id"] for row in planned}
-        stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
-        packed = in_packs(path) if stale else ()
-        for row in stale:
+            settings = ", ".join(store.overrides) or "none"
+            raise StoreError(f"{path} was made with other settings of --set ({settings}); {advice}")
+        # Options of browse, traces and controllers are part of the id, not of the scenario and --set.
+        planned_ids = {_cell_key(row): row["id"] for row in planned}
+        replaced = [row for row in store.planned if planned_ids.get(_cell_key(row), row["id"]) != row["id"]]
+        packed = in_packs(path) if replaced else ()
+        for row in replaced:
             if row["id"] in packed or (path / "runs" / row["id"]).is_dir():
                 raise StoreError(
                     f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
-                    f"with other contents of a trace, page or controller; {other}"
+                    f"with other contents of a trace, page or controller; {advice}"
                 )
-        kept = [row for row in store.planned if row not in stale]
-        known = {row["id"] for row in kept}
-        self._summed = store.summed
-        return [*kept, *(row for row in planned if row["id"] not in known)]
+        remaining = [row for row in store.planned if row not in replaced]
+        known = {row["id"] for row in remaining}
+        self._has_checksums = store.has_checksums
+        return [*remaining, *(row for row in planned if row["id"] not in known)]
 
     def _check_lost(self) -> list[dict[str, Any]]:
-        """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
+        """Return the runs of a store without a plan, after an early failure or a loss of the plan."""
         path = self.path
-        loose = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
-        there = in_packs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in loose}
-        ours = {run.id for run in self.plan.runs}
-        self._summed = not loose or any((path / "runs" / run / SUMS).exists() for run in loose)
-        if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & there.keys():
-            others = {run: folder for run, folder in there.items() if run not in ours}
-            return plan_file.again(self.plan, _seeds(path, others))
+        directories = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
+        existing = in_packs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in directories}
+        plan_ids = {run.id for run in self.plan.runs}
+        self._has_checksums = not directories or any(
+            (path / "runs" / run / SUMS).exists() for run in directories
+        )
+        if (
+            _has_content(path / "scenario.toml", _scenario_text(self.plan).encode())
+            or plan_ids & existing.keys()
+        ):
+            other_runs = {run: folder for run, folder in existing.items() if run not in plan_ids}
+            return plan_file.again(self.plan, _seeds(path, other_runs))
         if (path / "scenario.toml").exists() and (path / "runs").is_dir():
             raise StoreError(
                 f"{path} holds another scenario, and no plan.json; choose another directory with --out, or remove it"
             )
-        begun = all(entry.name in _BEGUN for entry in path.iterdir())
-        if there or not begun:
+        is_new = all(entry.name in _INITIAL_NAMES for entry in path.iterdir())
+        if existing or not is_new:
             raise StoreError(f"{path} is not empty and not a store; choose another directory with --out")
         return plan_file.rows(self.plan)
 
     def __enter__(self) -> Self:
-        """Takes hold of the directory."""
+        """Lock the directory."""
         try:
-            with _disk(self.path, self):
-                self._take()
+            with _disk_errors(self.path, self):
+                self._lock()
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _take(self) -> None:
+    def _lock(self) -> None:
         try:
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
             self._journal = Journal(self.path)
         except OSError as error:
             if error.errno in FULL:
                 raise
-            if all(_holds(file, data) for file, data in self._files().items()):
+            if all(_has_content(file, data) for file, data in self._files().items()):
                 self.refused = str(error.strerror)
                 return
-            what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
-            raise StoreError(what) from None
-        # again, now that nobody else can write: another may have been here since
+            message = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
+            raise StoreError(message) from None
+        # again under the lock: another process may have written since
         self.store_rows = self._check_same(plan_file.rows(self.plan))
-        for left in self.path.glob(".part-*"):
-            remove_leftover(left)
-        self._lost = _mended(self.path, self.note)
+        for leftover in self.path.glob(".part-*"):
+            remove_leftover(leftover)
+        self._lost = _repair(self.path, self.note)
         for file, data in self._files().items():
             remove_leftover(file.with_name(f".new-{file.name}"))
-            if not _holds(file, data):
+            if not _has_content(file, data):
                 check_no_folder(file)
-                if file.is_symlink():  # one to a folder could not be replaced
+                if file.is_symlink():  # a rename cannot replace a link to a folder
                     file.unlink()
                 write_atomic(file, data)
 
     def _files(self) -> dict[Path, bytes]:
-        """The store's own files, as they are to be."""
-        scenario = _verbatim(self.plan).encode()
-        plan = plan_file.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
+        """Return the expected content of the store's own files."""
+        scenario = _scenario_text(self.plan).encode()
+        plan = plan_file.text(
+            self.plan, self.store_rows, scenario, has_checksums=self._has_checksums
+        ).encode()
         return {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
 
     def __exit__(self, *_: object) -> None:
-        """Releases the directory."""
+        """Release the directory."""
         if self._journal is not None:
             self._journal.close()
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those of ``runs`` that are not in the store yet, or not as they were written."""
-        whole, _ = self._look()
-        return [run for run in runs if run.id not in whole]
+        """Return those of ``runs`` that are not in the store or are damaged."""
+        intact, _ = self._find_state()
+        return [run for run in runs if run.id not in intact]
 
     @property
     def damaged(self) -> Mapping[str, str]:
-        """What is, or was, wrong with each run that is there and damaged, by its id; or with a pack, by its name."""
-        return self._look()[1]
+        """Damage by run, or by pack; repeated runs are not in it."""
+        return self._find_state()[1]
 
-    def _look(self) -> tuple[set[str], dict[str, str]]:
-        if self._looked is None:
-            kept = build_index(self.path, [row["id"] for row in self.store_rows], self._summed)
-            damaged = {**self._lost, **kept.damaged()}
-            self._looked = set(kept.folders) - damaged.keys(), damaged
-        return self._looked
+    def _find_state(self) -> tuple[set[str], dict[str, str]]:
+        if self._state is None:
+            index = build_index(self.path, [row["id"] for row in self.store_rows], self._has_checksums)
+            damaged = {**self._lost, **index.find_damage()}
+            self._state = set(index.folders) - damaged.keys(), damaged
+        return self._state
 
     def count(self) -> int:
-        """Finished runs of the plan."""
-        damaged = self._looked[1] if self._looked else {}
-        there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
+        """Return the number of finished runs of the plan."""
+        damaged = self._state[1] if self._state else {}
+        intact = [row["id"] for row in self.store_rows if row["id"] not in damaged]
         packed = in_packs(self.path)
-        return sum(run in packed or (self.path / "runs" / run).is_dir() for run in there)
+        return sum(run in packed or (self.path / "runs" / run).is_dir() for run in intact)
 
     def add(self, run: Run, data: bytes | Measurements | RunFiles) -> dict[str, int]:
-        """Writes one run's measurements, whole or not at all, in place of a damaged one.
+        """Write the measurements of one run atomically; a damaged run is replaced.
 
-        It is kept, whatever happens next, when this returns.
+        The run is durable when the call returns.
 
         Returns:
-            What the journal may say of it: packets and events.
+            Packets and events, for the journal.
 
         Raises:
             DiskError: the disk is full or refuses.
             bentpipe.store.codec.DecodeError: the bytes are not an engine's.
         """
         measured = decode(data) if isinstance(data, bytes) else data
-        found = encode(measured) if isinstance(measured, Measurements) else measured
+        files_of_run = encode(measured) if isinstance(measured, Measurements) else measured
         spec = run.spec_json().encode() + b"\n"
-        files = {**found.files, "spec.json": spec}
-        files[SUMS] = listing({**found.sums, "spec.json": checksum(spec)})
-        with _disk(self.path, self):
+        files = {**files_of_run.files, "spec.json": spec}
+        files[SUMS] = listing({**files_of_run.sums, "spec.json": checksum(spec)})
+        with _disk_errors(self.path, self):
             write_directory_atomic(self.path, f"runs/{run.id}", files)
-        whole, damaged = self._look()
-        whole.add(run.id)
+        intact, damaged = self._find_state()
+        intact.add(run.id)
         damaged.pop(run.id, None)
-        return {"packets": found.packets, "events": found.events}
+        return {"packets": files_of_run.packets, "events": files_of_run.events}
 
     def note(self, entry: Mapping[str, object]) -> None:
-        """Appends a line to the journal; a full disk loses the line, not the runs."""
+        """Append a line to the journal; a full disk loses the line, not the runs."""
         if self._journal is not None:
             self._journal.note(entry)
 
 
-def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
-    """What is lost of damaged packs."""
+def _repair(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
+    """Repair damaged packs and return the damage of lost runs."""
     if not (path / "packs").is_dir():
         return {}
     from bentpipe.store.repair import repair_packs
@@ -237,25 +245,25 @@ def _seeds(path: Path, runs: Mapping[str, RunDirectory]) -> dict[str, tuple[Path
     return seeds(path, runs)
 
 
-_BEGUN = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
-"""What there is before there is a scenario."""
+_INITIAL_NAMES = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
+"""Names in a store before its scenario is written."""
 
 
-def _holds(file: Path, data: bytes) -> bool:
-    """Whether a file is there and holds just ``data``."""
+def _has_content(file: Path, data: bytes) -> bool:
+    """Return whether a file exists and has the content ``data``."""
     try:
         return read_input(file, links=False) == data
     except OSError:
         return False
 
 
-def _place(row: Mapping[str, Any]) -> str:
-    """Cell and seed of a planned run."""
+def _cell_key(row: Mapping[str, Any]) -> str:
+    """Return cell and seed of a planned run as a key."""
     return json.dumps([row["seed"], row["cell"]], sort_keys=True)
 
 
-def _verbatim(plan: Plan) -> str:
-    """The scenario's text; one that was given as a table is written as TOML."""
+def _scenario_text(plan: Plan) -> str:
+    """Return the text of the scenario; a scenario given as a table is written as TOML."""
     document = plan.document
     if not document.text.startswith("{"):
         return document.text
@@ -265,14 +273,16 @@ def _verbatim(plan: Plan) -> str:
 
 
 @contextmanager
-def _disk(path: Path, writer: Writer) -> Iterator[None]:
+def _disk_errors(path: Path, writer: Writer) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in FULL
-        what = "the disk is full" if full else str(error.strerror or error)
-        kept = writer.count() if (path / "runs").is_dir() else 0
-        if not kept:
-            raise DiskError(f"{path}: {what}") from error
-        runs = "1 finished run is" if kept == 1 else f"{kept} finished runs are"
-        raise DiskError(f"{path}: {what}; {runs} kept, and the same command goes on from there") from error
+        is_full = error.errno in FULL
+        reason = "the disk is full" if is_full else str(error.strerror or error)
+        count = writer.count() if (path / "runs").is_dir() else 0
+        if not count:
+            raise DiskError(f"{path}: {reason}") from error
+        finished = "1 finished run is" if count == 1 else f"{count} finished runs are"
+        raise DiskError(
+            f"{path}: {reason}; {finished} kept, and the same command goes on from there"
+        ) from error

@@ -1,7 +1,7 @@
 """Path of a test.
 
-:meth:`Access.simulate` runs flows over it in virtual time. :meth:`Access.run_program` runs a client and a server of
-the user over it in real time.
+:meth:`Access.simulate` runs flows over it in virtual time. :meth:`Access.run_program` runs a user-supplied client and
+server over it in real time.
 """
 
 from __future__ import annotations

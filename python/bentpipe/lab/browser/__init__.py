@@ -1,18 +1,25 @@
-"""``bentpipe browse``: pages in a real Chromium, behind an emulated access or on a real one.
+"""Page loads in Chromium over an emulated path or a real access network: ``bentpipe browse``.
 
-A unit (Thomas 2018, section 4.2.4) loads a page several times with one kind of browser: fresh profile, browser closed
-between loads, no content cache, forced name resolution, QUIC to others blocked. In the order of reading:
+A browser session (Thomas 2018, section 4.2.4) loads a page several times with one kind of browser. It has a fresh
+profile, closes the browser between loads, has no content cache, forces name resolution and blocks QUIC to other hosts.
 
-- ``chromium``, ``privileges``, ``devtools``: the browser's flags and its process; the user that it runs as; the
-  protocol that drives it (docs/decisions/0020)
-- ``loading``, ``archive``: one load and its timings; its requests as a HAR file
-- ``capture``, ``pcapng``, ``connections``: what crosses the client's interface, as a file and as connections
-- ``unit``: the process in the near namespace that makes one unit
-- ``planned``, ``far``: from a scenario to units (``spec`` has their types), and what a unit's lab is
-- ``runner``: units there, or on a real access, when they are due
-- ``visit``, ``site``: one load of a site of one's own; what became of it
-- ``serving``: the far end alone, for browsers on other machines
-- ``measurements``: a unit as the tables of a store
-- ``doubts``: what to know of the units of a store
-- ``split``: whether TCP is split on a real access, and where
+``chromium``: flags and process of the browser
+``privileges``: user and sandbox of the browser
+``devtools``: DevTools protocol, which drives the browser (docs/decisions/0020)
+``load``: one load of a page and its timings
+``har_export``: requests of a load as a HAR file
+``capture``: capture of the packets on an interface
+``pcapng``: files of captured packets
+``capture_connections``: connections of a capture
+``spec``: types of the resolved run of a session
+``sessions``: plan of the sessions of a scenario
+``session_lab``: lab of a session
+``session_process``: process of a session in the namespace of the client side
+``runner``: scheduled sessions in labs or on a real access
+``site_load``: one load of a user-supplied site
+``site_process``: process of this load
+``page_server``: page server alone, for browsers on other machines: ``bentpipe serve``
+``tables``: tables of a session for the store
+``validity``: notes on the validity of sessions
+``split_tcp``: detection of split TCP on a real access
 """

@@ -1,4 +1,4 @@
-"""Capture of one interface: packets as the kernel sees them, with its timestamps, cut to their heads."""
+"""Capture of one interface: truncated packets with timestamps of the kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SNAP", "Capture", "CaptureError", "interface_to"]
 
 SNAP = 128
-"""Bytes kept of a packet: IP, TCP with all options, the first record's head; no content."""
+"""Bytes saved of a packet: headers of IP and TCP with all options and of the first TLS record; no content."""
 
 _ALL = 0x0003  # ETH_P_ALL, linux/if_ether.h
 _OUTGOING = 4  # PACKET_OUTGOING, linux/if_packet.h
@@ -28,18 +28,18 @@ _TIMESTAMP_NS = 35  # SO_TIMESTAMPNS_OLD, asm-generic/socket.h
 _BUFFER_FORCE = 33  # SO_RCVBUFFORCE
 _ADDRESS_OF = 0x8915  # SIOCGIFADDR, linux/sockios.h
 BUFFER = 16 << 20
-"""Of the socket: a second at 100 Mb/s."""
+"""Receive buffer of the socket in bytes: a second at 100 Mbit/s."""
 
 
 class CaptureError(RuntimeError):
-    """No capture here; the message is for people."""
+    """Failure of a capture, with a message for the user."""
 
 
 def interface_to(address: str) -> tuple[str, str]:
-    """The interface that leads to ``address``, and this machine's own address on it.
+    """Return the interface that leads to ``address``, and the address of this machine on it.
 
     Raises:
-        CaptureError: no route.
+        CaptureError: no route exists.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -47,11 +47,11 @@ def interface_to(address: str) -> tuple[str, str]:
             probe.connect((address, 9))
         except OSError as error:
             raise CaptureError(f"no way to {address}: {error.strerror}") from None
-        own: str = probe.getsockname()[0]
+        local: str = probe.getsockname()[0]
     for name in (name for _, name in socket.if_nameindex()):
-        if own in _addresses(name):
-            return name, own
-    raise CaptureError(f"no interface has the address {own}")
+        if local in _addresses(name):
+            return name, local
+    raise CaptureError(f"no interface has the address {local}")
 
 
 def _addresses(name: str) -> list[str]:
@@ -68,10 +68,10 @@ def _addresses(name: str) -> list[str]:
 
 
 class Capture(threading.Thread):
-    """Writes what crosses ``interface`` to ``file`` until it is stopped. Use as a context manager."""
+    """Thread that writes the packets of ``interface`` to ``file``, as a context manager."""
 
     def __init__(self, interface: str, file: Path) -> None:
-        """Opens the socket. Raises CaptureError when that is not allowed (root, or CAP_NET_RAW)."""
+        """Open the socket. Raises CaptureError without root or CAP_NET_RAW."""
         super().__init__(daemon=True, name="capture")
         try:
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
@@ -90,7 +90,7 @@ class Capture(threading.Thread):
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        """Reads and writes."""
+        """Write packets until the capture is stopped."""
         space = bytearray(SNAP)
         try:
             with Writer(self.file, SNAP) as writer:
@@ -125,21 +125,21 @@ class Capture(threading.Thread):
         self.bytes += length
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Start the capture."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops it, with all that had come until then."""
+        """Stop the capture after the packets that have arrived."""
         self.stopping.set()
         self.join(5)
         self.socket.close()
 
 
 def _length(space: bytearray) -> int:
-    """Bytes of the IP packet, by its own header."""
+    """Return the length of the IP packet in bytes, from its header."""
     if space[0] >> 4 == 4:
         return int.from_bytes(space[2:4], "big")
     if space[0] >> 4 == 6:

@@ -1,4 +1,4 @@
-"""A capture at the client as connections: what each received when, its handshake, what it lost."""
+"""Connections of a capture at the client: received bytes over time, handshake and retransmissions."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _CHANGE, _HANDSHAKE = 20, 22  # content types, RFC 8446 section 5.1
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A packet of a connection."""
+    """Packet of a connection."""
 
     time_ns: int
     outgoing: bool
-    """From the client."""
+    """True if the client sent it."""
     bytes: int
-    """Of the IP packet."""
+    """Length of the IP packet."""
     payload: int
-    """What the TCP or UDP header is followed by."""
+    """Bytes after the TCP or UDP header."""
     label: str
-    """As the table ``packets`` has it."""
+    """Label as in the table ``packets``."""
     sequence: int | None
-    """TCP: bytes of the stream up to this segment's end."""
+    """Bytes of the TCP stream up to the end of this segment."""
     again: bool
-    """TCP data that was there before."""
+    """True if the segment retransmits TCP data."""
     acknowledged: int | None = None
-    """TCP: bytes of the other side's stream that it acknowledges."""
+    """Bytes of the TCP stream of the other side that it acknowledges."""
 
 
 @dataclass
 class Connection:
-    """A connection between the client and the server's port."""
+    """Connection between the client and the port of the server."""
 
     transport: str
     port: int
-    """Of the client."""
+    """Port of the client."""
     segments: list[Segment] = field(default_factory=list)
     starts: dict[bool, int] = field(default_factory=dict)
     """First sequence numbers, by direction (outgoing or not)."""
@@ -53,7 +53,7 @@ class Connection:
 
     @property
     def began_ns(self) -> int:
-        """Its first packet."""
+        """Time of the first packet, in ns."""
         return self.segments[0].time_ns
 
     @property
@@ -62,12 +62,12 @@ class Connection:
         return sum(one.bytes for one in self.segments if not one.outgoing)
 
     def first_ns(self, *labels: str, outgoing: bool) -> int | None:
-        """The first packet with one of ``labels`` that way."""
+        """Return the time in ns of the first packet with one of ``labels`` in this direction."""
         return next((s.time_ns for s in self.segments if s.outgoing == outgoing and s.label in labels), None)
 
 
 def connections(packets: Iterable[Packet], port: int, addresses: Collection[str]) -> list[Connection]:
-    """The connections with ``port`` at ``addresses``, in the order of their first packets."""
+    """Return the connections with ``port`` at ``addresses``, in the order of their first packets."""
     known: dict[tuple[str, str, int], Connection] = {}
     found: list[Connection] = []
     servers = {ipaddress.ip_address(one) for one in addresses}
@@ -79,7 +79,7 @@ def connections(packets: Iterable[Packet], port: int, addresses: Collection[str]
         if protocol not in (_TCP, _UDP) or len(packet.data) < at + 8:
             continue
         from_port, to_port = struct.unpack_from("!HH", packet.data, at)
-        # Over loopback both ends have one address: the port tells them apart.
+        # Over loopback both endpoints have the same address; the port distinguishes them.
         outgoing = to_port == port and destination in servers
         if not outgoing and not (from_port == port and source in servers):
             continue
@@ -105,8 +105,12 @@ def connections(packets: Iterable[Packet], port: int, addresses: Collection[str]
 
 def _ip(data: bytes) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address,
                               ipaddress.IPv4Address | ipaddress.IPv6Address, int, int, int] | None:  # fmt: skip
-    """Source, destination, protocol, where its header begins, and the packet's size; None for what is no IP packet
-    or a fragment without a header."""
+    """Parse an IP header.
+
+    Returns:
+        Source, destination, protocol, offset of the transport header and length of the packet. None for other packets
+        and for fragments without a transport header.
+    """
     if len(data) >= 20 and data[0] >> 4 == 4:
         if int.from_bytes(data[6:8], "big") & 0x1FFF:
             return None
@@ -119,7 +123,7 @@ def _ip(data: bytes) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address,
 
 
 def _quic(data: bytes, at: int) -> str:
-    """Label by the datagram's first packet (RFC 9000, section 17)."""
+    """Return the label of the first packet of the datagram (RFC 9000, section 17)."""
     if len(data) <= at:
         return ""
     first = data[at]
@@ -140,22 +144,22 @@ def _tcp(one: Connection, packet: Packet, at: int, size: int, outgoing: bool) ->
     again = False
     if not flags & _RST:
         before = one.reached.get(outgoing, 0)
-        end = 0 if flags & _SYN else _beyond(number, start, before) + payload
+        end = 0 if flags & _SYN else _extend_sequence(number, start, before) + payload
         again = payload > 0 and end <= before
         one.reached[outgoing] = max(before, end)
     acknowledged = None
     other = one.starts.get(not outgoing)
     if flags & _ACK and other is not None:
-        acknowledged = _beyond(acked, other, one.reached.get(not outgoing, 0))
+        acknowledged = _extend_sequence(acked, other, one.reached.get(not outgoing, 0))
     label = _tcp_label(flags, payload, data[at + head :])
     one.segments.append(Segment(packet.time_ns, outgoing, size, payload, label, end, again, acknowledged))
 
 
-def _beyond(number: int, start: int, near: int) -> int:
-    """Bytes from ``start`` to ``number``, of which only 32 bits are known, as close to ``near`` as can be."""
+def _extend_sequence(number: int, start: int, near: int) -> int:
+    """Extend a 32-bit sequence number to the bytes after ``start`` nearest to ``near``."""
     low = (number - start) & 0xFFFFFFFF
-    turns = (near - low + (1 << 31)) >> 32
-    return max(0, low + (turns << 32))
+    wraps = (near - low + (1 << 31)) >> 32
+    return max(0, low + (wraps << 32))
 
 
 def _tcp_label(flags: int, payload: int, data: bytes) -> str:

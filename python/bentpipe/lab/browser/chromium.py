@@ -1,4 +1,4 @@
-"""Chromium as a unit needs it: where it is, its flags, its profile, and its process group."""
+"""Chromium for a session: its path, flags, profile and process group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MODES = ("3", "2", "1.1", "alt-svc")
-"""How a page is fetched; the words of a scenario's ``http``."""
+"""Versions of HTTP, as in ``http`` of a scenario."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -47,33 +47,34 @@ ALWAYS = (
     "--no-default-browser-check",
     "--no-proxy-server",
     "--mute-audio",
-    "--disable-auto-reload",  # an error page asks again after a second
+    "--disable-auto-reload",  # an error page reloads after a second
     "--password-store=basic",
     "--use-mock-keychain",
     "--remote-debugging-pipe",
 )
 
 PREDICTION_OFF = 2
-"""Of the preference net.network_prediction_options: never. A preconnect would hide the handshake."""
+"""Value "never" of the preference net.network_prediction_options. A preconnect would hide the handshake."""
 
 END_S = 20.0
-"""For a browser to end by itself, on a busy machine: it writes what its profile remembers (Alt-Svc) only then."""
+"""Time in s for a browser to end by itself on a busy machine; only then it saves Alt-Svc to its profile."""
 
+MAX_HOME_BYTES = 60
+"""Maximum length of the path of the directory for temporary files.
 
-LONGEST_HOME = 60
-"""Chromium puts a socket into a folder of its own among the temporary files: of the 108 bytes that a socket's name may
-have (unix(7)), 45 are its own."""
+Chromium creates a socket in a subdirectory. 45 of the 108 bytes of the name of a socket (unix(7)) are its own.
+"""
 
 
 class ChromiumError(RuntimeError):
-    """The browser cannot be had, does not answer, or ended; the message is for people."""
+    """Missing, hanging or ended browser, with a message for the user."""
 
 
 def find() -> Path:
-    """Where Chromium is: ``$BENTPIPE_CHROMIUM``, or on the path.
+    """Return the path of Chromium from ``$BENTPIPE_CHROMIUM`` or ``$PATH``.
 
     Raises:
-        ChromiumError: nowhere; with how to get it.
+        ChromiumError: Chromium is not installed; the message tells how to install it.
     """
     named = os.environ.get("BENTPIPE_CHROMIUM")
     if named:
@@ -89,7 +90,7 @@ def find() -> Path:
 
 
 def version(program: Path) -> str:
-    """What ``chromium --version`` prints. Raises ChromiumError when it does not run."""
+    """Return the output of ``chromium --version``. Raises ChromiumError if it does not run."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -99,12 +100,12 @@ def version(program: Path) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the page is: names with their address, one port, and the key that the browser shall trust."""
+    """Location of a page: host names with addresses, one port, and the key that the browser trusts."""
 
     hosts: Mapping[str, str]
     port: int
     spki: str | None = None
-    """Base64 of the SHA-256 of the server's public key; None: an authority vouches for it."""
+    """Base64 of the SHA-256 of the public key of the server; None if a certificate authority signed it."""
     plain: frozenset[str] = frozenset()
     """Names of hosts without TLS."""
 
@@ -114,19 +115,19 @@ class Site:
 
 
 def flags(mode: str, site: Site, profile: Path, *, sandbox: bool, netlog: Path | None = None) -> list[str]:
-    """The command line's flags for one mode of :data:`MODES`."""
-    covered = [host for host in site.hosts if host not in site.plain]
-    origins = ",".join(f"{host}:{site.port}" for host in covered)
-    # A browser takes QUIC after Alt-Svc from a server with an unknown root only where the host is named here, with
-    # whatever port: with one that is not used, QUIC is not forced.
-    unforced = ",".join(f"{host}:{2 if site.port == 1 else 1}" for host in covered)
+    """Return the command line flags for one mode of :data:`MODES`."""
+    tls_hosts = [host for host in site.hosts if host not in site.plain]
+    origins = ",".join(f"{host}:{site.port}" for host in tls_hosts)
+    # A browser uses QUIC after Alt-Svc with an unknown root certificate only if the flag names the host, with any port.
+    # An unused port does not force QUIC.
+    unforced = ",".join(f"{host}:{2 if site.port == 1 else 1}" for host in tls_hosts)
     by_mode = {
         "3": ["--enable-quic", f"--origin-to-force-quic-on={origins}"],
         "2": ["--disable-quic"],
         "1.1": ["--disable-quic", "--disable-http2"],
         "alt-svc": ["--enable-quic", f"--origin-to-force-quic-on={unforced}"],
     }[mode]
-    # All other names do not resolve: nothing else can be reached, neither by TCP nor by QUIC.
+    # Other names do not resolve, so that the browser reaches no other host by TCP or QUIC.
     rules = ", ".join(
         [f"MAP {host} {_bracketed(address)}" for host, address in site.hosts.items()]
         + ["MAP * ~NOTFOUND", "EXCLUDE localhost", "EXCLUDE 127.0.0.1"]
@@ -138,7 +139,7 @@ def flags(mode: str, site: Site, profile: Path, *, sandbox: bool, netlog: Path |
     if site.spki is not None:
         found.append(f"--ignore-certificate-errors-spki-list={site.spki}")
     if site.plain:
-        # A page over https may ask for objects over http, as it did where it was recorded.
+        # A page over https may request objects over http, as in its recording.
         found += ["--allow-running-insecure-content", "--disable-features=AutoupgradeMixedContent"]
     if netlog is not None:
         found += [f"--log-net-log={netlog}", "--net-log-capture-mode=Default"]
@@ -150,7 +151,7 @@ def _bracketed(address: str) -> str:
 
 
 def meaning(error: str) -> str:
-    """What Chromium's word for a failure means, in front of the word."""
+    """Return the meaning of an error of Chromium, followed by the error."""
     for start, words in (
         (
             "net::ERR_CERT_AUTHORITY_INVALID",
@@ -176,18 +177,18 @@ def meaning(error: str) -> str:
 
 
 def may_stay(home: str | Path) -> bool:
-    """Whether the name of a folder is short enough for a browser's temporary files."""
-    return len(os.fsencode(home)) <= LONGEST_HOME
+    """Return True if the path of a directory is short enough for temporary files of a browser."""
+    return len(os.fsencode(home)) <= MAX_HOME_BYTES
 
 
 def stay(home: str) -> None:
-    """What browsers of this process leave among the temporary files when they are killed goes with their ``home``."""
+    """Set ``TMPDIR`` to ``home``, so that its removal includes temporary files of killed browsers."""
     if may_stay(home):
         os.environ["TMPDIR"] = home
 
 
 def new_profile(folder: Path) -> Path:
-    """An empty profile in ``folder`` with prediction off."""
+    """Create an empty profile in ``folder`` with network prediction off."""
     profile = folder / "profile"
     (profile / "Default").mkdir(parents=True)
     preferences = {
@@ -199,19 +200,27 @@ def new_profile(folder: Path) -> Path:
 
 
 class Chromium:
-    """A browser's process, in a session and group of its own, with the two ends of its debugging pipe."""
+    """Process of a browser in its own session and process group, with its debugging pipe."""
 
     def __init__(
         self, program: Path, words: Sequence[str], home: Path, log: Path, *, prefix: Sequence[str] = ()
     ) -> None:
-        """Starts it; what it says goes to ``log``. Raises ChromiumError when it cannot be started.
+        """Start the browser.
 
-        ``prefix`` are words before the command (:func:`bentpipe.lab.browser.privileges.command_prefix`).
+        Args:
+            program: path of Chromium.
+            words: command line flags.
+            home: home directory.
+            log: file for its output.
+            prefix: arguments before the command (:func:`bentpipe.lab.browser.privileges.command_prefix`).
+
+        Raises:
+            ChromiumError: the browser cannot be started.
         """
         to_browser, self.writing = os.pipe()
         self.reading, from_browser = os.pipe()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DBUS_")}
-        # Above 3 and 4, which are the pipe's places in the browser.
+        # Above 3 and 4, the descriptors of the pipe in the browser.
         ends = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 10) for handle in (to_browser, from_browser)]
         os.close(to_browser)
         os.close(from_browser)
@@ -236,7 +245,7 @@ class Chromium:
         self.ended = False
 
     def close_pipe(self) -> None:
-        """Without its pipe a browser ends by itself."""
+        """Close the pipe, which ends the browser."""
         for name in ("writing", "reading"):
             handle = getattr(self, name)
             if handle >= 0:
@@ -244,10 +253,14 @@ class Chromium:
                 setattr(self, name, -1)
 
     def end(self, seconds: float = END_S) -> bool:
-        """Waits until it has ended; kills the group when it does not within ``seconds``. Whether it ended by itself."""
-        own = self._wait(seconds)
+        """Wait for the end of the browser, and kill its process group after ``seconds``.
+
+        Returns:
+            True if the browser ended by itself.
+        """
+        ended = self._wait(seconds)
         self.kill()
-        return own
+        return ended
 
     def _wait(self, seconds: float) -> bool:
         if not self.ended:
@@ -261,10 +274,10 @@ class Chromium:
         return self.ended
 
     def kill(self) -> None:
-        """Ends every process of its group, at once."""
+        """Kill every process of the process group."""
         self.close_pipe()
         if not self.ended:
-            # Its number is its own as long as it has not been waited for.
+            # The process id cannot be reused before waitpid.
             os.killpg(self.pid, signal.SIGKILL)
             self._wait(10.0)
         for _ in range(100):
@@ -277,7 +290,7 @@ class Chromium:
 
 
 def _reap(group: int) -> None:
-    """Takes leave of those of a group that this process has adopted."""
+    """Reap processes of a group that this process has adopted."""
     try:
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
@@ -286,7 +299,7 @@ def _reap(group: int) -> None:
 
 
 def children() -> list[int]:
-    """Processes whose parent this one is."""
+    """Return the ids of the child processes of this process."""
     found: list[int] = []
     for task in Path("/proc/self/task").glob("*/children"):
         try:

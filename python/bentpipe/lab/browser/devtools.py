@@ -1,4 +1,4 @@
-"""Chromium's DevTools protocol over a pipe: JSON messages, each followed by a zero byte."""
+"""DevTools protocol of Chromium over a pipe: JSON messages, each followed by a zero byte."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ __all__ = ["DevTools", "Event", "HungError"]
 Event = dict[str, Any]
 
 ANSWER_S = 20.0
-"""An idle browser answers in milliseconds, one that starts on a busy machine in seconds."""
+"""Timeout in s. An idle browser answers in milliseconds, a starting one on a busy machine in seconds."""
 
 MOST_BYTES = 64 << 20
-"""Of a message: more is not one of ours."""
+"""Maximum length of a message in bytes."""
 
 
 class HungError(ChromiumError):
-    """The browser did not answer in time, or closed its pipe."""
+    """Missing answer of the browser, or closed pipe."""
 
 
 class DevTools:
-    """Calls and events. An event that comes while a call waits is kept for :meth:`events`."""
+    """Client of the protocol. Events that arrive during a call are queued for :meth:`event`."""
 
     def __init__(self, browser: Chromium) -> None:
-        """Speaks with ``browser``."""
+        """Use the pipe of ``browser``."""
         self.browser = browser
         self._last = 0
         self._bytes = bytearray()
-        self._waiting: deque[Event] = deque()
+        self._events: deque[Event] = deque()
 
     def call(
         self, method: str, session: str | None = None, *, timeout: float = ANSWER_S, **parameters: Any
     ) -> dict[str, Any]:
-        """The result of ``method``.
+        """Call ``method`` and return its result.
 
         Raises:
-            HungError: no answer within ``timeout`` seconds.
-            ChromiumError: the browser refuses.
+            HungError: no answer arrived within ``timeout`` seconds.
+            ChromiumError: the browser returned an error.
         """
-        asked = self.start(method, session, **parameters)
+        call_id = self.start(method, session, **parameters)
         until = time.monotonic() + timeout
         while True:
-            found = self._receive(until)
-            if found is None:
+            message = self._receive(until)
+            if message is None:
                 raise HungError(f"the browser did not answer {method} within {timeout:g} s")
-            if found.get("id") != asked:
-                if "method" in found:
-                    self._waiting.append(found)
+            if message.get("id") != call_id:
+                if "method" in message:
+                    self._events.append(message)
                 continue
-            if "error" in found:
-                raise ChromiumError(f"{method}: {found['error'].get('message')}")
-            result: dict[str, Any] = found["result"]
+            if "error" in message:
+                raise ChromiumError(f"{method}: {message['error'].get('message')}")
+            result: dict[str, Any] = message["result"]
             return result
 
     def start(self, method: str, session: str | None = None, **parameters: Any) -> int:
-        """Asks for ``method`` without waiting for its answer, which is dropped; returns the number of the question."""
+        """Call ``method`` without waiting for its answer, and return the id of the call."""
         self._last += 1
         message: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
         if session is not None:
@@ -76,23 +76,23 @@ class DevTools:
         return self._last
 
     def forget(self) -> None:
-        """Drops the events that wait."""
-        self._waiting.clear()
+        """Drop the queued events."""
+        self._events.clear()
 
     def rest(self) -> list[Event]:
-        """The events that wait."""
-        found = list(self._waiting)
-        self._waiting.clear()
-        return found
+        """Return and remove the queued events."""
+        events = list(self._events)
+        self._events.clear()
+        return events
 
     def event(self, until: float) -> Event | None:
-        """The next event; None at ``until`` (time.monotonic). Raises HungError when the browser has ended."""
+        """Return the next event; None at ``until`` (time.monotonic). Raises HungError if the browser has ended."""
         while True:
-            if self._waiting:
-                return self._waiting.popleft()
-            found = self._receive(until)
-            if found is None or "method" in found:
-                return found
+            if self._events:
+                return self._events.popleft()
+            message = self._receive(until)
+            if message is None or "method" in message:
+                return message
 
     def _receive(self, until: float) -> Event | None:
         while (end := self._bytes.find(b"\0")) < 0:

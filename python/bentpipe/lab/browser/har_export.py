@@ -1,4 +1,4 @@
-"""A load as a HAR file (HTTP Archive 1.2), from the browser's Network events."""
+"""HAR file (HTTP Archive 1.2) of a load, from the Network events of the browser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ if TYPE_CHECKING:
 __all__ = ["Request", "archive", "clock_offset", "progress", "requests", "row"]
 
 Request = dict[str, Any]
-"""A request by its events: ``id, sent, response, end_s, encoded, body, failed, failed_s``; ``redirect`` is
-where its answer leads, ``first`` the URL with which its chain of redirects began."""
+"""Request from its events: ``id, sent, response, end_s, encoded, body, failed, failed_s``.
+
+``redirect`` is the target of its response, ``first`` the first URL of its chain of redirects.
+"""
 
 
 def requests(events: Sequence[Event]) -> list[Request]:
-    """The requests of a load, in the order in which they were made; those that were not fetched are left out. What is
-    redirected is a request of its own."""
-    made: list[Request] = []
+    """Return the requests of a load in order, without requests that were not sent over HTTP.
+
+    A redirected request and its successor are separate requests.
+    """
+    ordered: list[Request] = []
     found: dict[str, Request] = {}
     for event in events:
         about = event["params"]
@@ -37,15 +41,15 @@ def requests(events: Sequence[Event]) -> list[Request]:
             if about["request"]["url"].startswith(("https:", "http:")):
                 first = first or about["request"]["url"]
                 found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0, "first": first}
-                made.append(found[name])
+                ordered.append(found[name])
         elif name in found:
-            _note(found[name], event["method"], about)
-    return made
+            _update(found[name], event["method"], about)
+    return ordered
 
 
-def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
+def _update(one: Request, method: str, about: Mapping[str, Any]) -> None:
     if "failed" in one:
-        return  # what comes then is the browser's own page of the error
+        return  # further events belong to the error page of the browser
     if method == "Network.responseReceived":
         one["response"] = about["response"]
     elif method == "Network.dataReceived":
@@ -57,19 +61,19 @@ def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
 
 
 def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
-    """When the page had how many bytes more of bodies; ``offset`` is added to the browser's clock."""
-    wanted = {one["id"] for one in requests(events)}
+    """Return times and bytes of received parts of bodies; ``offset`` is added to the clock of the browser."""
+    ids = {one["id"] for one in requests(events)}
     return [
         (about["timestamp"] + offset, about["dataLength"])
         for event in events
-        if event["method"] == "Network.dataReceived" and (about := event["params"])["requestId"] in wanted
+        if event["method"] == "Network.dataReceived" and (about := event["params"])["requestId"] in ids
     ]
 
 
 def clock_offset(found: Sequence[Request], timings: Mapping[str, Any]) -> float:
-    """What the clock of the events is behind that of the timings, s: both have the document's requestStart."""
+    """Return the clock of the timings minus that of the events, in s, from requestStart of the document."""
     navigation = timings.get("navigation") or {}
-    # Behind redirects it is that of the last request of the document.
+    # After redirects, requestStart is that of the last request of the document.
     document = [one for one in found if one["id"] == found[0]["id"]]
     timing = document[-1].get("response", {}).get("timing") if document else None
     if timing and navigation.get("requestStart"):
@@ -79,7 +83,7 @@ def clock_offset(found: Sequence[Request], timings: Mapping[str, Any]) -> float:
 
 
 def row(one: Request, offset: float) -> dict[str, Any]:
-    """One request in plain times, s since 1970; ``offset`` is added to the browser's clock."""
+    """Return one request with times in s since 1970; ``offset`` is added to the clock of the browser."""
     response = one.get("response", {})
     timing = response.get("timing")
     start = timing["requestTime"] + offset if timing else None
@@ -99,7 +103,7 @@ def row(one: Request, offset: float) -> dict[str, Any]:
 
 
 def archive(number: int, events: Sequence[Event], timings: Mapping[str, Any], browser: str) -> dict[str, Any]:
-    """The HAR file of load ``number``. What events do not say is -1, as the format has it."""
+    """Return the HAR file of load ``number``. Unknown values are -1, as the format specifies."""
     encoded = {
         entry["name"]: int(entry["encodedBodySize"])
         for entry in [timings.get("navigation") or {}, *timings.get("resources", [])]
@@ -149,8 +153,8 @@ def _entry(one: Request, page: str, encoded: Mapping[str, int]) -> dict[str, Any
     blocked, phases = _phases(timing, sent["timestamp"], end)
     total = sum(value for value in [blocked, *phases.values()] if value > 0)
     head = -1
-    # The events do not tell bodies from heads; a resource's timing has the name that the page gave it, a document's
-    # the one at the end of its redirects.
+    # The events do not separate bodies from headers. The timing of a resource has the first URL of its redirects, that
+    # of a document the last one.
     body = -1 if "redirect" in one else encoded.get(one["first"], encoded.get(request["url"], -1))
     initiator = {
         key: value for key, value in sent.get("initiator", {}).items() if key in ("type", "url", "lineNumber")
@@ -185,7 +189,7 @@ def _entry(one: Request, page: str, encoded: Mapping[str, int]) -> dict[str, Any
 def _phases(
     timing: Mapping[str, Any], queued_s: float, end_s: float | None
 ) -> tuple[float, dict[str, float]]:
-    """The times of HAR, ms. Those of the browser count from ``requestTime``; -1 is a phase that there was not."""
+    """Return the times of HAR in ms. Those of the browser count from ``requestTime``; -1 is a missing phase."""
     if not timing:
         return -1, {"dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
 

@@ -1,4 +1,4 @@
-"""One load of a page: started, awaited, and its timings read."""
+"""One load of a page and its timings."""
 
 from __future__ import annotations
 
@@ -27,72 +27,75 @@ TIMINGS = """(() => {
     paints: performance.getEntriesByType("paint").map(plain),
   });
 })()"""
-"""The whole of Navigation Timing and Resource Timing."""
+"""Script that returns all entries of Navigation Timing and Resource Timing."""
 
 NO_ICON = base64.b64encode(b"<!doctype html><link rel=icon href=data:,>").decode()
-"""A page for which no icon is fetched."""
+"""Page without a request for an icon, in base64."""
 
 OPEN = (
     'Promise.allSettled(%s.map(u => fetch(u, {mode: "no-cors", credentials: "include"}))).then(r => r.length)'
 )
 
-KEPT = {
+HAR_EVENTS = {
     "Network.requestWillBeSent", "Network.responseReceived", "Network.responseReceivedExtraInfo",
     "Network.requestWillBeSentExtraInfo", "Network.loadingFinished", "Network.loadingFailed",
     "Network.requestServedFromCache", "Network.dataReceived",
 }  # fmt: skip
-"""Events that a HAR file is made of."""
+"""Events for a HAR file."""
 
 LINGER_S = 5.0
-"""From the load event until loadEventEnd has to stand in the timings: the handlers of the page in between."""
+"""Maximum time in s from the load event to loadEventEnd, in which the handlers of the page run."""
 
 SETTLE_S = 0.5
-"""From the browser's answering to its first request. Before, it still starts processes of its own, and pages of 0.1 s
-took 20 to 30 ms longer on two idle processors; after 1.5 s it is as after 0.5."""
+"""Delay in s between the first answer of the browser and its first request.
+
+Before, the browser still starts processes, and pages of 0.1 s took 20 to 30 ms longer on two idle processors. A delay
+of 1.5 s gives the same times as 0.5 s.
+"""
 
 START_S = float(os.environ.get("BENTPIPE_BROWSER_START_S", "30"))
-"""For a browser to start, on a busy machine; $BENTPIPE_BROWSER_START_S instead."""
+"""Time in s for a browser to start on a busy machine; $BENTPIPE_BROWSER_START_S overrides it."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is loaded, and how."""
+    """Page to load, and settings of the load."""
 
     url: str
     mode: str
     site: Site
     opened: tuple[str, ...] = ()
-    """A connection to each of these hosts is opened before the load."""
+    """Hosts to which a connection is opened before the load."""
     timeout_s: float = 300.0
     tls12: bool = False
-    """TLS 1.2 is the newest that is offered."""
+    """True if TLS 1.2 is the latest offered version."""
 
 
 @dataclass
 class Load:
-    """What came of it. Times are of the browser: ``time_origin_ms`` since 1970, the others since then, ms."""
+    """Result of a load. Times are in ms: ``time_origin_ms`` since 1970, the others since ``time_origin_ms``."""
 
     finished: bool = False
     error: str = ""
-    """Why the document did not come (a net::ERR_...), or what cut the load off; empty when it finished."""
+    """Error of the document (net::ERR_...), or reason of an abort; empty if the load finished."""
     timings: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     start_s: float = 0.0
-    """When the page was asked for, since 1970."""
+    """Start of the navigation in s since 1970."""
     wall: dict[str, float] = field(default_factory=dict)
-    """Seconds that the browser took to ``start``, to ``settle``, to ``open`` connections, to ``load``, to ``quit``."""
+    """Durations in s of ``start``, ``settle``, ``open`` (connections), ``load`` and ``quit``."""
     quit_by_itself: bool = True
 
 
 def load(
     program: Path, wanted: Wanted, profile: Path, log: Path, *, sandbox: bool, netlog: Path | None
 ) -> Load:
-    """Starts a browser, loads the page, reads the timings, ends the browser.
+    """Start a browser, load the page, read its timings and end the browser.
 
     Raises:
-        ChromiumError: the browser did not start, or hung: it has been killed then.
+        ChromiumError: the browser did not start, or hung. It has been killed.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     words = flags(wanted.mode, wanted.site, profile, sandbox=sandbox, netlog=netlog)
     prefix = command_prefix()
     if wanted.tls12:
@@ -105,27 +108,27 @@ def load(
         tools.call("Page.enable", session)
         tools.call("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0)
         tools.call("Network.setCacheDisabled", session, cacheDisabled=True)
-        done.wall["start"] = time.monotonic() - began
+        done.wall["start"] = time.monotonic() - start
         done.wall["settle"] = SETTLE_S
         time.sleep(SETTLE_S)
         if wanted.opened:
-            began = time.monotonic()
+            start = time.monotonic()
             _open(tools, session, wanted)
-            done.wall["open"] = time.monotonic() - began
-        began = time.monotonic()
+            done.wall["open"] = time.monotonic() - start
+        start = time.monotonic()
         navigate(tools, session, wanted.url, wanted.timeout_s, done)
-        done.wall["load"] = time.monotonic() - began
-        began = time.monotonic()
+        done.wall["load"] = time.monotonic() - start
+        start = time.monotonic()
         tools.call("Browser.close")
         done.quit_by_itself = browser.end()
-        done.wall["quit"] = time.monotonic() - began
+        done.wall["quit"] = time.monotonic() - start
     finally:
         browser.kill()
     return done
 
 
 def attached(tools: DevTools, log: Path) -> str:
-    """The session of the browser's first page."""
+    """Attach to the first page of the browser and return the DevTools session."""
     try:
         targets = tools.call("Target.getTargets", timeout=START_S)["targetInfos"]
     except ChromiumError as error:
@@ -140,13 +143,13 @@ def attached(tools: DevTools, log: Path) -> str:
 
 
 def _open(tools: DevTools, session: str, wanted: Wanted) -> None:
-    """Opens connections in the name of the page, which is answered from here: nothing of it is fetched."""
+    """Open connections from the origin of the page, with a local response instead of the page."""
     until = time.monotonic() + min(wanted.timeout_s, 60.0)
     tools.call(
         "Fetch.enable", session, patterns=[{"urlPattern": f"{wanted.url}*", "requestStage": "Request"}]
     )
     tools.call("Runtime.enable", session)
-    # Navigation is answered only once its response is there, which comes from here: it is not awaited.
+    # The call returns after the response, which this function sends: do not wait for it.
     tools.call("Runtime.evaluate", session, expression=f"location.href = {json.dumps(wanted.url)}; 0")
     while True:
         event = tools.event(until)
@@ -176,29 +179,37 @@ def navigate(
     done: Load,
     each: Callable[[Event], None] | None = None,
 ) -> None:
-    """Loads ``url`` and fills ``done``; ``each`` sees every event at once.
+    """Load ``url`` and fill ``done``.
+
+    Args:
+        tools: client of the DevTools protocol.
+        session: DevTools session of the page.
+        url: URL of the page.
+        timeout_s: timeout of the load in s.
+        done: result of the load.
+        each: called with every event as it arrives.
 
     Raises:
-        ChromiumError: the page crashed, or the browser has ended; ``done`` has what came before.
+        ChromiumError: the page crashed, or the browser has ended. ``done`` has the earlier events.
     """
 
     def take(event: Event) -> None:
         if each is not None:
             each(event)
-        if event["method"] in KEPT:
+        if event["method"] in HAR_EVENTS:
             done.events.append(event)
 
     tools.forget()
     done.start_s = time.time()
     until = time.monotonic() + timeout_s
-    # Answered only when the response is there; what matters comes as events.
+    # The call returns only after the response; events are sufficient.
     tools.start("Page.navigate", session, url=url)
     document = None
     while True:
         event = tools.event(until)
         if event is None:
             done.error = f"not finished within {timeout_s:g} s"
-            _read(tools, session, done, document)
+            _read_timings(tools, session, done, document)
             return
         method, about = event["method"], event.get("params", {})
         take(event)
@@ -211,7 +222,7 @@ def navigate(
             raise ChromiumError("the page crashed")
         if method == "Page.loadEventFired":
             break
-    _read(tools, session, done, document)
+    _read_timings(tools, session, done, document)
     navigation = done.timings.get("navigation") or {}
     done.finished = bool(navigation.get("loadEventEnd"))
     if not done.finished:
@@ -220,14 +231,14 @@ def navigate(
         take(event)
 
 
-def _answered(events: Sequence[Event]) -> set[str]:
-    """What a response has come to. Before, a document has no timings, and a browser holds back who asks for them."""
+def _requests_with_response(events: Sequence[Event]) -> set[str]:
+    """Return requests with a response. Before, a document has no timings, and a query for them would block."""
     return {one["params"]["requestId"] for one in events if one["method"] == "Network.responseReceived"}
 
 
-def _read(tools: DevTools, session: str, done: Load, document: str | None) -> None:
-    """Reads the timings; again until loadEventEnd is there, where the page has finished."""
-    if document not in _answered(done.events):
+def _read_timings(tools: DevTools, session: str, done: Load, document: str | None) -> None:
+    """Read the timings, and repeat until they have loadEventEnd if the page has finished."""
+    if document not in _requests_with_response(done.events):
         return
     until = time.monotonic() + LINGER_S
     while True:

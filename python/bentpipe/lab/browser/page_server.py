@@ -1,4 +1,4 @@
-"""``bentpipe serve``: the page server of a unit, for browsers on other machines."""
+"""Page server of a session for browsers on other machines: ``bentpipe serve``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Serving", "plan", "run"]
 
 @dataclass(frozen=True)
 class Serving:
-    """What the command line says."""
+    """Options of the command line."""
 
     page: str
     listen: str = f"[::]:{PORT}"
@@ -47,14 +47,18 @@ class Serving:
     access_log: Path | None = None
     settings: tuple[str, ...] = ()
     har_page: str | None = None
-    """A page of a HAR file: its id, or its number from 1 on; None: the first."""
+    """Page of a HAR file by id, or by number from 1; None for the first."""
 
 
 def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> ServePlan:
-    """The plan of ``bentpipe-rt serve``; ``tell`` gets what a HAR file left open, a line each.
+    """Return the plan of ``bentpipe-rt serve``.
+
+    Args:
+        serving: options of the command line.
+        tell: called with each note on missing data of a HAR file.
 
     Raises:
-        ScenarioError: no such page, wrong settings, half of a certificate.
+        ScenarioError: the page does not exist, a setting is wrong, or a certificate has no key.
     """
     if (serving.certificate is None) != (serving.key is None):
         raise ScenarioError(
@@ -64,7 +68,7 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
     if port is None:
         raise ScenarioError([("--listen", f'found "{serving.listen}", expected ADDR:PORT')])
     if not 0 < int(port.group(1)) < 65536:
-        # the page's addresses have it in them before the kernel could choose one
+        # The URLs of the page contain the port before the kernel could choose one.
         raise ScenarioError([("--listen", f"found port {port.group(1)}, expected 1 to 65535")])
     if serving.name is not None and not re.fullmatch(
         r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*", serving.name
@@ -90,7 +94,7 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
 
 
 def _tcp(spec: RunSpec) -> str | None:
-    """The controller of TCP; None for one of QUIC alone, unless it is asked for of TCP."""
+    """Return the controller of TCP; None for a controller of QUIC only, unless the scenario sets one for TCP."""
     flow = spec["flows"][0]
     named, catalogue = tcp_controller(flow), engine.catalogue()
     if web_transport(flow).get("tcp_congestion"):
@@ -101,7 +105,7 @@ def _tcp(spec: RunSpec) -> str | None:
 
 
 def _planned(serving: Serving) -> Plan:
-    """A plan whose first run has the page, as every other one has."""
+    """Return a plan whose runs all have the page."""
     given = [parse_override(text) for text in serving.settings]
     if not serving.page.strip():  # Path("") is the folder that one happens to be in
         raise ScenarioError([("PAGE", "found nothing, expected a page, a scenario, or a folder such as .")])
@@ -135,7 +139,7 @@ def _planned(serving: Serving) -> Plan:
         }
         document = load_scenario(data, given, serving.settings)
     try:
-        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False)
+        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, check_cost=False)
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise
@@ -144,7 +148,12 @@ def _planned(serving: Serving) -> Plan:
 
 
 def run(serving: Serving, tell: Callable[[str], object]) -> int:
-    """Serves until it is interrupted; the exit status. ``tell`` gets a line when it listens, and one at the end."""
+    """Serve until an interrupt and return the exit status.
+
+    Args:
+        serving: options of the command line.
+        tell: called with a line when the server listens, and with one at the end.
+    """
     words = plan(serving, tell)
     program = executable()
     with plan_descriptor(words) as descriptor:
@@ -157,13 +166,13 @@ def run(serving: Serving, tell: Callable[[str], object]) -> int:
                     _follow(process, serving, words, tell)
                     ended = True
                 except KeyboardInterrupt:
-                    # From the terminal it has the same signal already. It says what it has done.
+                    # With Ctrl-C the server has the signal already. It still prints its summary.
                     process.terminate()
                 if not ended:
                     _follow(process, serving, words, tell)
             except Exception:
-                process.terminate()  # or the wait that ends `with` would be for ever
-                process.communicate()  # its last words have no reader
+                process.terminate()  # otherwise the wait at the end of `with` would not return
+                process.communicate()  # nothing reads the rest of its output
                 raise
             return process.wait()
 
@@ -177,7 +186,7 @@ def _follow(
 
 
 def _words(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> Iterator[str]:
-    """What the server says, for people."""
+    """Yield a message of the server as text for the user."""
     if said.get("ready"):
         ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
         if plan["tcp"]["congestion"] is None:

@@ -1,4 +1,4 @@
-"""pcapng files of raw IP packets (draft-ietf-opsawg-pcapng): written as they come, read as they are."""
+"""Writer and reader of pcapng files of raw IP packets (draft-ietf-opsawg-pcapng)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INWARD, _OUTWARD = 1, 2  # option epb_flags, bits 0 and 1
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet of a file: when (ns since 1970), its first bytes, its length, and whether it was sent from here."""
+    """Packet of a file: time (ns since 1970), first bytes, length, and True if this machine sent it."""
 
     time_ns: int
     data: bytes
@@ -32,10 +32,10 @@ class Packet:
 
 
 class Writer:
-    """Writes a file; a context manager."""
+    """Writer of a file, as a context manager."""
 
     def __init__(self, file: Path, snap: int) -> None:
-        """Opens ``file``, whose packets have at most ``snap`` bytes. Raises OSError."""
+        """Open ``file`` for packets of at most ``snap`` bytes. Raises OSError."""
         self.out = file.open("wb", buffering=1 << 16)
         self._block(_SECTION, struct.pack("<IHHq", _MAGIC, 1, 0, -1))
         self._block(_INTERFACE, struct.pack("<HHI", _RAW_IP, 0, snap) + _NANOSECONDS + _END)
@@ -45,41 +45,41 @@ class Writer:
         self.out.write(struct.pack("<II", kind, total) + body + struct.pack("<I", total))
 
     def packet(self, time_ns: int, data: bytes | bytearray, length: int, outgoing: bool) -> None:
-        """Adds a packet."""
+        """Append a packet."""
         head = struct.pack("<IIIII", 0, time_ns >> 32, time_ns & 0xFFFFFFFF, len(data), length)
         flags = struct.pack("<HHI", 2, 4, _OUTWARD if outgoing else _INWARD)
         self._block(_PACKET, head + bytes(data) + bytes(-len(data) % 4) + flags + _END)
 
     def statistics(self, received: int, dropped: int) -> None:
-        """Adds how many packets came, and how many the kernel had no room for."""
+        """Append the numbers of received packets and of packets that the kernel dropped."""
         options = struct.pack("<HHQ", 4, 8, received) + struct.pack("<HHQ", 5, 8, dropped) + _END
         self._block(_STATISTICS, struct.pack("<III", 0, 0, 0) + options)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the writer."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the file."""
+        """Close the file."""
         self.out.close()
 
 
 def read(data: bytes) -> Iterator[Packet]:
-    """The packets of a file that :class:`Writer` wrote. A file that is cut short ends at its last whole packet."""
+    """Yield the packets of a file of :class:`Writer`. A truncated file ends at its last complete packet."""
     at = 0
     while at + 12 <= len(data):
         kind, total = struct.unpack_from("<II", data, at)
         if total < 12 or at + total > len(data):
             return
         if kind == _PACKET:
-            _, high, low, kept, length = struct.unpack_from("<IIIII", data, at + 8)
+            _, high, low, captured, length = struct.unpack_from("<IIIII", data, at + 8)
             start = at + 28
-            options = start + kept + (-kept % 4)
+            options = start + captured + (-captured % 4)
             outgoing = False
             if options + 8 <= at + total - 4:
                 code, size, flags = struct.unpack_from("<HHI", data, options)
                 outgoing = code == 2 and size == 4 and flags & 3 == _OUTWARD
-            yield Packet(high << 32 | low, data[start : start + kept], length, outgoing)
+            yield Packet(high << 32 | low, data[start : start + captured], length, outgoing)
         at += total

@@ -1,8 +1,8 @@
-"""Rights of a browser: whatever the lab is, its browser is an ordinary user, inside Chromium's own sandbox.
+"""Privileges of a browser: in every lab, the browser is an ordinary user inside the sandbox of Chromium.
 
-A lab's processes are root: of the machine, or of a user namespace that an ordinary user has made. As root of the
-machine the browser becomes the user nobody; in a namespace of one user it has another number in one more namespace,
-with none of the first one's capabilities. Chromium's sandbox is made of user namespaces, which it refuses as root.
+The processes of a lab are root of the machine, or root of a user namespace of an ordinary user. As root of the machine,
+the browser becomes the user nobody. In a user namespace it gets another user id in a nested namespace, without the
+capabilities of the first one. The sandbox of Chromium consists of user namespaces, and Chromium refuses it as root.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 NOBODY = 65_534
-"""The user without rights, by its number: Debian's nobody and nogroup, and the kernel's overflow user."""
+"""Id of the user without privileges: nobody and nogroup of Debian, and the overflow user of the kernel."""
 
 WITHOUT = "--without-sandbox"
-"""The option that lets the content of a foreign site run outside Chromium's sandbox."""
+"""Option that runs the content of a foreign site outside the sandbox of Chromium."""
 
 TEMPORARY = "tmp"
-"""Folder for temporary files in a browser's folder."""
+"""Directory for temporary files in the directory of a browser."""
 
 WAIT_S = 20.0
 
 
 def command_prefix() -> list[str]:
-    """Return the words before a command that take the rights of root from it; none where there are none to take.
+    """Return the arguments before a command that drop root privileges; an empty list without root.
 
     Raises:
         ChromiumError: the tool for it is not installed.
@@ -62,7 +62,7 @@ def command_prefix() -> list[str]:
 
 
 def _is_mapped(user: int) -> bool:
-    """Whether ``user`` exists in this process's user namespace (user_namespaces(7))."""
+    """Return True if ``user`` exists in the user namespace of this process (user_namespaces(7))."""
     try:
         lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -72,9 +72,9 @@ def _is_mapped(user: int) -> bool:
 
 
 def prepare(home: Path) -> Path:
-    """Make a browser's folder ready, and return the one in it for temporary files, which the browser may write to.
+    """Prepare the directory of a browser and return its directory for temporary files.
 
-    ``home`` itself is not the browser's, so that nothing in it changes under the hands of root.
+    The browser does not own ``home`` itself, so that it cannot change files that root uses there.
     """
     home.chmod(0o711)
     temporary = home / TEMPORARY
@@ -84,10 +84,13 @@ def prepare(home: Path) -> Path:
 
 
 def give(folder: Path) -> None:
-    """Make ``folder`` and all in it the browser's, where that is another user; no browser may have had it before."""
+    """Change the owner of a directory tree to the user of the browser, if that is another user.
+
+    No browser may have owned the tree before.
+    """
     if os.geteuid() != 0 or not _is_mapped(NOBODY):
         return
-    # From the inside out: what the browser has got already holds nothing that is still to be given.
+    # Bottom-up: directories that the browser owns already contain nothing with a pending change.
     for place, folders, files in os.walk(folder, topdown=False):
         for name in (*files, *folders):
             os.chown(Path(place, name), NOBODY, NOBODY, follow_symlinks=False)
@@ -95,7 +98,7 @@ def give(folder: Path) -> None:
 
 
 def take_file(source: Path, target: Path) -> bool:
-    """Copy a regular file that a browser has written; whether there is one. Links are not followed."""
+    """Copy a regular file of a browser and return True if it exists. Symbolic links are not followed."""
     try:
         handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -109,38 +112,39 @@ def take_file(source: Path, target: Path) -> bool:
 
 
 def browser_home(prefix: str) -> Path:
-    """Return a name that nobody has for a browser's folder, in a folder for temporary files that its user may enter and
-    that is short enough for the browser to stay in it.
+    """Return an unused path for the directory of a browser.
+
+    It is in a directory for temporary files that the user of the browser may enter, and short enough for sockets.
 
     Raises:
-        ChromiumError: there is none.
+        ChromiumError: no such directory exists.
     """
-    own, name = Path(tempfile.gettempdir()), folder_name(prefix).name
+    default, name = Path(tempfile.gettempdir()), folder_name(prefix).name
     is_root = os.geteuid() == 0
-    for place in dict.fromkeys([own, Path("/tmp"), Path("/var/tmp")]):  # noqa: S108
+    for place in dict.fromkeys([default, Path("/tmp"), Path("/var/tmp")]):  # noqa: S108
         if not may_stay(place / name / TEMPORARY):
             continue
         if _is_open(place) if is_root else os.access(place, os.W_OK | os.X_OK):
             return place / name
     if not is_root:
-        return own / name  # the browser's user is this one, who may write to both
+        return default / name  # this user is also the user of the browser
     why = "whose name is too long for a socket in it"
-    if may_stay(own / name / TEMPORARY):
+    if may_stay(default / name / TEMPORARY):
         why = "which the user nobody may not enter"
-    raise ChromiumError(f"TMPDIR is {own}, {why}; expected one such as /tmp")
+    raise ChromiumError(f"TMPDIR is {default}, {why}; expected one such as /tmp")
 
 
 def _is_open(place: Path) -> bool:
-    """Whether everybody may enter ``place``."""
+    """Return True if every user may enter ``place``."""
     try:
-        whole = place.resolve(strict=True)
-        return all(one.stat().st_mode & stat.S_IXOTH for one in (whole, *whole.parents))
+        path = place.resolve(strict=True)
+        return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
     except OSError:
         return False
 
 
 def has_sandbox() -> bool:
-    """Whether Chromium's sandbox works for a browser of this process: the namespaces that it is made of can be had.
+    """Return True if this machine allows the namespaces of the sandbox of Chromium.
 
     Raises:
         ChromiumError: as :func:`command_prefix`.
@@ -156,12 +160,16 @@ def has_sandbox() -> bool:
 
 
 def require_sandbox(*, without: bool, foreign: bool = True) -> bool:
-    """Whether a browser gets its sandbox: where it can be had, and is not left out by ``without``.
+    """Return True if the browser gets a sandbox: the machine allows it and ``without`` is false.
 
-    Chromium may fail to make its own where the namespaces can be had.
+    Chromium may still fail to create its sandbox.
+
+    Args:
+        without: disable the sandbox.
+        foreign: the site has content that is not trusted.
 
     Raises:
-        ChromiumError: it cannot be had for a ``foreign`` site, and is not left out; or as :func:`has_sandbox`.
+        ChromiumError: a ``foreign`` site has no sandbox and ``without`` is false; or as :func:`has_sandbox`.
     """
     found = has_sandbox()
     if foreign and not found and not without:

@@ -1,4 +1,4 @@
-"""Units on this machine, when they are due: each in a lab of its own, or on a real access."""
+"""Runner of browser sessions on this machine by a schedule, each in its own lab or on a real access."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ if TYPE_CHECKING:
 __all__ = ["PART", "BrowserRunner", "RemoteServer", "Schedule", "spent_bytes"]
 
 PART = ".part-unit-"
-"""Folders of units that are under way, in the store's: what a killed process leaves is removed with the next start."""
+"""Prefix of directories of active sessions in the store; the next start removes those of killed processes."""
 
-MOST_LABS = 3
-"""At a time: on two processors, as many do not disturb each other."""
+MAX_LABS = 3
+"""Maximum number of labs at a time. On two processors, three labs do not disturb each other."""
 
-TRIES = 3
-"""A unit that the emulator was too late for is made again twice."""
+MAX_ATTEMPTS = 3
+"""Maximum number of attempts of a session for which the emulator missed its deadlines."""
 
-PATIENCE_S = 90.0
-"""Beyond the loads' own times: the lab, the check of its path, starts and ends of browsers."""
+OVERHEAD_S = 90.0
+"""Maximum time in s for the lab and the check of its path, beside the loads."""
 
-LEAST_FREE = 1 << 16
-"""Bytes: with less, a disk has no room for the record of a unit, about 20 kB, beside its log."""
+MIN_FREE_BYTES = 1 << 16
+"""Minimum free space: the record of a session has about 20 kB, beside its log."""
 
-A_LOAD_S = 60.0
-"""Longest that a browser takes to start and to end, by its driver's own limits."""
+BROWSER_OVERHEAD_S = 60.0
+"""Maximum time in s for a browser to start and to end, by the limits of its driver."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When units may start."""
+    """Times at which sessions may start."""
 
     every_s: float = 0.0
-    """From one start to the next, at least."""
+    """Minimum interval between two starts, in s."""
     hours: tuple[float, float] | None = None
-    """Of the local day, from and to; over midnight where from is after to."""
+    """First and last hour of the local day; the period includes midnight if the first is later."""
     quota_bytes: int | None = None
-    """Of IP packets both ways, over all units of the store."""
+    """Quota for IP packets in both directions, over all sessions of the store."""
 
     def wait(self, now: datetime.datetime, last_s: float | None, monotonic_s: float) -> float:
-        """Seconds until the next unit may start."""
+        """Return the time until the next session may start, in s."""
         wait = 0.0 if last_s is None else max(0.0, last_s + self.every_s - monotonic_s)
         if self.hours is None:
             return wait
@@ -81,7 +81,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class RemoteServer:
-    """A real server: where, and how the browser is to know it."""
+    """Address and key of a real server."""
 
     host: str
     address: str
@@ -91,7 +91,7 @@ class RemoteServer:
 
 
 def spent_bytes(store: Path) -> int:
-    """Bytes that crossed the client's interface in the finished units of a store."""
+    """Return the bytes captured at the client in the finished sessions of a store."""
     total = 0
     for file in store.glob("runs/*/unit.json"):
         with contextlib.suppress(OSError, ValueError):
@@ -101,39 +101,39 @@ def spent_bytes(store: Path) -> int:
 
 @dataclass
 class BrowserRunner:
-    """Makes units. ``store`` is the directory that its working folders are in."""
+    """Runner of browser sessions; ``store`` contains their working directories."""
 
     store: Path
     engine: str
     chromium: Path
     executable: Path | None
-    """``bentpipe-rt``; None on a real access."""
+    """Path of ``bentpipe-rt``; None on a real access."""
     far: RemoteServer | None = None
-    """On a real access: the server."""
+    """Server on a real access."""
     labs: int = 1
     check: bool = True
     keep_late: bool = False
-    """Units that the emulator was too late for count too."""
+    """True to save sessions for which the emulator missed its deadlines."""
     due: Schedule = field(default_factory=Schedule)
     notes: dict[str, Any] = field(default_factory=dict)
-    """Kept with every unit: weather, and what else the user says."""
+    """Notes of the user, such as weather, saved with every session."""
     on_message: Callable[[str], None] = lambda _: None
-    """Told what is waited for."""
+    """Callback for messages about waiting."""
     sandbox: bool = field(default_factory=has_sandbox)
-    """Whether Chromium's sandbox is on."""
+    """True if the sandbox of Chromium is on."""
     stopped: str = ""
-    """Why units were not started any more."""
+    """Reason for which no further sessions start."""
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes as they come. Closing the iterator ends the units under way."""
+        """Yield outcomes of sessions as they end. Closing the iterator ends the active sessions."""
         self._waiting = iter(in_order(runs))
         self._gate = threading.Lock()
         self._last: float | None = None
         self._spent = spent_bytes(self.store)
-        return collect([_Unit(self) for _ in range(min(self.labs, len(runs)))], self.next)
+        return collect([_SessionThread(self) for _ in range(min(self.labs, len(runs)))], self.next)
 
     def next(self, stopping: threading.Event) -> Run | None:
-        """The next unit, once it is due; None when there is none, or no more may start."""
+        """Wait for the start time of the next session and return it; None if no further session may start."""
         with self._gate:
             if self.due.quota_bytes is not None and self._spent >= self.due.quota_bytes:
                 spent, quota = self._spent / 1e6, self.due.quota_bytes / 1e6
@@ -154,13 +154,13 @@ class BrowserRunner:
             return None
 
     def count(self, size: int) -> None:
-        """Adds what a unit has used of the quota."""
+        """Add the bytes of a session to the used quota."""
         with self._gate:
             self._spent += size
 
 
-class _Unit(Worker):
-    """One unit at a time."""
+class _SessionThread(Worker):
+    """Thread that runs one session at a time."""
 
     def __init__(self, runner: BrowserRunner) -> None:
         self.runner = runner
@@ -169,12 +169,12 @@ class _Unit(Worker):
         self.lock = threading.Lock()
 
     def make(self, run: Run) -> RunOutcome:
-        """Tries as often as the emulator is too late."""
-        began = time.perf_counter()
+        """Run a session, and repeat it if the emulator missed its deadlines."""
+        start = time.perf_counter()
         found: Measurements | None = None
         error, attempts, late = "", 0, False
         facts: dict[str, Any] = {}
-        while attempts < TRIES:
+        while attempts < MAX_ATTEMPTS:
             attempts += 1
             found, error, facts = self._attempt(run)
             late = found is not None and not facts["valid"] and not self.runner.keep_late
@@ -185,40 +185,42 @@ class _Unit(Worker):
                 f"the machine is too busy: {facts['reasons'][0]}; --keep-invalid keeps such units",
             )
         facts["attempts"] = attempts
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         return RunOutcome(
             run, found, error, seconds, retried=attempts > 1, late=late and found is None, facts=facts
         )
 
     def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
-        """A unit: its measurements, or what went wrong; and for the journal what it rests on."""
+        """Run a session once and return its measurements, error and facts for the journal."""
         folder = (self.runner.store / f"{PART}{run.id}").absolute()
         home = browser_home("bentpipe-browse-")
         shutil.rmtree(folder, ignore_errors=True)
         with ExitStack() as stack:
-            said = self._process(run, folder, home, stack)
-            found, error = self._found(run, folder, said)
+            process_error = self._run_process(run, folder, home, stack)
+            found, error = self._read_result(run, folder, process_error)
             unit = _json(folder / "unit.json")
             lab = _json(folder / "lab.json")
         facts = {"chromium": unit.get("chromium"), "cpu": unit.get("cpu"), "valid": lab.get("valid", True)}
         facts |= {key: lab[key] for key in ("reasons", "check", "segments") if key in lab}
         return found, error, facts
 
-    def _process(self, run: Run, folder: Path, home: Path, stack: ExitStack) -> str:
-        """Runs a unit to its end; what went wrong with the process itself. ``folder`` and ``home`` are there until
-        ``stack`` is left."""
+    def _run_process(self, run: Run, folder: Path, home: Path, stack: ExitStack) -> str:
+        """Run the process of a session to its end and return its error, empty for none.
+
+        ``folder`` and ``home`` exist until the end of ``stack``.
+        """
         log = stack.enter_context(os.fdopen(os.memfd_create("bentpipe-unit"), "r+b"))
         paths = os.pathsep.join(path for path in sys.path if path)
-        # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
-        how: dict[str, Any] = {
+        # A separate POSIX session: only the coordinator handles Ctrl-C of the terminal.
+        process_options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True,
             "env": {**os.environ, "PYTHONPATH": paths},
         }  # fmt: skip
-        seconds = _patience(run)
+        seconds = _timeout_s(run)
         with self.lock:
             if self.stopping:
                 return "stopped"
-            self.process = process = self._started(run, folder, home, stack, how)
+            self.process = process = self._start_process(run, folder, home, stack, process_options)
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -233,13 +235,13 @@ class _Unit(Worker):
             "" if status == 0 else (lines[-1].removeprefix("error: ") if lines else f"exit status {status}")
         )
 
-    def _started(
-        self, run: Run, folder: Path, home: Path, stack: ExitStack, how: Mapping[str, Any]
+    def _start_process(
+        self, run: Run, folder: Path, home: Path, stack: ExitStack, process_options: Mapping[str, Any]
     ) -> subprocess.Popen[bytes]:
-        """The process of a unit: its lab, or on a real access itself."""
+        """Start the lab of a session, or its process on a real access."""
         runner = self.runner
         if runner.executable is not None:
-            lab = stack.enter_context(start_lab(runner.executable, [folder, home], **how))
+            lab = stack.enter_context(start_lab(runner.executable, [folder, home], **process_options))
             lab.send(
                 lab_plan(
                     run,
@@ -265,15 +267,15 @@ class _Unit(Worker):
         file = folder / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(file)], **how
+            [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(file)], **process_options
         )
 
-    def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
+    def _read_result(self, run: Run, folder: Path, process_error: str) -> tuple[Measurements | None, str]:
         from bentpipe.lab.browser.tables import measurements
 
         unit = _json(folder / "unit.json")
-        # with no room for its record or its log, a unit cannot say why it ended
-        full = not unit and shutil.disk_usage(self.runner.store).free < LEAST_FREE
+        # On a full disk, a session cannot write its record or log.
+        full = not unit and shutil.disk_usage(self.runner.store).free < MIN_FREE_BYTES
         if full or os.strerror(errno.ENOSPC) in unit.get("error", ""):
             count = sum(1 for _ in self.runner.store.glob("runs/*"))
             units = "1 finished unit is" if count == 1 else f"{count} finished units are"
@@ -281,12 +283,12 @@ class _Unit(Worker):
                 f"{self.runner.store}: the disk is full; {units} kept, and the same command goes on from there"
             )
         if not unit:
-            if said and self.runner.executable is not None and not _json(folder / "lab.json"):
+            if process_error and self.runner.executable is not None and not _json(folder / "lab.json"):
                 require_lab(run)
-            return None, _last_line(folder / "unit.log") or said or "the unit left no record"
+            return None, _last_line(folder / "unit.log") or process_error or "the unit left no record"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
-        if unit["error"] or said:
-            return None, unit["error"] or said
+        if unit["error"] or process_error:
+            return None, unit["error"] or process_error
         unit["lab"] = _json(folder / "lab.json")
         unit["notes"] = self.runner.notes
         capture = folder / "client.pcapng"
@@ -314,7 +316,7 @@ class _Unit(Worker):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the unit under way; its browser, and its lab's namespaces and processes go with it."""
+        """End the active session with its browser and the namespaces and processes of its lab."""
         with self.lock:
             self.stopping = True
             process = self.process
@@ -322,10 +324,10 @@ class _Unit(Worker):
             self._end()
 
 
-def _patience(run: Run) -> float:
+def _timeout_s(run: Run) -> float:
     browser = browser_of(run.spec)
     loads = browser["loads"]
-    return float(PATIENCE_S + loads * (browser["timeout_s"] + A_LOAD_S + browser["pause_s"][1]))
+    return float(OVERHEAD_S + loads * (browser["timeout_s"] + BROWSER_OVERHEAD_S + browser["pause_s"][1]))
 
 
 def _json(file: Path) -> dict[str, Any]:

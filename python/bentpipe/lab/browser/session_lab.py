@@ -1,4 +1,4 @@
-"""What a unit's lab is: the path, its proxies, the page server at the far end, the browser at the near one."""
+"""Lab of a session: the path, its proxies, the page server and the browser."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
 def authorities(page: PageSpec, name: str | None = None) -> dict[str, str]:
-    """Names of the page's hosts, by label: LABEL.example; with a name of one's own LABEL.NAME. Labels that are no names
-    are numbered. The name itself is the first host's with TLS, whose certificate has it; without any, the first host's.
+    """Return the names of the hosts of a page, by label: LABEL.example, or LABEL.NAME with ``name``.
+
+    Labels that are no valid host names are numbered. The first host with TLS has ``name`` itself, because its
+    certificate has this name. Without TLS, the first host has it.
     """
     found: dict[str, str] = {}
     covered = (number for number, host in enumerate(page["hosts"]) if host.get("tls", True))
@@ -49,15 +51,15 @@ def server_plan(
     tcp: str | None = None,
     mss_bytes: int | None = None,
 ) -> ServePlan:
-    """The plan of ``bentpipe-rt serve`` for the page of a resolved run.
+    """Return the plan of ``bentpipe-rt serve`` for the page of a resolved run.
 
     Args:
-        spec: the run.
+        spec: resolved run.
         listen: address and port.
-        port: in the page's addresses.
-        name: of the server, if it has one of its own.
-        tcp: controller of TCP; None: the kernel's default.
-        mss_bytes: largest segment of TCP; None: what the way lets pass.
+        port: port in the URLs of the page.
+        name: name of the server, if it has one.
+        tcp: controller of TCP; None for the default of the kernel.
+        mss_bytes: maximum segment size of TCP; None for that of the path.
     """
     flow = spec["flows"][0]
     load, transport = page_load(flow), web_transport(flow)
@@ -82,7 +84,7 @@ def unit_plan(
     run: Run, folder: Path, home: Path, address: str, *, port: int, spki: str | None, ready: Path | None,
     name: str | None, program: Path, sandbox: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """The plan of the unit's process (:class:`bentpipe.lab.browser.session_process.Plan`)."""
+    """Return the plan of the process of a session (:class:`bentpipe.lab.browser.session_process.Plan`)."""
     load, browser = page_load(run.spec["flows"][0]), browser_of(run.spec)
     page = load["page"]
     names = authorities(page, name)
@@ -111,7 +113,10 @@ def unit_plan(
 
 
 def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
-    """Name and host's label of the object that ``url`` is: the first is /, object I is /I.EXT; None for others."""
+    """Return the name and the host label of the object at ``url``; None for other URLs.
+
+    The first object is /, object I is /I.EXT.
+    """
     found = re.fullmatch(r"https?://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
     if found is None:
         return None
@@ -125,13 +130,23 @@ def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
 def lab_plan(
     run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool, sandbox: bool
 ) -> LabPlan:
-    """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
+    """Return the plan of a lab, and write the plans of its server and session into ``folder``.
+
+    Args:
+        run: run of the session.
+        folder: working directory of the session.
+        home: directory of the browser.
+        program: path of Chromium.
+        executable: path of ``bentpipe-rt``.
+        check: measure the path first.
+        sandbox: use the sandbox of Chromium.
+    """
     spec = run.spec
     flow = spec["flows"][0]
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
     over_tcp = tcp_controller(flow)["name"] if needs_tcp(page_load(flow)) else None
-    mtu, mss = _packets(spec)
+    mtu, mss = _packet_sizes(spec)
     server.write_bytes(
         to_json(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
     )
@@ -167,7 +182,7 @@ def lab_plan(
             "command": [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(unit), "{far}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
-        "tcp": _kernel(spec),
+        "tcp": _kernel_tcp(spec),
         "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
         "result": str(folder / "lab.json"),
     }  # fmt: skip
@@ -175,15 +190,17 @@ def lab_plan(
     return lab
 
 
-def _kernel(spec: RunSpec) -> Sides[TcpSpec | None]:
-    """Options of TCP of each side's kernel."""
+def _kernel_tcp(spec: RunSpec) -> Sides[TcpSpec | None]:
+    """Return the TCP options of the kernel on each side."""
     tcp = web_transport(spec["flows"][0])["tcp"]
     return {"near": tcp["client"], "far": tcp["server"]}
 
 
-def _packets(spec: RunSpec) -> tuple[int, int | None]:
-    """MTU of the links, and the segment size that the server announces and keeps to: the smaller end's, if the links
-    would let pass another one."""
+def _packet_sizes(spec: RunSpec) -> tuple[int, int | None]:
+    """Return the MTU of the links, and the maximum segment size of the server.
+
+    The server announces and uses the smaller segment size of both sides, unless the MTU already implies it (None).
+    """
     tcp = web_transport(spec["flows"][0])["tcp"]
     smaller = min((tcp["client"], tcp["server"]), key=lambda end: end["mss_bytes"])
     mss, whole = smaller["mss_bytes"], smaller["mss_bytes"] + smaller["header_bytes"]

@@ -1,8 +1,8 @@
-"""One unit, made in the near namespace: ``python -m bentpipe.lab.browser.session_process PLAN [ADDRESS]``.
+"""Process of a session on the client side: ``python -m bentpipe.lab.browser.session_process PLAN [ADDRESS]``.
 
-ADDRESS is the server's, where the plan does not have it. PLAN is the JSON of a :class:`Plan`. Everything that it
-makes is in the plan's directory: ``unit.json``, ``load-N.har``, ``load-N.netlog.json``, ``client.pcapng``,
-``chromium.log``. Exit status: 0 the unit was made; 1 it failed, and ``unit.json`` says why.
+PLAN is the JSON of a :class:`Plan`. ADDRESS is that of the server, if the plan does not have it. The output files are
+in the directory of the plan: ``unit.json``, ``load-N.har``, ``load-N.netlog.json``, ``client.pcapng`` and
+``chromium.log``. The exit status is 0 on success. It is 1 on failure, and ``unit.json`` has the reason.
 """
 
 from __future__ import annotations
@@ -33,52 +33,52 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOLS", "Plan", "main"]
 
 PROTOCOLS = {"3": "h3", "2": "h2", "1.1": "http/1.1"}
-"""What a request has to come by where a mode forces it, in the words of nextHopProtocol."""
+"""Protocol (nextHopProtocol) of requests, for modes that force one."""
 
 READY_S = 10.0
-"""From the server's listening to its first line."""
+"""Timeout in s for the first line of the server."""
 
 _DEATH_SIGNAL, _SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, linux/prctl.h
 
 
 @dataclass
 class Plan:
-    """What a unit is."""
+    """Plan of a session."""
 
     directory: str
     home: str
-    """Folder for the browser, which whoever started the unit makes and removes."""
+    """Directory for the browser, which the parent process creates and removes."""
     mode: str
     """One of :data:`bentpipe.lab.browser.chromium.MODES`."""
     hosts: dict[str, str]
-    """Names of the page's hosts and their addresses; the document's first."""
+    """Names and addresses of the hosts of the page; that of the document is the first."""
     port: int
     url: str
     spki: str | None = None
     ready: str | None = None
-    """Where the server's first line is; it has the port and the key."""
+    """File with the first line of the server, which has the port and the key."""
     plain: list[str] = field(default_factory=list)
     """Hosts without TLS."""
     opened: list[str] = field(default_factory=list)
     """Hosts to which a connection is opened before each load."""
     loads: int = 3
     pauses_s: list[float] = field(default_factory=list)
-    """Between loads: one fewer than loads."""
+    """Pauses between loads in s, one fewer than loads."""
     profile: str = "kept"
     timeout_s: float = 300.0
     netlog: bool = False
     sandbox: bool = False
     tls12: bool = False
-    """TLS 1.2 is the newest that the browser offers."""
+    """True if TLS 1.2 is the latest version that the browser offers."""
     chromium: str = ""
 
 
 class UnitError(RuntimeError):
-    """The unit failed; the message is for people."""
+    """Failure of a session, with a message for the user."""
 
 
 def main(words: list[str]) -> int:
-    """Makes the unit of the plan that ``words`` name."""
+    """Run the session of the plan that the arguments name."""
     _end_with_parent()
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     if len(words) > 1:
@@ -102,15 +102,15 @@ def main(words: list[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """Ends with its parent, adopts what the browser leaves behind, and ends in order when it is told to."""
+    """End with the parent process, adopt orphans of the browser, and raise an error on signals."""
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
     library.prctl(_SUBREAPER, 1, 0, 0, 0)
     for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, _told)
+        signal.signal(one, _handle_signal)
 
 
-def _told(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     if defer_import(number, frame):
         return
     signal.signal(number, signal.SIG_IGN)
@@ -133,7 +133,7 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
     folder = Path(plan.directory)
     program = Path(plan.chromium) if plan.chromium else chromium.find()
     record["chromium"] = chromium.version(program)
-    port, spki = (plan.port, plan.spki) if plan.ready is None else _server(Path(plan.ready))
+    port, spki = (plan.port, plan.spki) if plan.ready is None else _read_server(Path(plan.ready))
     site = Site(plan.hosts, port, spki, frozenset(plan.plain))
     wanted = Wanted(plan.url, plan.mode, site, tuple(plan.opened), plan.timeout_s, plan.tls12)
     address = next(iter(plan.hosts.values()))
@@ -144,8 +144,8 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
         "began_monotonic_s": time.monotonic(),
     }
     with contextlib.ExitStack() as stack:
-        processor = stack.enter_context(_Processor())
-        captured = _capture(address, folder, record)
+        processor = stack.enter_context(_CpuMonitor())
+        captured = _start_capture(address, folder, record)
         try:
             _loads(plan, program, wanted, Path(plan.home), record)
         finally:
@@ -155,11 +155,11 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
                 captured.__exit__(None, None, None)
                 counts = {"packets": captured.packets, "bytes": captured.bytes, "missed": captured.missed}
                 record["capture"] |= counts | ({"error": captured.error} if captured.error else {})
-    _check(plan, record)
+    _check_protocols(plan, record)
 
 
-def _server(file: Path) -> tuple[int, str]:
-    """Port and key of the lab's server, from its first line."""
+def _read_server(file: Path) -> tuple[int, str]:
+    """Return the port and key of the server in the lab, from its first line."""
     until = time.monotonic() + READY_S
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
@@ -170,8 +170,8 @@ def _server(file: Path) -> tuple[int, str]:
         time.sleep(0.01)
 
 
-def _capture(address: str, folder: Path, record: dict[str, Any]) -> Capture | None:
-    """Starts the capture; without the right to, the unit goes on and says so."""
+def _start_capture(address: str, folder: Path, record: dict[str, Any]) -> Capture | None:
+    """Start the capture. Without permission, record the error and continue."""
     try:
         interface, own = interface_to(address)
         found = Capture(interface, folder / "client.pcapng")
@@ -186,7 +186,7 @@ def _capture(address: str, folder: Path, record: dict[str, Any]) -> Capture | No
 
 
 def _unreachable(error: CaptureError) -> bool:
-    """Whether there is no way to the server, so that no load can come of it."""
+    """Return True if no route to the server exists, so that every load would fail."""
     return str(error).startswith("no way")
 
 
@@ -197,7 +197,7 @@ def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[s
     profile = _profile(home)
     for number in range(1, plan.loads + 1):
         if number > 1:
-            # The next browser comes to rest within the pause.
+            # The pause includes the settling time of the next browser.
             time.sleep(max(0.0, plan.pauses_s[number - 2] - SETTLE_S))
             if plan.profile == "fresh":
                 shutil.rmtree(profile)
@@ -214,7 +214,7 @@ def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[s
 
 
 def _profile(home: Path) -> Path:
-    """Make an empty profile that is the browser's."""
+    """Create an empty profile that the browser owns."""
     profile = chromium.new_profile(home)
     give(profile)
     return profile
@@ -231,8 +231,8 @@ def _record(done: Load, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check(plan: Plan, record: dict[str, Any]) -> None:
-    """Was it really that protocol? Every request of a finished load, and what the timings say of it."""
+def _check_protocols(plan: Plan, record: dict[str, Any]) -> None:
+    """Check the protocol of every request, in the network events and in the timings."""
     needed = PROTOCOLS.get(plan.mode)
     for one in record["loads"]:
         timings = one["timings"]
@@ -246,8 +246,8 @@ def _check(plan: Plan, record: dict[str, Any]) -> None:
         raise UnitError(f"no load of {plan.url} finished: {record['loads'][0]['error']}")
 
 
-class _Processor(threading.Thread):
-    """How busy the machine's processors are, twice a second."""
+class _CpuMonitor(threading.Thread):
+    """Thread that measures the utilisation of all processors twice a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -277,7 +277,7 @@ class _Processor(threading.Thread):
 
 
 def _ticks() -> tuple[int, int]:
-    """Busy and all ticks of all processors (proc(5))."""
+    """Return busy and total ticks of all processors (proc(5))."""
     words = [
         int(word) for word in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
     ]

@@ -1,4 +1,4 @@
-"""From a scenario to units: each a run of the store, with its cell of the sweep and its number as the seed."""
+"""Plan of the browser sessions of a scenario: each is a run of the store, with its number as the seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.network.graph import proxy_keys
 from bentpipe.plan.plan import Plan, Run, build_plan
 from bentpipe.plan.spec.queries import needs_tcp
-from bentpipe.plan.spec.run_id import canonical, identity
+from bentpipe.plan.spec.run_id import canonical, run_id
 from bentpipe.runners import engine as engines
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.har import read_har
@@ -45,20 +45,20 @@ __all__ = [
 ]
 
 BOTH = ("3", "2")
-"""What is compared where the scenario says nothing."""
+"""Default versions of HTTP to compare."""
 
 PAUSE_S = (5.0, 15.0)
-"""Between loads, uniform (Thomas 2018, section 4.2.4)."""
+"""Minimum and maximum pause between loads in s, uniform (Thomas 2018, section 4.2.4)."""
 
 UNITS = 10
 
 IPV4_HEADER_BYTES = 40
-"""With TCP's."""
+"""Bytes of the headers of IPv4 and TCP."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says of units."""
+    """Options of sessions on the command line."""
 
     units: int = UNITS
     http: tuple[str, ...] = ()
@@ -68,43 +68,49 @@ class Options:
     timeout_s: float | None = None
     netlog: bool = False
     field_host: str | None = None
-    """On a real access: the server; None: in a lab."""
+    """Server on a real access; None in a lab."""
     access: str | None = None
-    """Of a page that is no scenario's, in a lab: a preset, or a scenario with a path."""
+    """Preset or scenario with a path, for a page in a lab that is not part of a scenario."""
     pep: str | None = None
-    """As for :func:`bentpipe.lab.access.resolve_path`."""
+    """Proxy as for :func:`bentpipe.lab.access.resolve_path`."""
     har_page: str | None = None
-    """A page of a HAR file: its id, or its number from 1 on; None: the first."""
+    """Page of a HAR file by id, or by number from 1; None for the first."""
     settings: tuple[str, ...] = ()
-    """``KEY=VALUE`` of ``--set``."""
+    """``KEY=VALUE`` texts of ``--set``."""
     same_tcp: bool = False
-    """The kernel's TCP stands beside the simulated one: what the scenario leaves open has to be the same too."""
+    """True for a comparison of kernel and simulated TCP, which must agree in unspecified options too."""
     real: tuple[str, str] | None = None
-    """What else makes a unit another one: the port and the key of a real server."""
+    """Port and key of a real server, which are part of the identity of a session."""
 
 
 def engine_name(version: str, browser: str) -> str:
-    """What made a store of page loads: other versions of either give a store of their own."""
+    """Return the engine name of a store of page loads; other versions of engine or browser need another store."""
     name = browser.split(" built on ", maxsplit=1)[0].strip()
     return f"{version}-browser, {name}"
 
 
 def plan_sessions(source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]]) -> Plan:
-    """The units of a scenario, of a HAR file, or of a page by its name.
+    """Plan the sessions of a scenario, of a HAR file or of a named page.
+
+    Args:
+        source: scenario file, HAR file or name of a page.
+        options: options of the command line.
+        engine: name from :func:`engine_name`.
+        catalogue: congestion controllers of the engine.
 
     Raises:
-        ScenarioError: what is wrong with the scenario, or what a browser cannot be made to do.
+        ScenarioError: the scenario is wrong, or a browser does not support it.
     """
     document = _document(source, options)
     document = _with_modes(document, options)
     plan = build_plan(
         document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit,
-        priced=options.field_host is None and options.access is None,
+        check_cost=options.field_host is None and options.access is None,
     )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:
         spec = insert_proxy(cell.resolved.spec, options.pep)
-        problems = _refusals(spec, options, catalogue, proxy_keys(cell.scenario))
+        problems = _unsupported(spec, options, catalogue, proxy_keys(cell.scenario))
         if problems:
             raise ScenarioError(problems, document.name)
         runs += [_unit(cell.values, seed, spec, engine, options) for seed in range(1, options.units + 1)]
@@ -126,7 +132,7 @@ def _document(source: str, options: Options) -> ScenarioDocument:
     document = load_scenario(source, given, shown)
     if options.field_host is None:
         return document
-    # The path is the real one: that of the scenario has no part in it.
+    # On a real access, the path of the scenario is not used.
     data = copy.deepcopy(dict(document.data))
     data["path"] = real_path()
     for flow in data.get("flow", []):
@@ -139,7 +145,7 @@ def _document(source: str, options: Options) -> ScenarioDocument:
 def _of_page(
     source: str, options: Options, given: Sequence[tuple[str, object]], shown: Sequence[str]
 ) -> ScenarioDocument:
-    """A scenario that loads a page, a HAR file or one by its name, behind an access or on a real one."""
+    """Return a scenario that loads a HAR file or a named page behind an emulated or a real access."""
     load = {"page": page_named(source, "FILE", "a HAR file, or a scenario (TOML)", options.har_page)}
     data: dict[str, Any] = {
         "duration": "1 h",
@@ -151,26 +157,32 @@ def _of_page(
     if options.access is None:
         others = "--access ACCESS or --remote HOST beside it, or a scenario with a path"
         raise ScenarioError([("FILE", f'found the page "{source}", expected {others}')])
-    theirs = [one for one in given if one[0].split(".")[0] in ("path", "graph")]
-    access = access_document(options.access, theirs)
+    access_settings = [one for one in given if one[0].split(".")[0] in ("path", "graph")]
+    access = access_document(options.access, access_settings)
     data |= {"title": f"{Path(source).name} behind {options.access}"}
     data |= {key: access.data[key] for key in ("path", "graph", "orbit") if key in access.data}
     ends = {key: access.data["flow"][0][key] for key in ("client", "server") if key in access.data["flow"][0]}
     data["flow"] = [data["flow"][0] | ends]
-    document = load_scenario(data, [one for one in given if one not in theirs], shown)
+    document = load_scenario(data, [one for one in given if one not in access_settings], shown)
     return dataclasses.replace(document, folder=access.folder)
 
 
 def page_named(source: str, key: str, others: str, har_page: str | None = None) -> object:
-    """What a load has as its page for the word that a command was given: a HAR file, or a page by its name.
+    """Return the ``page`` of a load for an argument of a command: a HAR file, or the name of a page.
+
+    Args:
+        source: the argument.
+        key: name of the argument in errors.
+        others: further accepted values, for errors.
+        har_page: page of a HAR file.
 
     Raises:
-        ScenarioError: at ``key``; ``others`` are what else the command takes.
+        ScenarioError: the HAR file is wrong, or the page does not exist.
     """
     from bentpipe.scenario import presets
 
     if is_har(source):
-        read_har(Path(source), select=har_page)  # what is wrong with the file is not wrong with a scenario
+        read_har(Path(source), select=har_page)  # report errors of the file, not of a scenario
         page = {"har": str(Path(source).absolute())}
         return page | ({"har_page": har_page} if har_page is not None else {})
     if har_page is not None:
@@ -182,12 +194,16 @@ def page_named(source: str, key: str, others: str, har_page: str | None = None) 
 
 
 def real_path() -> dict[str, Any]:
-    """In place of a path that nothing emulates: a scenario has to have one."""
+    """Return a placeholder for a real path, because a scenario needs a path."""
     return {"segment": [{"name": "access", "delay": "0 s"}]}
 
 
 def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The one flow of a scenario, which loads a page. Raises ScenarioError."""
+    """Return the only flow of a scenario, which loads a page.
+
+    Raises:
+        ScenarioError: the scenario has not exactly one flow with a page.
+    """
     flows = data.get("flow")
     found = [one for one in flows if isinstance(one, dict)] if isinstance(flows, list) else []
     pages = [one for one in found if isinstance(one.get("load"), dict) and "page" in one["load"]]
@@ -201,7 +217,7 @@ def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _with_modes(document: ScenarioDocument, options: Options) -> ScenarioDocument:
-    """``document`` with the modes that are compared: a sweep over the flow's ``load.http``."""
+    """Add a sweep over ``load.http`` of the flow to the document."""
     for mode in options.http:
         if mode not in MODES:
             raise ScenarioError([("--http", unknown_name(mode, MODES, "version of HTTP"))])
@@ -224,10 +240,10 @@ def _with_modes(document: ScenarioDocument, options: Options) -> ScenarioDocumen
     return dataclasses.replace(document, data=data, overrides=tuple(shown))
 
 
-def _refusals(
+def _unsupported(
     spec: RunSpec, options: Options, catalogue: Sequence[Mapping[str, Any]], proxies: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """What Chromium, or the kernel's TCP, cannot be made to do; ``proxies`` are the keys of proxies by their nodes."""
+    """Return settings that Chromium or kernel TCP do not support; ``proxies`` are keys of proxies by node."""
     flow = spec["flows"][0]
     load, transport, where = page_load(flow), web_transport(flow), f"flow.{flow['name']}"
     found = find_route_changes(spec["graph"])
@@ -250,24 +266,26 @@ def _refusals(
             tcp_controller(flow), key, catalogue, Machine(), all_options=options.same_tcp
         )
         found += check_fixed_options(transport["tcp"], f"{where}.tcp")
-        found += _sizes(transport["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
+        found += _unsupported_sizes(transport["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
     return found
 
 
-def _sizes(tcp: TcpSides, key: str, *, proxies: bool) -> list[tuple[str, str]]:
-    """Segments and headers: a browser comes by IPv4 and announces what its link lets pass; the server can do less."""
+def _unsupported_sizes(tcp: TcpSides, key: str, *, proxies: bool) -> list[tuple[str, str]]:
+    """Check segment and header sizes: a browser uses IPv4 and the MSS of its link, and the server may use less."""
     found = []
     client, server = tcp["client"], tcp["server"]
     if max(client["header_bytes"], server["header_bytes"]) > IPV4_HEADER_BYTES:
         found.append((f"{key}.ip", "found 6, expected 4: browsers in a lab come by IPv4"))
     if proxies and client["mss_bytes"] != server["mss_bytes"]:
-        ours, theirs = (f"{end['mss_bytes']} B" for end in (client, server))
-        found.append((f"{key}.mss", f"found {ours}, and {theirs} at the server; over proxies both have one"))
+        client_mss, server_mss = (f"{end['mss_bytes']} B" for end in (client, server))
+        found.append(
+            (f"{key}.mss", f"found {client_mss}, and {server_mss} at the server; over proxies both have one")
+        )
     return found
 
 
 def tcp_controller(flow: FlowSpec) -> CongestionSpec:
-    """The server's controller over TCP."""
+    """Return the controller of the server over TCP."""
     own = web_transport(flow).get("tcp_congestion")
     return own[1] if own else flow["server_congestion"]
 
@@ -287,26 +305,26 @@ def _unit(cell: Mapping[str, Any], seed: int, spec: RunSpec, engine: str, option
     }
     if options.real is not None:
         browser["port"], browser["spki"] = options.real
-    whole: UnitSpec = {**spec, "seed": seed, "browser": browser}
-    return Run(identity(cell, whole, engine, {}), cell, seed, whole)
+    unit_spec: UnitSpec = {**spec, "seed": seed, "browser": browser}
+    return Run(run_id(cell, unit_spec, engine, {}), cell, seed, unit_spec)
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """The order in which units are made: by their number, and of one number the cells as drawn with it."""
+    """Return sessions in order: by number, and in random order of the cells for each number."""
     by_seed: dict[int, list[Run]] = {}
     for run in runs:
         by_seed.setdefault(run.seed, []).append(run)
     ordered = []
     for seed, group in sorted(by_seed.items()):
-        # The draw is of all cells that the number has, in the plan's order.
-        chance = random.Random(f"order/{seed}")  # noqa: S311 - a draw that can be made again
-        ordered += chance.sample(group, len(group))
+        # The sample is of all cells of the number, in the order of the plan.
+        rng = random.Random(f"order/{seed}")  # noqa: S311 - a reproducible sample
+        ordered += rng.sample(group, len(group))
     return ordered
 
 
 def pauses(run: Run) -> list[float]:
-    """The pauses of a unit, s."""
+    """Return the pauses of a session in s."""
     browser = browser_of(run.spec)
     low, high = browser["pause_s"]
-    chance = random.Random(f"pauses/{run.seed}/{canonical(run.cell)}")  # noqa: S311
-    return [chance.uniform(low, high) for _ in range(browser["loads"] - 1)]
+    rng = random.Random(f"pauses/{run.seed}/{canonical(run.cell)}")  # noqa: S311
+    return [rng.uniform(low, high) for _ in range(browser["loads"] - 1)]

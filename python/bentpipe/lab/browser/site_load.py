@@ -1,4 +1,4 @@
-"""A site of one's own, loaded once in Chromium behind an access: what was fetched when, what was seen when."""
+"""One load of a user-supplied site in Chromium behind an access: requests and screenshots over time."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ if TYPE_CHECKING:
 __all__ = ["HAR", "InterruptedVisit", "SiteLoad", "address", "visit"]
 
 HAR = "load.har"
-KEPT = "visit.json"
-"""The files of a visit: its requests as a HAR file, and how it went."""
+RESULT_FILE = "visit.json"
+"""File with the result of a load, beside its HAR file."""
 
 FILM = "film"
-"""The folder of its pictures."""
+"""Directory of the screenshots."""
 
 
 @dataclass(frozen=True)
 class SiteLoad:
-    """What became of a load. Times are ms since the page was asked for."""
+    """Result of a load. Times are in ms since the start of the navigation."""
 
     url: str
     access: str
     folder: Path
     error: str
-    """Why the site did not load; empty where it did."""
+    """Reason of a failed load; empty on success."""
     marks: Mapping[str, float]
-    """``first byte``, ``first content`` (First Contentful Paint), ``content loaded``, ``loaded``: those that came."""
+    """Times of ``first byte``, ``first content`` (First Contentful Paint), ``content loaded`` and ``loaded``."""
     requests: Sequence[Mapping[str, Any]]
-    """In the order in which they were made, as :func:`bentpipe.lab.browser.har_export.row` has them."""
+    """Requests in order, as :func:`bentpipe.lab.browser.har_export.row` returns them."""
     start_s: float
-    """When the page was asked for, since 1970: what the times of ``requests`` count from."""
+    """Start of the navigation in s since 1970."""
     left_s: float
-    """When the browser was left, since 1970."""
+    """End of the observation in s since 1970."""
     film: Sequence[tuple[int, Path]]
-    """Pictures, each with its time."""
+    """Screenshots with their times in ms."""
     reasons: Sequence[str]
-    """Why the machine did not keep the path's time; nothing where it did."""
+    """Missed deadlines of the lab; empty if it met them."""
     remark: str
-    """What went wrong after the load; empty where nothing did."""
+    """Error after the load; empty without one."""
 
     @property
     def bytes(self) -> int:
-        """Of all bodies."""
+        """Bytes of all bodies."""
         return sum(int(one["bytes"]) for one in self.requests)
 
     @property
     def protocols(self) -> Mapping[str, int]:
-        """Requests by what they came by."""
+        """Number of requests by protocol."""
         found: dict[str, int] = {}
         for one in self.requests:
             if one["protocol"]:
@@ -74,7 +74,7 @@ class SiteLoad:
 
 
 class InterruptedVisit(InterruptedLab):
-    """Ctrl-C during a load, of which ``visit`` is what came until then; it is kept."""
+    """Interrupt (Ctrl-C) during a load; ``visit`` is the saved partial result."""
 
     def __init__(self, result: dict[str, Any], visit: SiteLoad) -> None:
         super().__init__(result)
@@ -82,7 +82,11 @@ class InterruptedVisit(InterruptedLab):
 
 
 def address(url: str) -> str:
-    """``url`` if a browser can load it. Raises ScenarioError."""
+    """Return ``url`` if it is a valid HTTP URL.
+
+    Raises:
+        ScenarioError: it is not.
+    """
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -105,30 +109,30 @@ def visit(
     check: bool = False,
     without_sandbox: bool = False,
 ) -> SiteLoad:
-    """Loads ``url`` behind ``access`` and keeps in ``out`` its HAR file, its pictures, and how it went.
+    """Load ``url`` behind ``access`` and save its HAR file, screenshots and result in ``out``.
 
-    A load that fails is kept as far as it came.
+    The partial result of a failed load is saved too.
 
     Args:
-        url: of http or https; ``localhost`` is this machine, at the path's far end.
-        access: a preset, or a scenario file.
-        out: folder; a visit that is there is replaced.
+        url: URL with http or https; ``localhost`` is this machine, on the server side of the path.
+        access: preset or scenario file.
+        out: directory; an existing result is replaced.
         overrides: dotted keys and values of the access, as ``--set`` gives them.
-        pep: as for :func:`bentpipe.lab.access.resolve_path`.
-        timeout_s: of the load.
-        spki: key of a certificate that nobody vouches for.
+        pep: proxy as for :func:`bentpipe.lab.access.resolve_path`.
+        timeout_s: timeout of the load in s.
+        spki: key of a certificate that no authority signed.
         check: measure the path first.
-        without_sandbox: load the site outside Chromium's sandbox.
+        without_sandbox: load the site outside the sandbox of Chromium.
 
     Raises:
-        ScenarioError: no such access; no URL; a folder with something else.
-        bentpipe.lab.browser.chromium.ChromiumError: no Chromium, no sandbox for it, or the load never began.
-        bentpipe.lab.shell.LabError: there could be no lab.
-        InterruptedVisit: Ctrl-C, once the browser ran.
-        bentpipe.lab.shell.InterruptedLab: Ctrl-C before; nothing is kept, and a visit that is there stays.
+        ScenarioError: the access or URL is wrong, or the directory has other files.
+        bentpipe.lab.browser.chromium.ChromiumError: Chromium or its sandbox is missing, or the load never started.
+        bentpipe.lab.shell.LabError: the lab could not be set up.
+        InterruptedVisit: Ctrl-C after the start of the browser.
+        bentpipe.lab.shell.InterruptedLab: Ctrl-C before it; nothing is saved, and an existing result stays.
     """
     address(url)
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / KEPT).exists())):
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / RESULT_FILE).exists())):
         raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
     path, proxies = resolve_path(access, overrides, pep=outside_pep(pep))
     program = chromium.find()
@@ -158,17 +162,17 @@ def visit(
         try:
             result = run_lab(lab)
         except InterruptedLab as end:
-            if not (folder / KEPT).exists():
+            if not (folder / RESULT_FILE).exists():
                 raise
             result, interrupted = end.result, True
-        if not (folder / KEPT).exists():
+        if not (folder / RESULT_FILE).exists():
             said = (folder / "errors").read_text(errors="replace").strip().splitlines()
             raise chromium.ChromiumError(f"{url} was not loaded{': ' + said[-1] if said else ''}")
-        found = json.loads((folder / KEPT).read_text(encoding="utf-8")) | {
+        found = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")) | {
             "access": access,
             "reasons": result.get("reasons", []),
         }
-        _keep(folder, out, found)
+        _save(folder, out, found)
         seen = _read(out, found)
         if interrupted:
             raise InterruptedVisit(result, seen)
@@ -178,15 +182,15 @@ def visit(
             remove(one)
 
 
-def _keep(folder: Path, out: Path, found: Mapping[str, Any]) -> None:
-    """Puts what a load has made into ``out``; what says so last."""
-    (out / KEPT).unlink(missing_ok=True)
+def _save(folder: Path, out: Path, found: Mapping[str, Any]) -> None:
+    """Copy the files of a load into ``out``, the result file last."""
+    (out / RESULT_FILE).unlink(missing_ok=True)
     shutil.rmtree(out / FILM, ignore_errors=True)
     (out / FILM).mkdir(parents=True)
     for ms in found["film_ms"]:
         shutil.copyfile(folder / f"film-{ms:06d}.jpg", out / FILM / f"{ms:06d}.jpg")
     write_atomic(out / HAR, (folder / HAR).read_bytes())
-    write_atomic(out / KEPT, json.dumps(found, indent=1).encode())
+    write_atomic(out / RESULT_FILE, json.dumps(found, indent=1).encode())
 
 
 def _read(out: Path, found: Mapping[str, Any]) -> SiteLoad:

@@ -1,7 +1,7 @@
-"""One load of a site, made in the near namespace: ``python -m bentpipe.lab.browser.site_process PLAN FAR``.
+"""Process of one load of a site on the client side: ``python -m bentpipe.lab.browser.site_process PLAN FAR``.
 
-PLAN is the JSON of a :class:`Plan`, FAR the address at which this machine is reached there. What it makes is in the
-plan's directory: ``load.har``, ``film-N.jpg`` (N ms after the start) and ``visit.json``, which says how it went.
+PLAN is the JSON of a :class:`Plan`. FAR is the address of this machine on the server side. The output files are in the
+directory of the plan: ``load.har``, ``film-N.jpg`` (N ms after the start) and ``visit.json`` (result).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 __all__ = ["INTERRUPTED", "OWN", "Plan", "main"]
 
 INTERRUPTED = "it was interrupted"
-"""Why a load ended that Ctrl-C cut off."""
+"""Error of a load that Ctrl-C ended."""
 
 OWN = ("localhost", "127.0.0.1", "::1")
-"""Hosts that are this machine: behind the path they are the far end. Names of hosts(5) for its loopback are too."""
+"""Host names of this machine, on the server side of the path; names of its loopback in hosts(5) count too."""
 
 HOSTS = Path("/etc/hosts")
 
-SAID_S = 0.3
-"""From Ctrl-C on: what the browser has said already is read."""
+DRAIN_S = 0.3
+"""Time in s to read sent events after Ctrl-C."""
 
 LINGER_S = 1.0
-"""After the load event: what is painted last, and what the page fetches then."""
+"""Time in s after the load event for the last paints and requests."""
 
 FILM: dict[str, Any] = {
     "format": "jpeg",
@@ -53,33 +53,33 @@ FILM: dict[str, Any] = {
     "maxHeight": 360,
     "everyNthFrame": 1,
 }
-"""The pictures of a film: DevTools' Page.startScreencast."""
+"""Parameters of Page.startScreencast of DevTools."""
 
 MOST_PICTURES = 600
 
 WINDOW = "1280,800"
-"""What is seen of the page, CSS pixels: a laptop's."""
+"""Size of the window in CSS pixels, as on a laptop."""
 
 
 @dataclass
 class Plan:
-    """What is loaded, and with what."""
+    """Plan of a load."""
 
     url: str
     directory: str
     home: str
-    """Folder for the browser, which whoever started this makes and removes."""
+    """Directory for the browser, which the parent process creates and removes."""
     chromium: str
     timeout_s: float
     sandbox: bool
-    """Whether Chromium's sandbox is on."""
+    """True if the sandbox of Chromium is on."""
     spki: str | None = None
-    """Key of a certificate that nobody vouches for, base64 of its SHA-256."""
+    """Key of a certificate that no authority signed, as base64 of its SHA-256."""
 
 
 def main(words: list[str]) -> int:
-    """Makes the load."""
-    signal.signal(signal.SIGINT, _interrupted)
+    """Load the site of the plan and write the result."""
+    signal.signal(signal.SIGINT, _handle_interrupt)
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     folder, far, program = Path(plan.directory), words[1], Path(plan.chromium)
     done, version, remark = Load(), "", ""
@@ -95,7 +95,7 @@ def main(words: list[str]) -> int:
             done.error = done.error or why
     left_s = time.time()
     if not (done.timings.get("navigation") or {}).get("name", "").startswith("http"):
-        done.timings = {}  # of the empty page that was there before
+        done.timings = {}  # timings of the initial empty page
     found = har_export.requests(done.events)
     offset = har_export.clock_offset(found, done.timings)
     content = har_export.archive(1, done.events, done.timings, version)
@@ -114,8 +114,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Ends the load once: a terminal and the lab both say so, and what came is yet to be written."""
+def _handle_interrupt(number: int, frame: FrameType | None) -> None:
+    """End the load at the first signal. Terminal and lab both send one, and the result is not yet written."""
     if defer_import(number, frame):
         return
     signal.signal(number, signal.SIG_IGN)
@@ -152,11 +152,11 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
         tools.call("Page.startScreencast", session, **FILM)
         try:
             navigate(tools, session, plan.url, plan.timeout_s, done, each)
-            _rest(tools, time.monotonic() + LINGER_S, kept)
+            _read_events(tools, time.monotonic() + LINGER_S, kept)
         except KeyboardInterrupt:
-            # It may have come within a message.
+            # The signal may have interrupted the reading of a message.
             with contextlib.suppress(ChromiumError, ValueError):
-                _rest(tools, time.monotonic() + SAID_S, kept)
+                _read_events(tools, time.monotonic() + DRAIN_S, kept)
             raise
         tools.call("Browser.close")
         browser.end()
@@ -164,12 +164,12 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
         browser.kill()
 
 
-def _rest(tools: DevTools, until: float, each: Callable[[Event], None]) -> None:
+def _read_events(tools: DevTools, until: float, each: Callable[[Event], None]) -> None:
     while (event := tools.event(until)) is not None:
         each(event)
 
 
-def _own(host: str) -> bool:
+def _is_local(host: str) -> bool:
     if host in OWN or host.endswith(".localhost"):
         return True
     try:
@@ -186,7 +186,7 @@ def _flags(plan: Plan, far: str, profile: Path) -> list[str]:
     found: list[Any] = [*ALWAYS, f"--user-data-dir={profile}", f"--window-size={WINDOW}"]
     if not plan.sandbox:
         found.append("--no-sandbox")
-    if _own(host):
+    if _is_local(host):
         found.append(f"--host-resolver-rules=MAP {host} {far}")
     if plan.spki is not None:
         found.append(f"--ignore-certificate-errors-spki-list={plan.spki}")

@@ -1,4 +1,4 @@
-"""The resolved run of a unit in types: a run whose one flow loads a page, and how its browser is driven."""
+"""Types of the resolved run of a session: a run with one flow that loads a page, and its browser settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import FlowSpec, PageLoadSpec, RunSpec, WebTransportSpec
 
     class UnitSpec(RunSpec):
-        """A run that a browser makes."""
+        """Spec of a run in a browser."""
 
         browser: BrowserSpec
 
@@ -17,7 +17,7 @@ __all__ = ["BrowserSpec", "browser_of", "page_load", "web_transport"]
 
 
 class BrowserSpec(TypedDict):
-    """How a browser is driven; ``field`` is the server on a real access, with its port and its key."""
+    """Settings of a browser; ``field`` is the server on a real access, with its port and key."""
 
     loads: int
     pause_s: list[float]
@@ -29,19 +29,19 @@ class BrowserSpec(TypedDict):
 
 
 def browser_of(spec: RunSpec) -> BrowserSpec:
-    """How the browser of a unit is driven."""
+    """Return the browser settings of a session."""
     return cast("UnitSpec", spec)["browser"]
 
 
 def page_load(flow: FlowSpec) -> PageLoadSpec:
-    """The load of a flow that loads a page, as that of every unit does."""
+    """Return the page load of a flow, which every session has."""
     if flow["load"]["kind"] != "page":
         raise TypeError(f"{flow['name']} loads no page")
     return flow["load"]
 
 
 def web_transport(flow: FlowSpec) -> WebTransportSpec:
-    """What a browser has: QUIC and TCP."""
+    """Return the transport of a browser: QUIC and TCP."""
     if flow["transport"]["kind"] != "web":
         raise TypeError(f"{flow['name']} loads no page")
     return flow["transport"]

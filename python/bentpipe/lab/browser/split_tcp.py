@@ -1,10 +1,12 @@
-"""Is TCP split on a real access, and where? What a client can see of it, with the reasoning.
+"""Detection of split TCP on a real access from captures at the client.
 
-Three round trips are compared. SYN to SYN-ACK ends where TCP ends: at a proxy, if there is one that answers for the
-server. ClientHello to ServerHello ends at the server, as a proxy has no key; so does QUIC's handshake. Where the first
-is shorter, TCP is split at its distance (Thomas 2018, section 5.1.2). A proxy that waits for the server's answer before
-it gives its own hides from that, but not from the growth of what is received: end to end a sender doubles from its
-initial window once a round trip (RFC 9293, RFC 5681), a proxy behind the long delay has its window already.
+The detection compares three round trips. SYN to SYN-ACK ends at the TCP endpoint, which is a proxy if it answers for
+the server. ClientHello to ServerHello ends at the server, because a proxy has no key. The handshake of QUIC ends there
+too. If the first round trip is shorter, TCP is split at its distance (Thomas 2018, section 5.1.2).
+
+A proxy that waits for the SYN-ACK of the server before its own is not visible in these times. It is visible in the
+growth of the received data. An end-to-end sender doubles its initial window once per round trip (RFC 9293, RFC 5681). A
+proxy behind the long delay already has a large window.
 """
 
 from __future__ import annotations
@@ -19,51 +21,51 @@ from bentpipe.metrics.intervals import format_significant, median_ci
 __all__ = ["Fact", "Verdict", "detect_split_tcp", "round_trips"]
 
 MARGIN_MS = 5.0
-"""A server's cryptography and its scheduling: by so much ServerHello may be later than a round trip."""
+"""Maximum delay in ms of ServerHello after a round trip, for cryptography and scheduling of the server."""
 
-MARGIN_PART = 0.02
-"""Of the round trip: access layers that grant air time make two of one path unlike each other."""
+MARGIN_RATIO = 0.02
+"""Margin as a ratio of the RTT, because access layers that grant airtime vary the RTT of a path."""
 
-REACHED = 0.8
-"""Of the largest round trip's bytes: the start-up is over."""
+STARTUP_END_RATIO = 0.8
+"""Ratio of the bytes of a round trip to the largest ones at which the start-up is over."""
 
 SEGMENT = 1460
-LARGEST_WINDOW = 100
-"""Segments, on the safe side: RFC 6928 has 10, the servers of Thomas et al. 2019 had 32 (section 2.3)."""
+MAX_INITIAL_WINDOW = 100
+"""Upper bound in segments: RFC 6928 has 10, the servers of Thomas et al. 2019 had 32 (section 2.3)."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that was measured, and what it says."""
+    """Measured quantity, its value and its interpretation."""
 
     what: str
     found: str
     says: str
 
     def row(self) -> dict[str, str]:
-        """For a table."""
+        """Return the fact as a row of a table."""
         return {"measured": self.what, "found": self.found, "says": self.says}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer."""
+    """Result of the detection."""
 
     answer: Literal["split", "not split", "uncertain"]
     text: str
     facts: tuple[Fact, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the verdict as data for ``--json``."""
         return {"answer": self.answer, "text": self.text, "facts": [fact.row() for fact in self.facts]}
 
 
 def round_trips(times_ms: Sequence[tuple[float, int]], rtt_ms: float) -> list[int]:
-    """Bytes that came in each round trip from the first on; ``times_ms`` are (instant, bytes)."""
+    """Return the received bytes of each round trip; ``times_ms`` are pairs of time in ms and bytes."""
     if not times_ms or rtt_ms <= 0:
         return []
     zero = times_ms[0][0]
-    # A flight's packets leave within a round trip and arrive with the spread of the path: half a trip of slack.
+    # The packets of a window are sent within a round trip and arrive with the jitter of the path.
     windows = [0] * (int((times_ms[-1][0] - zero) / rtt_ms) + 1)
     for time, count in times_ms:
         windows[int((time - zero) / rtt_ms)] += count
@@ -71,7 +73,7 @@ def round_trips(times_ms: Sequence[tuple[float, int]], rtt_ms: float) -> list[in
 
 
 def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
-    """What the connections of units say (``connections`` of unit.json)."""
+    """Detect split TCP from the connections of sessions (``connections`` of unit.json)."""
     found = [one for unit in units for one in unit.get("connections", [])]
     tcp = [one for one in found if one["transport"] == "tcp"]
     syn = [one["handshake_ms"] for one in tcp if one["handshake_ms"] is not None and not one["again"]]
@@ -88,11 +90,11 @@ def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
     if not syn or not whole:
         missing = "SYN" if not syn else "TLS or QUIC handshake"
         return Verdict("uncertain", f"Uncertain: no {missing} was captured.", tuple(facts))
-    # The least of each: delay only adds.
+    # The minimum of each, because queueing only adds delay.
     near, far = min(syn), min([*tls, *quic])
     gap = far - near
-    margin = max(MARGIN_MS, MARGIN_PART * far)
-    growth, verdict = _growth(tcp, far)
+    margin = max(MARGIN_MS, MARGIN_RATIO * far)
+    growth, verdict = _startup_growth(tcp, far)
     facts += [Fact("the difference of the least ones", f"{gap:.1f} ms", f"a split, if it is above {2 * margin:.1f} ms"),
               growth]  # fmt: skip
     if gap > 2 * margin:
@@ -136,10 +138,10 @@ def _times(what: str, values: Sequence[float], says: str) -> Fact:
     return Fact(what, f"{text} ms, n = {len(values)}", says)
 
 
-def _growth(
+def _startup_growth(
     tcp: Sequence[Mapping[str, Any]], rtt_ms: float
 ) -> tuple[Fact, Literal["fast", "slow", "unknown"]]:
-    """Round trips until the rate is reached, against slow start from the largest window that servers have."""
+    """Compare the round trips of the start-up with slow start from the largest initial window of servers."""
     what = "TCP: round trips until 80 % of the largest one's bytes"
     trips: list[int] = []
     needed: list[int] = []
@@ -148,13 +150,13 @@ def _growth(
         if len(windows) < 3:
             continue
         most = max(windows)
-        if REACHED * most <= 2 * LARGEST_WINDOW * SEGMENT:
+        if STARTUP_END_RATIO * most <= 2 * MAX_INITIAL_WINDOW * SEGMENT:
             continue
-        trips.append(next(index for index, size in enumerate(windows) if size >= REACHED * most))
+        trips.append(next(index for index, size in enumerate(windows) if size >= STARTUP_END_RATIO * most))
         # From a window W, the k-th round trip after the first brings at most W 2^k.
-        needed.append(math.ceil(math.log2(REACHED * most / (LARGEST_WINDOW * SEGMENT))))
+        needed.append(math.ceil(math.log2(STARTUP_END_RATIO * most / (MAX_INITIAL_WINDOW * SEGMENT))))
     if not trips:
         return Fact(what, "–", "too little came for slow start to show"), "unknown"
     seen, least = sorted(trips)[len(trips) // 2], min(needed)
-    says = f"slow start from {LARGEST_WINDOW} segments needs {least}"
+    says = f"slow start from {MAX_INITIAL_WINDOW} segments needs {least}"
     return Fact(what, f"{seen}, n = {len(trips)}", says), "fast" if seen < least else "slow"

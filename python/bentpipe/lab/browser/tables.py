@@ -1,6 +1,6 @@
-"""A unit as the tables of a store: the simulator's, with what a browser and a capture at the client know.
+"""Tables of a session for the store: those of the simulator, from a browser and a capture at the client.
 
-Instants count from the unit's start. What only the server or the path would know is null.
+Times count from the start of the session. Values that only the server or the path could measure are null.
 """
 
 from __future__ import annotations
@@ -28,15 +28,20 @@ __all__ = ["measurements"]
 
 CLIENT, SERVER = "client", "server"
 INTERFACE = "client-interface"
-"""The link that a capture at the client sees."""
+"""Name of the link at the interface of the client."""
 
 
 def measurements(
     run: Run, unit: dict[str, Any], capture: bytes, series: Series | None, engine: str
 ) -> Measurements:
-    """The tables of a unit: its ``unit.json``, its capture and what its lab recorded (None without one).
+    """Return the tables of a session, and add its connections to ``unit``.
 
-    ``unit`` gets a record of its connections, those that no request used among them.
+    Args:
+        run: run of the session.
+        unit: content of ``unit.json``; it gets ``connections``, including those without requests.
+        capture: content of the capture at the client.
+        series: record of the lab; None on a real access.
+        engine: name of the engine.
     """
     made = _Tables(run, unit, capture, series)
     unit["connections"] = made.connections()
@@ -49,7 +54,7 @@ class _Tables:
         self.graph, self.series = run.spec["graph"], series
         self.flow = run.spec["flows"][0]
         self.load = page_load(self.flow)
-        # QUIC and TCP side by side: each numbers its own connections.
+        # With QUIC and TCP in one load, each transport numbers its connections separately.
         self.both = self.load["http"] == "alt-svc" or (self.load["http"] == "3" and needs_tcp(self.load))
         self.sample_s = run.spec["sample_ns"] / 1e9
         self.unit = unit
@@ -60,7 +65,7 @@ class _Tables:
         self.of_load = {one["load"]: self._connections(one) for one in unit["loads"]}
 
     def connections(self) -> list[Row]:
-        """Each connection: its round trips, what it received when, and whether a request went over it."""
+        """Return the connections with their round trips, received bytes over time and use by requests."""
         rows = []
         for load in self.unit["loads"]:
             used = {id(connection) for connection in self._matched(load).values()}
@@ -80,13 +85,13 @@ class _Tables:
                     "tls_ms": None if hello is None or back is None else (back - hello) / 1e6,
                     "again": syns > 1 and one.transport == "tcp",
                     "sent_bytes": sum(s.bytes for s in one.segments if s.outgoing), "received_bytes": one.received,
-                    "received": _thinned([((s.time_ns - start.time_ns) / 1e6, s.payload) for s in one.segments
+                    "received": _downsample([((s.time_ns - start.time_ns) / 1e6, s.payload) for s in one.segments
                                           if not s.outgoing and s.payload and s.time_ns > after]),
                 })  # fmt: skip
         return rows
 
     def _numbers(self) -> dict[int, int]:
-        """Connections by their number in the table ``packets``: of two transports each counts its own."""
+        """Return the numbers of connections in the table ``packets``, separate for each of two transports."""
         counts: dict[str, int] = {}
         numbers = {}
         for one in self.found:
@@ -96,7 +101,7 @@ class _Tables:
         return numbers
 
     def _connections(self, load: Mapping[str, Any]) -> list[Connection]:
-        """Connections that were opened from this load's start (with the ones opened beforehand) to the next one's."""
+        """Return the connections opened between the start of this load (or its preparation) and that of the next."""
         starts = [
             one["start_s"] - sum(one["wall"].get(key, 0.0) for key in ("open",)) for one in self.unit["loads"]
         ]
@@ -119,7 +124,7 @@ class _Tables:
             pages.append(self._page(one, rows))
         frames: dict[str, list[Row]] = {
             "pages": pages, "requests": requests, "packets": self._packets(), "flows": self._flows(),
-            "summary": self._summary(pages), **self._recorded(),
+            "summary": self._summary(pages), **self._path_tables(),
         }  # fmt: skip
         return {name: table(name, rows) for name, rows in frames.items()}
 
@@ -139,7 +144,7 @@ class _Tables:
         start = {name: at(name) for name in ("connectStart", "connectEnd", "requestStart")}
         whole_s = {name: span(name) for name in ("responseStart", "loadEventEnd")}
         if len(document_chain(self.load["page"])) > 1 and one["requests"]:
-            # Navigation Timing begins with the last request: the first redirect is in the network's events.
+            # Navigation Timing starts at the last request; the first redirect is in the network events.
             first = one["requests"][0]
             sent = first["sent_s"]
             keys = {
@@ -173,7 +178,7 @@ class _Tables:
         }  # fmt: skip
 
     def _requests(self, one: Mapping[str, Any]) -> list[Row]:
-        used = self._used(one)
+        used = self._connection_numbers(one)
         found = []
         for request in one["requests"]:
             known = object_of(self.load["page"], request["url"])
@@ -188,11 +193,11 @@ class _Tables:
             })  # fmt: skip
         return found
 
-    def _used(self, one: Mapping[str, Any]) -> dict[int, int]:
-        """The browser's numbers of connections as those of this table.
+    def _connection_numbers(self, one: Mapping[str, Any]) -> dict[int, int]:
+        """Map the connection numbers of the browser to those of this table.
 
-        A capture does not know the browser's numbers. Both number in order of opening: of each transport as many
-        connections as requests name, those that received most, are taken in that order.
+        A capture does not have the numbers of the browser. Both count in order of opening. For each transport, the
+        method takes as many connections as the requests name, those with the most received bytes, in that order.
         """
         return {
             number: 2 * self.number[id(one)] + (one.transport == "tcp") if self.both else self.number[id(one)]
@@ -200,7 +205,7 @@ class _Tables:
         }
 
     def _matched(self, load: Mapping[str, Any]) -> dict[int, Connection]:
-        """Connections of the capture by the browser's numbers."""
+        """Return connections of the capture by the connection numbers of the browser."""
         found: dict[int, Connection] = {}
         for transport in ("tcp", "quic"):
             quic = transport == "quic"
@@ -239,8 +244,11 @@ class _Tables:
         count = int(self.end / self.sample_s)
         return [round((index + 1) * self.sample_s, 9) for index in range(count)] + [round(self.end, 9)]
 
-    def _counted(self) -> dict[bool, tuple[list[float], list[tuple[int, int, int, int, int]]]]:
-        """By direction (outgoing or not): instants, and packets, bytes, ACKs, their bytes, bytes again until then."""
+    def _counter_series(self) -> dict[bool, tuple[list[float], list[tuple[int, int, int, int, int]]]]:
+        """Return times and cumulative counters by direction (outgoing or not).
+
+        The counters are packets, bytes, ACKs, bytes of ACKs and retransmitted bytes.
+        """
         series: dict[bool, tuple[list[float], list[tuple[int, int, int, int, int]]]] = {}
         for outgoing in (True, False):
             mine = sorted(
@@ -258,8 +266,8 @@ class _Tables:
             series[outgoing] = (times, sums)
         return series
 
-    def _bodies(self) -> tuple[list[float], list[int]]:
-        """When the page had how many bytes of bodies."""
+    def _body_series(self) -> tuple[list[float], list[int]]:
+        """Return times and cumulative bytes of bodies."""
         steps = sorted(
             (time - self.zero, count) for one in self.unit["loads"] for time, count in one["progress"]
         )
@@ -272,13 +280,13 @@ class _Tables:
         return times, sums
 
     def _flows(self) -> list[Row]:
-        counted, (times, sums) = self._counted(), self._bodies()
+        counted, (times, sums) = self._counter_series(), self._body_series()
         rows = []
         for tick in self._ticks():
             place = bisect_right(times, tick)
             received = sums[place - 1] if place else 0
-            sent = _until(counted[True], tick)
-            there = _until(counted[False], tick)
+            sent = _value_at(counted[True], tick)
+            there = _value_at(counted[False], tick)
             rows.append(self._flow_row(tick, CLIENT, sent, received, 0))
             rows.append(self._flow_row(tick, SERVER, there, 0, received))
         return rows
@@ -290,9 +298,10 @@ class _Tables:
         return row | self._counters(sent, received, written)
 
     def _counters(self, sent: tuple[int, int, int, int, int], received: int, written: int) -> Row:
-        """Of the server what arrived at the client: of what was lost on the way a capture there knows nothing.
+        """Return the counters of a side; those of the server count packets that arrived at the client.
 
-        Which packets of QUIC are ACKs alone it does not see either: they are encrypted.
+        A capture at the client does not see losses on the path. It does not identify pure ACKs of QUIC either, because
+        they are encrypted.
         """
         row: Row = {}
         if self.found:
@@ -306,7 +315,7 @@ class _Tables:
         }
 
     def _summary(self, pages: Sequence[Row]) -> list[Row]:
-        counted, (times, sums) = self._counted(), self._bodies()
+        counted, (times, sums) = self._counter_series(), self._body_series()
         received = sums[-1] if sums else 0
         first = next((row["connect_start_s"] for row in pages if row["connect_start_s"] is not None), None)
         connected = next((row["connect_end_s"] for row in pages if row["connect_end_s"] is not None), None)
@@ -325,15 +334,15 @@ class _Tables:
                 "fin_s": last if not client else None, "end_s": self.end,
                 "connections": len(self.found), "completed_connections": len(self.found),
             }  # fmt: skip
-            sent = _until(counted[client], self.end)
+            sent = _value_at(counted[client], self.end)
             row |= self._counters(sent, received if client else 0, 0 if client else received)
             row |= {"largest_cwnd_bytes": None, "delivered_bytes": 0 if client else received,
                     "delivered_in_order_bytes": 0 if client else received}  # fmt: skip
             rows.append(row)
         return rows
 
-    def _recorded(self) -> dict[str, list[Row]]:
-        """The tables of the path: the lab's record, or what crossed the client's interface."""
+    def _path_tables(self) -> dict[str, list[Row]]:
+        """Return the tables of the path from the record of the lab, or from the interface of the client."""
         if self.series is None:
             links, totals = self._interface()
             proxies: list[Row] = []
@@ -351,13 +360,13 @@ class _Tables:
         return found | {name: rows for name, rows in rare.items() if rows}
 
     def _interface(self) -> tuple[list[Row], list[Row]]:
-        counted = self._counted()
+        counted = self._counter_series()
         rows, totals = [], []
-        for way, outgoing in (("down", False), ("up", True)):
+        for direction, outgoing in (("down", False), ("up", True)):
             for tick in [*self._ticks(), None]:
-                packets, size, *_ = _until(counted[outgoing], self.end if tick is None else tick)
+                packets, size, *_ = _value_at(counted[outgoing], self.end if tick is None else tick)
                 row: Row = {
-                    "link": f"{INTERFACE}.{way}", "sent_bytes": size, "arrived_packets": packets,
+                    "link": f"{INTERFACE}.{direction}", "sent_bytes": size, "arrived_packets": packets,
                     "arrived_bytes": size, "delivered_packets": packets, "delivered_bytes": size,
                 }  # fmt: skip
                 if tick is None:
@@ -367,7 +376,7 @@ class _Tables:
         return rows, totals
 
 
-def _until(
+def _value_at(
     series: tuple[list[float], list[tuple[int, int, int, int, int]]], tick: float
 ) -> tuple[int, int, int, int, int]:
     times, sums = series
@@ -376,11 +385,11 @@ def _until(
 
 
 STEP_MS = 10.0
-"""Of the record of what a connection received."""
+"""Interval in ms of the record of the received bytes of a connection."""
 
 
-def _thinned(received: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-    """What came, added up over :data:`STEP_MS`."""
+def _downsample(received: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Return the sums of received bytes over :data:`STEP_MS`."""
     steps: dict[int, int] = {}
     for time, count in received:
         steps[int(time / STEP_MS)] = steps.get(int(time / STEP_MS), 0) + count

@@ -1,4 +1,4 @@
-"""What a reader of page loads should know of the units they come from: late labs, lost packets, killed browsers."""
+"""Notes on the validity of sessions: missed deadlines, incomplete captures, killed browsers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["units", "validity_notes"]
 
 BUSY = 0.9
-"""Share of all processors' time over a unit beyond which its times are doubted."""
+"""Ratio of busy CPU time of all processors during a session above which its times may be too long."""
 
 
 def units(store: Path) -> Iterator[dict[str, Any]]:
-    """The records of the finished units. Raises StoreError that names one that cannot be read."""
+    """Yield the records of the finished sessions.
+
+    Raises:
+        StoreError: a record cannot be read.
+    """
     from bentpipe.store.files import StoreError
     from bentpipe.store.reader import Store
 
@@ -30,32 +34,32 @@ def units(store: Path) -> Iterator[dict[str, Any]]:
 
 
 def validity_notes(store: Path) -> list[str]:
-    """What a reader of the table should know of the units: each a sentence."""
+    """Return notes on the validity of the sessions, one sentence each."""
     found = list(units(store))
     total = len(found)
-    said = []
+    notes = []
     late = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
     if late:
         why = next((reason for lab in late for reason in lab.get("reasons", [])), "")
-        said.append(f"{len(late)} of {total} units: the emulator was too late ({why})")
-    blind = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
-    said += [f"no capture: {reason}" for reason in sorted(blind)]
-    spare = [one for unit in found for one in unit.get("connections", []) if not one["used"]]
-    if spare:
-        kinds = ", ".join(f"{sum(o['transport'] == k for o in spare)} by {k.upper()}" for k in ("tcp", "quic")
-                          if any(o["transport"] == k for o in spare))  # fmt: skip
-        said.append(f"connections that no request used (backups, races lost): {kinds}")
+        notes.append(f"{len(late)} of {total} units: the emulator was too late ({why})")
+    errors = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
+    notes += [f"no capture: {reason}" for reason in sorted(errors)]
+    unused = [one for unit in found for one in unit.get("connections", []) if not one["used"]]
+    if unused:
+        kinds = ", ".join(f"{sum(o['transport'] == k for o in unused)} by {k.upper()}" for k in ("tcp", "quic")
+                          if any(o["transport"] == k for o in unused))  # fmt: skip
+        notes.append(f"connections that no request used (backups, races lost): {kinds}")
     missed = sum(unit.get("capture", {}).get("missed", 0) for unit in found)
     if missed:
-        said.append(f"the captures miss {missed} packets that the kernel had no room for")
+        notes.append(f"the captures miss {missed} packets that the kernel had no room for")
     loads = [load for unit in found for load in unit["loads"]]
     failed = [load for load in loads if not load["finished"]]
     if failed:
-        said.append(f"{len(failed)} of {len(loads)} loads did not finish ({failed[0]['error']})")
+        notes.append(f"{len(failed)} of {len(loads)} loads did not finish ({failed[0]['error']})")
     killed = sum(not load["quit_by_itself"] for load in loads)
     if killed:
-        said.append(f"the browser had to be killed after {killed} of {len(loads)} loads")
+        notes.append(f"the browser had to be killed after {killed} of {len(loads)} loads")
     busy = [unit["cpu"]["busy_mean"] for unit in found if unit.get("cpu", {}).get("busy_mean") is not None]
     if busy and max(busy) > BUSY:
-        said.append(f"processors were busy up to {max(busy):.0%} of a unit's time: times may be too long")
-    return said
+        notes.append(f"processors were busy up to {max(busy):.0%} of a unit's time: times may be too long")
+    return notes

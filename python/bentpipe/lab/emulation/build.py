@@ -17,7 +17,7 @@ from bentpipe.lab.emulation.random_streams import Random
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.kernel_tcp import ETHERNET_MTU
 from bentpipe.lab.process_plans import to_json
-from bentpipe.plan.flow.datagrams import largest_of
+from bentpipe.plan.flow.datagrams import datagram_max_bytes
 from bentpipe.plan.flow.loads import senders
 from bentpipe.plan.flow.quic import defaults
 from bentpipe.plan.spec.queries import delays_ns, quic_of
@@ -379,7 +379,7 @@ def _mtu(spec: RunSpec) -> int:
                 end["mss_bytes"] + end["header_bytes"] for end in (transport["client"], transport["server"])
             ]
         elif transport["kind"] == "udp":
-            sizes.append(largest_of(transport, flow["load"]) + transport["header_bytes"])
+            sizes.append(datagram_max_bytes(transport, flow["load"]) + transport["header_bytes"])
         else:
             quic = quic_of(flow)
             sizes.append(quic["mtu_bytes"] + quic["header_bytes"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.plan.flow.groups import by_flow
+from bentpipe.plan.flow.groups import flow_groups
 from bentpipe.plan.spec.result_columns import COLUMNS, COUNTERS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MEANS = ("smoothed_rtt_ms", "latest_rtt_ms")
 
 def add_groups(tables: Mapping[str, pl.DataFrame], spec: RunSpec) -> dict[str, pl.DataFrame]:
     """Return the tables of a run, with the groups of ``spec`` in ``flows`` and their names in ``summary``."""
-    groups = by_flow(spec)
+    groups = flow_groups(spec)
     if not groups:
         return dict(tables)
     summary, flows = tables["summary"], tables["flows"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.access import find_route_changes
 from bentpipe.lab.kernel_tcp import SYSCTLS, Machine, check_controller, check_fixed_options, check_proxies
 from bentpipe.plan.flow.controllers import by_name
-from bentpipe.plan.flow.groups import by_flow
+from bentpipe.plan.flow.groups import flow_groups
 from bentpipe.plan.flow.loads import senders
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def refusals(
         if spec["trace"].get(key)
     ]
     problems += _check_graph(spec)
-    groups = by_flow(spec)
+    groups = flow_groups(spec)
     for group in spec.get("groups", ()):
         if (count := len(group["flows"])) > MAX_FLOWS:
             problem = f"found {count}, each two processes; expected at most {MAX_FLOWS}"

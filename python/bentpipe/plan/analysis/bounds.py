@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.analysis import slow_start
-from bentpipe.plan.flow.datagrams import largest_of, offered_bit_s
-from bentpipe.plan.flow.groups import firsts
+from bentpipe.plan.flow.datagrams import datagram_max_bytes, offered_bit_s
+from bentpipe.plan.flow.groups import representative_flows
 from bentpipe.plan.flow.tcp import TIMESTAMPS_BYTES
 from bentpipe.plan.link import nr
 from bentpipe.plan.network.graph import Hop
-from bentpipe.plan.spec.queries import over
+from bentpipe.plan.spec.queries import data_transport
 from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
@@ -68,7 +68,11 @@ class Bound:
 
 def bounds(plan: Plan) -> list[Bound]:
     """Bounds of every flow in every cell; those of a group have the same."""
-    return [_bound(cell, shown, flow) for cell in plan.cells for shown, flow in firsts(cell.resolved.spec)]
+    return [
+        _bound(cell, shown, flow)
+        for cell in plan.cells
+        for shown, flow in representative_flows(cell.resolved.spec)
+    ]
 
 
 def _sends_down(flow: FlowSpec) -> bool:
@@ -136,7 +140,7 @@ def _blocks_bit_s(
     """What the narrowest 5G link carries of transport blocks, on the way on which that is most."""
     spec = cell.resolved.spec
     most = {
-        f"{link['name']}.{side}": nr.most_bit_s(stage, spec["duration_ns"])
+        f"{link['name']}.{side}": nr.rate_max_bit_s(stage, spec["duration_ns"])
         for link in spec["graph"]["links"]
         for side, stages in (("up", link["up"]), ("down", link["down"]))
         for stage in stages
@@ -147,15 +151,15 @@ def _blocks_bit_s(
 
 def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: bool) -> float:
     """Propagation both ways when it is least, and one full packet's serialisation."""
-    propagation = sum(hop.least_delay_ns for hops in way for hop in hops)
+    propagation = sum(hop.delay_min_ns for hops in way for hop in hops)
     return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated(way, down=down))
 
 
 def _packet(flow: FlowSpec, *, down: bool) -> tuple[int | None, int, int]:
     """Initial window (None: there is none), payload and whole size of a full packet of the sender."""
-    way, load = over(flow), flow["load"]
+    way, load = data_transport(flow), flow["load"]
     if way["kind"] == "udp":
-        payload = largest_of(way, load)
+        payload = datagram_max_bytes(way, load)
         return None, payload, payload + way["header_bytes"]
     if way["kind"] == "quic":
         mtu = way["mtu_bytes"]
@@ -175,7 +179,7 @@ def _segments(
 ) -> tuple[SegmentStart, ...]:
     """Slow start of each segment of split TCP; none where nothing splits it."""
     spec = cell.resolved.spec
-    if over(flow)["kind"] != "tcp":
+    if data_transport(flow)["kind"] != "tcp":
         return ()
     found = slow_start.split_connections(spec, *ways)
     if len(found) < 2:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.dtn.integrity import mismatched
-from bentpipe.plan.flow.groups import firsts
+from bentpipe.plan.dtn.integrity import key_mismatches
+from bentpipe.plan.flow.groups import representative_flows
 from bentpipe.plan.flow.pages import har_notes
 from bentpipe.plan.input_files import Files
-from bentpipe.plan.link.channel import other_elevation
+from bentpipe.plan.link.channel import elevation_note
 from bentpipe.plan.network.handovers import SIDES, handovers_of
 from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.sweep import axes_of
@@ -97,13 +97,13 @@ def _of_cell(cell: Cell) -> Iterator[LintMessage]:
     whole = spec["duration_ns"]
     if whole > LONG_NS and all(_trip(name, cell) < FAR_NS for name in cell.resolved.ways):
         yield LintMessage("duration", f"found {_time(whole)}, which is longer than a day")
-    for name, flow in firsts(spec):
+    for name, flow in representative_flows(spec):
         yield from _of_flow(name, flow, cell, whole)
     yield from _of_handovers(cell.scenario, whole)
     yield from _of_holds(spec, "path" if cell.scenario.path is not None else "graph")
     yield from _of_channels(cell.scenario)
     if "dtn" in spec and spec["dtn"] is not None:
-        yield from (LintMessage(key, text) for key, text in mismatched(spec["dtn"]))
+        yield from (LintMessage(key, text) for key, text in key_mismatches(spec["dtn"]))
     yield from _of_orbit(cell.scenario)
 
 
@@ -126,9 +126,9 @@ def _follows(found: object) -> bool:
 def _of_channels(scenario: Scenario) -> Iterator[LintMessage]:
     for key, access in _accesses(scenario):
         for side in SIDES:
-            channel = access.toward(side).channel
+            channel = access.resolve_direction(side).channel
             where = f"{key}.{side}.channel"
-            text = other_elevation(channel, where) if channel is not None else None
+            text = elevation_note(channel, where) if channel is not None else None
             if text is not None:
                 yield LintMessage(f"{where}.elevation", text)
 
@@ -210,7 +210,7 @@ def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Lint
 def _trip(flow: str, cell: Cell) -> int:
     """The shortest round trip of a flow."""
     every = cell.resolved.ways[flow]
-    return min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
+    return min(sum(hop.delay_min_ns for hops in way for hop in hops) for way in every)
 
 
 def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[LintMessage]:

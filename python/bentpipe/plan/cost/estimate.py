@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from bentpipe.plan.analysis.slow_start import split_connections
 from bentpipe.plan.cost.loss_detection import Overtaking
-from bentpipe.plan.dtn.bundle_paths import crossings
-from bentpipe.plan.flow.datagrams import largest_of, offered_bit_s
-from bentpipe.plan.flow.groups import by_flow, series
+from bentpipe.plan.dtn.bundle_paths import bundle_shares
+from bentpipe.plan.flow.datagrams import datagram_max_bytes, offered_bit_s
+from bentpipe.plan.flow.groups import count_series, flow_groups
 from bentpipe.plan.spec.queries import needs_tcp, rate_bit_s
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.dtn.bundle_paths import Crossing
+    from bentpipe.plan.dtn.bundle_paths import BundleShare
     from bentpipe.plan.network.graph import Hop
     from bentpipe.plan.plan import Plan, Run
     from bentpipe.plan.resolve import Resolved
@@ -170,7 +170,7 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
     """What a run of this kind costs."""
     spec = resolved.spec
     seconds = spec["duration_ns"] / 1e9
-    groups = by_flow(spec)
+    groups = flow_groups(spec)
     flows = _alike(resolved, groups, seconds)
     _share(flows, seconds)
     queues = {hop.name for flow in flows for way in flow.hops.values() for hop in way if hop.rate is not None}
@@ -181,7 +181,7 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
         alike[flow.called] += [list(flow.parts(spec["trace"]))] * flow.count
     parts += [_added(same) for members in alike.values() for same in zip(*members, strict=True)]
     samples = spec["duration_ns"] / spec["sample_ns"]
-    of_flows, of_links = series(spec)
+    of_flows, of_links = count_series(spec)
     rows = 2 * of_flows * (1 + len(spec.get("proxies", ()))) + 2 * of_links
     why = f"{samples:,.0f} samples of {rows} rows each"
     parts.append(CostItem("sample", why, samples, samples * rows * BYTES_ROW))
@@ -197,7 +197,7 @@ def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> lis
     """What flows send, in order; those of a group that cross the same links are looked at once."""
     found: list[_Flow] = []
     last: dict[str, _Flow] = {}
-    crossing = crossings(resolved.spec)
+    crossing = bundle_shares(resolved.spec)
     for flow in resolved.spec["flows"]:
         name = flow["name"]
         called = groups.get(name, name)
@@ -237,7 +237,7 @@ class _Flow:
         called: str,
         resolved: Resolved,
         seconds: float,
-        bundles: Sequence[Crossing] = (),
+        bundles: Sequence[BundleShare] = (),
     ) -> None:
         self.name = flow["name"]
         self.count = 1
@@ -258,7 +258,7 @@ class _Flow:
         elif transport["kind"] == "udp":
             # Nothing holds it back.
             self.window = dict.fromkeys(("up", "down"), 2**62)
-            self.payload, self.acks = largest_of(transport, self.load), 0.0
+            self.payload, self.acks = datagram_max_bytes(transport, self.load), 0.0
         else:
             quic = transport["quic"] if transport["kind"] == "web" else transport
             self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.scenario.network.topology import Direction, Jitter
+    from bentpipe.scenario.link.direction import Direction, Jitter
 
 __all__ = ["IN_ORDER", "Late", "late"]
 

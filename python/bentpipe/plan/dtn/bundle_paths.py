@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import DtnPerfSpec, FlowSpec, RunSpec
 
-__all__ = ["Crossing", "crossings"]
+__all__ = ["BundleShare", "bundle_shares"]
 
 BUNDLE_BYTES = 100
 """Of a bundle beside its payload: its blocks with names of the scheme ipn (RFC 9171 section 4.3), its layer's frame."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class BundleShare:
     """A part of a client's bundles, one way over a flow."""
 
     way: str
@@ -41,10 +41,10 @@ class Crossing:
         return self.share * offered * (1 + BUNDLE_BYTES / payload)
 
 
-def crossings(spec: RunSpec) -> Mapping[str, Sequence[Crossing]]:
+def bundle_shares(spec: RunSpec) -> Mapping[str, Sequence[BundleShare]]:
     """What crosses each flow, by its name."""
     dtn = spec.get("dtn")
-    found: dict[str, list[Crossing]] = defaultdict(list)
+    found: dict[str, list[BundleShare]] = defaultdict(list)
     if not dtn:
         return found
     carrying = {link["flow"] for link in dtn["links"]}
@@ -65,7 +65,7 @@ def crossings(spec: RunSpec) -> Mapping[str, Sequence[Crossing]]:
                 steps[far[near],].append((flow, way))
         for side_by_side in steps.values():
             for flow, way in side_by_side:
-                found[flow["name"]].append(Crossing(way, client, 1 / len(side_by_side)))
+                found[flow["name"]].append(BundleShare(way, client, 1 / len(side_by_side)))
     return found
 
 

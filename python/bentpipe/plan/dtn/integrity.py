@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import DtnSpec, IntegritySpec
     from bentpipe.scenario.dtn.integrity import Integrity
 
-__all__ = ["integrity_words", "mismatched"]
+__all__ = ["integrity_spec", "key_mismatches"]
 
 
-def integrity_words(found: Integrity, nodes: Collection[str], key: str) -> IntegritySpec:
+def integrity_spec(found: Integrity, nodes: Collection[str], key: str) -> IntegritySpec:
     """What a node does for the integrity of bundles.
 
     Args:
@@ -41,7 +41,7 @@ def integrity_words(found: Integrity, nodes: Collection[str], key: str) -> Integ
     return cast("IntegritySpec", words)
 
 
-def mismatched(dtn: DtnSpec) -> Iterator[tuple[str, str]]:
+def key_mismatches(dtn: DtnSpec) -> Iterator[tuple[str, str]]:
     """Whose bundles nobody takes who checks them: the key of the scenario, and why."""
     asked = {node["name"]: node.get("integrity") or {} for node in dtn["nodes"]}
     for name, found in asked.items():

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
-from bentpipe.plan.dtn.integrity import integrity_words
+from bentpipe.plan.dtn.integrity import integrity_spec
 from bentpipe.scenario.dtn.nodes import Dtn
 from bentpipe.scenario.errors import ScenarioError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.quantities import Duration, Rate
 
-__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "paced", "perf_spec"]
+__all__ = ["SINCE_2000_S", "add_dtn", "add_ltp_rate", "cla_spec", "perf_spec"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
@@ -141,7 +141,7 @@ def _proving(node: BundleNode, names: list[str]) -> dict[str, object]:
     """What a node signs and checks, if it does. Raises ScenarioError."""
     if node.integrity is None:
         return {}
-    return {"integrity": integrity_words(node.integrity, names, f"dtn.node.{node.name}.integrity")}
+    return {"integrity": integrity_spec(node.integrity, names, f"dtn.node.{node.name}.integrity")}
 
 
 def _sized(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
@@ -204,12 +204,12 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
 
 def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> ClaSpec:
     """A link's layer. Raises ScenarioError."""
-    words = layer_words(one.layer, one.tls)
+    words = cla_spec(one.layer, one.tls)
     key = f"flow.{flow}.load.bundles.rate"
-    return paced(words, (one.rate, one.owlt), pair, plan["contacts"], key)
+    return add_ltp_rate(words, (one.rate, one.owlt), pair, plan["contacts"], key)
 
 
-def paced(
+def add_ltp_rate(
     words: ClaSpec,
     own: tuple[Rate | None, Duration | None],
     pair: tuple[str, str],
@@ -244,7 +244,7 @@ def paced(
     return words
 
 
-def layer_words(layer: str, tls: str = "no") -> ClaSpec:
+def cla_spec(layer: str, tls: str = "no") -> ClaSpec:
     """A convergence layer of the scenario's words, and whether it begins TLS (RFC 9174 section 4.4)."""
     if tls != "no":
         return cast("ClaSpec", {"kind": layer, "tls": tls})

@@ -1,17 +1,24 @@
-"""The engine's list of congestion controllers, by name: options, the kernel's twin, whether it draws random numbers."""
+"""Congestion controllers of a scenario, checked against the engine's list: names and options."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
-__all__ = ["by_name", "deterministic_controllers"]
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from bentpipe.scenario.base import Congestion
+    from bentpipe.scenario.flow.tcp import TcpEnd
+    from bentpipe.scenario.model import Scenario
+
+__all__ = ["by_name", "check_controllers", "deterministic_controllers"]
 
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
-    """Entries by every name that a scenario may use."""
+    """Index the entries of the engine's list by every name and alias that a scenario may use."""
     return {
         name: entry
         for entry in catalogue or ()
@@ -20,5 +27,91 @@ def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[
 
 
 def deterministic_controllers(catalogue: Sequence[Mapping[str, Any]] | None) -> set[str]:
-    """Names of the controllers that draw no random numbers; of others they may."""
+    """Return the names of the controllers that draw no random numbers; any other may."""
     return {name for name, entry in by_name(catalogue).items() if not entry.get("draws", True)}
+
+
+def check_controllers(
+    scenario: Scenario, entries: Mapping[str, Mapping[str, Any]], user_controllers: Collection[str]
+) -> None:
+    """Check the names and options of all controllers in a scenario.
+
+    Args:
+        scenario: the scenario.
+        entries: the engine's list by name; an empty one disables the check.
+        user_controllers: names of user-supplied controllers, whose options are not checked here.
+
+    Raises:
+        ScenarioError: an unknown controller or option, or a value outside its range.
+    """
+    if not entries:
+        return
+    problems: list[tuple[str, str]] = []
+    for key, congestion in _congestion_tables(scenario):
+        if congestion.name in user_controllers:
+            continue
+        entry = entries.get(congestion.name)
+        if entry is None:
+            names = [*entries, *sorted(user_controllers)]
+            problems.append((key, unknown_name(congestion.name, names, "controller")))
+            continue
+        problems.extend(_option_problems(key, congestion.options, entry))
+    if problems:
+        raise ScenarioError(problems)
+
+
+def _congestion_tables(scenario: Scenario) -> list[tuple[str, Congestion]]:
+    """Return every controller of a scenario with its key."""
+    # Readers of a store need only the names of controllers.
+    from bentpipe.plan.network.graph import proxies_of
+
+    found: list[tuple[str, Congestion | None]] = []
+    ends: list[tuple[str, TcpEnd | None]] = [("tcp", scenario.tcp), ("tcp.server", scenario.tcp.server)]
+    for flow in scenario.flow:
+        key = f"flow.{flow.name}"
+        if flow.transport == "udp":
+            continue
+        found += [
+            (f"{key}.congestion", flow.congestion),
+            (f"{key}.server_congestion", flow.server_congestion),
+        ]
+        ends += [(f"{key}.tcp", flow.tcp), (f"{key}.tcp.server", flow.tcp.server)]
+    for key, proxy in proxies_of(scenario).items():
+        ends += [(f"{key}.client_side", proxy.client_side), (f"{key}.server_side", proxy.server_side)]
+    found += [(f"{key}.congestion", end.congestion) for key, end in ends if end is not None]
+    return [(key, congestion) for key, congestion in found if congestion is not None]
+
+
+def _option_problems(key: str, options: Mapping[str, Any], entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    definitions = {definition["key"]: definition for definition in entry.get("options", ())}
+    problems = []
+    for name, value in options.items():
+        definition = definitions.get(name)
+        if definition is None:
+            kind = f"option of {entry['scenario_name']}"
+            problems.append((f"{key}.{name}", unknown_name(name, definitions, kind)))
+        elif (text := _value_problem(value, definition)) is not None:
+            problems.append((f"{key}.{name}", text))
+    return problems
+
+
+def _value_problem(value: object, definition: Mapping[str, Any]) -> str | None:
+    """Return the message for a value that does not fit its option; None for one that does."""
+    quantity = definition["quantity"]
+    if quantity == "flag":
+        return None if isinstance(value, bool) else f"found {json.dumps(value)}, expected true or false"
+    if quantity == "choice":
+        choices = definition["argument"]
+        if value in choices:
+            return None
+        return f"found {json.dumps(value)}: {unknown_name(str(value), choices, 'word')}"
+    whole = quantity == "integer"
+    low, high = definition["min"], definition["max"]
+    fits = (
+        isinstance(value, int if whole else (int, float))
+        and not isinstance(value, bool)
+        and low <= value <= high
+    )
+    low, high = (int(low), int(high)) if whole else (low, high)
+    kind = "a whole number" if whole else "a number"
+    return None if fits else f"found {json.dumps(value)}, expected {kind} from {low} to {high}"

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Load
 
 __all__ = [
-    "datagram_words", "largest_bytes", "largest_of", "offered_bit_s", "udp_header_bytes", "udp_words",
+    "datagram_max_bytes",
+    "datagrams_spec",
+    "largest_bytes",
+    "offered_bit_s",
+    "udp_header_bytes",
+    "udp_spec",
 ]  # fmt: skip
 
 TALK_NS, PAUSE_NS = 1_004_000_000, 1_587_000_000
@@ -45,7 +50,7 @@ def udp_header_bytes(udp: Udp) -> int:
     return HEADER_BYTES[udp.ip or 4]
 
 
-def datagram_words(load: Load, send: str | None, rest_ns: int) -> LoadSpec:
+def datagrams_spec(load: Load, send: str | None, rest_ns: int) -> LoadSpec:
     """A load whose data goes in datagrams.
 
     Args:
@@ -63,7 +68,7 @@ def datagram_words(load: Load, send: str | None, rest_ns: int) -> LoadSpec:
     }
 
 
-def udp_words(udp: Udp, load: LoadSpec) -> UdpTransportSpec:
+def udp_spec(udp: Udp, load: LoadSpec) -> UdpTransportSpec:
     """UDP for a resolved load."""
     words: UdpTransportSpec = {"kind": "udp", "header_bytes": udp_header_bytes(udp)}
     if load["kind"] == "bundles":
@@ -71,7 +76,7 @@ def udp_words(udp: Udp, load: LoadSpec) -> UdpTransportSpec:
     return words
 
 
-def largest_of(transport: UdpTransportSpec, load: LoadSpec) -> int:
+def datagram_max_bytes(transport: UdpTransportSpec, load: LoadSpec) -> int:
     """The largest datagram of a resolved flow over UDP, without headers."""
     return transport.get("payload_bytes") or largest_bytes(load)
 
@@ -128,7 +133,7 @@ def _on_off(source: OnOff) -> SourceSpec:
     packet = source.packet or NS2_PACKET
     if source.rate is None:
         raise TypeError("a source of datagrams without a rate")
-    shape, draw = source.pareto_shape, source.drawn
+    shape, draw = source.pareto_shape, source.distribution
     drawn: DrawSpec = {"kind": "exponential"} if draw == "exponential" else {"kind": "fixed"}
     if shape is not None:
         drawn = {"kind": "pareto", "shape": shape}

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.network.graph import Hop
 
-__all__ = ["windows"]
+__all__ = ["flow_control_windows"]
 
 MIB = 1 << 20
-NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
+NARROW_UNKNOWN = 64 * MIB  # send and receive flow_control_windows on a path without a rate
 
 
-def windows(ways: Iterable[tuple[Hop, ...]]) -> tuple[int, int]:
-    """Receive and send windows, bytes, that are enough for each way there and back."""
+def flow_control_windows(ways: Iterable[tuple[Hop, ...]]) -> tuple[int, int]:
+    """Receive and send flow_control_windows, bytes, that are enough for each way there and back."""
     receive, send = zip(*map(_window, ways), strict=True)
     return max(receive), max(send)
 
 
 def _window(hops: tuple[Hop, ...]) -> tuple[int, int]:
-    rtt = sum(hop.most_delay_ns for hop in hops)
+    rtt = sum(hop.delay_max_ns for hop in hops)
     rated = [hop for hop in hops if hop.rate is not None]
     narrowest = min((hop.rate.bit_s for hop in rated if hop.rate is not None), default=0)
     holds = max((_capacity(hop, rtt, narrowest) for hop in rated), default=None)

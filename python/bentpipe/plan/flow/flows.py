@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.flow.datagrams import datagram_words, largest_bytes, largest_of, udp_words
-from bentpipe.plan.flow.flow_control import windows
+from bentpipe.plan.flow.datagrams import datagram_max_bytes, datagrams_spec, largest_bytes, udp_spec
+from bentpipe.plan.flow.flow_control import flow_control_windows
 from bentpipe.plan.flow.loads import load_spec
-from bentpipe.plan.flow.pages import page_words
-from bentpipe.plan.flow.quic import mtu_bytes, quic_words, wire_bytes
-from bentpipe.plan.flow.quic_profiles import Known, profiled, set_by_profile
+from bentpipe.plan.flow.pages import page_load_spec
+from bentpipe.plan.flow.quic import mtu_bytes, quic_spec, wire_bytes
+from bentpipe.plan.flow.quic_profiles import PathProperties, apply_profile, profile_controller_options
 from bentpipe.plan.flow.tcp import header_bytes, mss_bytes, tcp_spec
 from bentpipe.plan.network.graph import access_of
 from bentpipe.scenario.errors import ScenarioError
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.tcp import Tcp
     from bentpipe.scenario.model import Congestion, Flow, Scenario
 
-__all__ = ["admission_words", "flow_spec", "group_words", "users", "wires"]
+__all__ = ["admission_spec", "flow_spec", "full_packet_bytes", "group_spec", "number_users"]
 
 START_JITTER_NS = 10_000_000
 PAGE_BURST = 10
 """Packets that browsers and their servers send unpaced when nothing is in flight (Chromium's kInitialUnpacedBurst)."""
 
 
-def wires(flow: Flow, scenario: Scenario) -> list[int]:
+def full_packet_bytes(flow: Flow, scenario: Scenario) -> list[int]:
     """Bytes of full packets of the transports that a flow uses, all headers counted."""
     page = _has_page(flow)
     sizes = []
     if page or flow.transport == "quic":
-        sizes.append(wire_bytes(flow.quic.over(scenario.quic)))
+        sizes.append(wire_bytes(flow.quic.with_defaults(scenario.quic)))
     if flow.transport == "udp" and flow.load is not None:
-        udp = udp_words(flow.udp.over(scenario.udp), load := _udp_load(flow, scenario.duration.ns))
-        sizes.append(largest_of(udp, load) + udp["header_bytes"])
+        udp = udp_spec(flow.udp.with_defaults(scenario.udp), load := _udp_load(flow, scenario.duration.ns))
+        sizes.append(datagram_max_bytes(udp, load) + udp["header_bytes"])
     if page or flow.transport == "tcp":
-        tcp = flow.tcp.over(scenario.tcp)
+        tcp = flow.tcp.with_defaults(scenario.tcp)
         sizes += [mss_bytes(end) + header_bytes(end) for end in (tcp, tcp.server_end())]
     return sizes
 
@@ -64,14 +64,14 @@ def _udp_load(flow: Flow, rest_ns: int) -> LoadSpec:
         raise TypeError("UDP without a load")
     if flow.load.bundles is not None:
         return {"kind": "bundles"}
-    return datagram_words(flow.load, flow.send, rest_ns)
+    return datagrams_spec(flow.load, flow.send, rest_ns)
 
 
 def _has_page(flow: Flow) -> bool:
     return flow.load is not None and flow.load.page is not None
 
 
-def users(scenario: Scenario) -> dict[str, int]:
+def number_users(scenario: Scenario) -> dict[str, int]:
     """Whose packets each flow's are: 0 where nothing is said, then those that are named, then of each group without
     a name one user a flow."""
     named = list(dict.fromkeys(flow.user for flow in scenario.flow if flow.user is not None))
@@ -90,7 +90,7 @@ def users(scenario: Scenario) -> dict[str, int]:
     return found
 
 
-def group_words(flow: Flow, links: set[str]) -> GroupSpec:
+def group_spec(flow: Flow, links: set[str]) -> GroupSpec:
     """What is measured together of the flows that ``flow`` stands for."""
     group: GroupSpec = {"name": flow.name, "flows": flow.names}
     own = [access for name in flow.names if (access := access_of(name)) in links]
@@ -101,7 +101,7 @@ def group_words(flow: Flow, links: set[str]) -> GroupSpec:
     return group
 
 
-def admission_words(flow: Flow) -> AdmissionSpec | None:
+def admission_spec(flow: Flow) -> AdmissionSpec | None:
     """The rate that is kept for the flows that ``flow`` stands for."""
     if flow.admission is None:
         return None
@@ -114,7 +114,7 @@ def flow_spec(
     files: Files,
     ends: tuple[str, str],
     ways: Sequence[tuple[Hop, ...]],
-    path: Known,
+    path: PathProperties,
 ) -> FlowSpec:
     """The first of the flows that ``flow`` stands for.
 
@@ -136,19 +136,19 @@ def flow_spec(
     several = len(scenario.flow) > 1 or flow.count is not None
     jitter = START_JITTER_NS if several else 0
     client, server = _congestion(flow.congestion), _congestion(flow.server_congestion or flow.congestion)
-    quic = flow.quic.over(scenario.quic)
+    quic = flow.quic.with_defaults(scenario.quic)
     if flow.transport == "quic":
-        client = _set_by_profile(client, set_by_profile(quic, path, client["name"], down=False))
-        server = _set_by_profile(server, set_by_profile(quic, path, server["name"], down=True))
+        client = _add_options(client, profile_controller_options(quic, path, client["name"], down=False))
+        server = _add_options(server, profile_controller_options(quic, path, server["name"], down=True))
     if flow.transport == "tcp" and not _has_page(flow):
-        client, server = _tcp_congestion(flow.tcp.over(scenario.tcp), flow) or (client, server)
+        client, server = _tcp_congestion(flow.tcp.with_defaults(scenario.tcp), flow) or (client, server)
     load: LoadSpec
     if flow.load is not None and flow.load.bundles is not None:
         load = {"kind": "bundles"}
     elif _has_page(flow):
-        load = page_words(flow, scenario.page, files)
+        load = page_load_spec(flow, scenario.page, files)
     elif flow.load is not None and flow.datagrams:
-        load = datagram_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
+        load = datagrams_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
         _fits(flow, load, scenario)
     else:
         load = load_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
@@ -160,7 +160,7 @@ def flow_spec(
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
         "client_congestion": client,
         "server_congestion": server,
-        "transport": _transport(flow, profiled(quic, path), scenario, windows(ways), load),
+        "transport": _transport(flow, apply_profile(quic, path), scenario, flow_control_windows(ways), load),
         "load": load,
     }
 
@@ -174,7 +174,7 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
     """A datagram has room in a packet of QUIC. Raises ScenarioError."""
     if flow.transport != "quic":
         return
-    room = mtu_bytes(flow.quic.over(scenario.quic)) - QUIC_DATAGRAM_BYTES
+    room = mtu_bytes(flow.quic.with_defaults(scenario.quic)) - QUIC_DATAGRAM_BYTES
     if (found := largest_bytes(load)) > room:
         text = f"found datagrams of {found} B, expected at most {room} B in a packet of QUIC (quic.mtu)"
         raise ScenarioError([(f"flow.{flow.name}.load", text)])
@@ -183,13 +183,13 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
 def _transport(
     flow: Flow, quic: Quic, scenario: Scenario, buffers: tuple[int, int], load: LoadSpec
 ) -> TransportSpec:
-    tcp = flow.tcp.over(scenario.tcp)
+    tcp = flow.tcp.with_defaults(scenario.tcp)
     if not _has_page(flow):
         if flow.transport == "tcp":
             return {"kind": "tcp", **_tcp(tcp, buffers, flow.name)}
         if flow.transport == "udp":
-            return udp_words(flow.udp.over(scenario.udp), load)
-        return {"kind": "quic", **quic_words(quic, buffers, burst=0)}
+            return udp_spec(flow.udp.with_defaults(scenario.udp), load)
+        return {"kind": "quic", **quic_spec(quic, buffers, burst=0)}
     if quic.handshake == "0-rtt":
         key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"
         problem = (
@@ -198,7 +198,7 @@ def _transport(
         raise ScenarioError([(f"{key}.handshake", problem)])
     return {
         "kind": "web",
-        "quic": quic_words(quic, buffers, burst=PAGE_BURST),
+        "quic": quic_spec(quic, buffers, burst=PAGE_BURST),
         "tcp": _tcp(tcp, buffers, flow.name),
         "tcp_congestion": _tcp_congestion(tcp, flow),
     }
@@ -215,7 +215,7 @@ def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[CongestionSpec, CongestionSpe
     )
 
 
-def _set_by_profile(congestion: CongestionSpec, options: dict[str, int]) -> CongestionSpec:
+def _add_options(congestion: CongestionSpec, options: dict[str, int]) -> CongestionSpec:
     own = congestion.get("options")
     if not options or not isinstance(own, dict):
         return congestion

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.model import DrawnSize, Load
 
-__all__ = ["load_spec", "senders", "stream_words"]
+__all__ = ["load_spec", "senders", "stream_specs"]
 
 Way = Literal["up", "down", "both"] | None
 
@@ -58,7 +58,7 @@ def load_spec(load: Load | None, send: Way, rest_ns: int) -> LoadSpec:
         "kind": "on_off",
         "on_ns": source.on.ns,
         "off_ns": source.off.ns,
-        "exponential": source.drawn == "exponential",
+        "exponential": source.distribution == "exponential",
         "rate_bit_s": source.rate.bit_s if source.rate is not None else None,
         "send": way,
         "duration_ns": source.time.ns if source.time is not None else rest_ns,
@@ -79,7 +79,7 @@ def _size(size: DrawnSize) -> SizeSpec:
 
 
 def _perf(streams: Iterable[loads.Stream]) -> LoadSpec:
-    return {"kind": "perf", "streams": stream_words(streams)}
+    return {"kind": "perf", "streams": stream_specs(streams)}
 
 
 def _timed(duration_ns: int, send: Way, count: int) -> tuple[loads.Stream, ...]:
@@ -100,7 +100,7 @@ def _sides(send: Way) -> tuple[Direction, ...]:
     return ("down",) if send == "down" else ("up",)
 
 
-def stream_words(streams: Iterable[loads.Stream]) -> list[StreamSpec]:
+def stream_specs(streams: Iterable[loads.Stream]) -> list[StreamSpec]:
     """Streams of the perf protocol."""
     return [
         {"stream_id": stream.stream_id, "after": stream.after, "amount": _amount(stream.amount)}

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.web_page import PageObject, PageSource
 
-__all__ = ["har_notes", "page_words"]
+__all__ = ["har_notes", "page_load_spec"]
 
 FIRST_REQUEST_BYTES, LATER_REQUEST_BYTES = 433, 50
 DOCUMENT_TEXT_BYTES, REQUEST_TEXT_BYTES = 644, 550
 FIRST_RESPONSE_BYTES, LATER_RESPONSE_BYTES, RESPONSE_TEXT_BYTES = 300, 100, 500
 
 
-def page_words(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageLoadSpec:
+def page_load_spec(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageLoadSpec:
     """The load of a flow that loads a page.
 
     Args:
@@ -92,7 +92,7 @@ def _found(source: PageSource, pages: Mapping[str, Page], files: Files, key: str
     if is_har(source.named):
         return source.named, _recording(source, files, key).page
     name = source.named
-    return name, files.once(("page", name), lambda: _preset_page(name, pages, key))
+    return name, files.read_once(("page", name), lambda: _preset_page(name, pages, key))
 
 
 def _recording(source: PageSource, files: Files, key: str) -> Recording:
@@ -100,7 +100,7 @@ def _recording(source: PageSource, files: Files, key: str) -> Recording:
     from bentpipe.scenario.har import read_har
 
     file, select = files.folder / (source.har or source.named or ""), source.har_page
-    return files.once((file, select), lambda: read_har(file, key, select))
+    return files.read_once((file, select), lambda: read_har(file, key, select))
 
 
 def har_notes(scenario: Scenario, files: Files) -> dict[str, str]:

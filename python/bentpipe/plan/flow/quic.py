@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import QuicSpec
     from bentpipe.scenario.flow.quic import Quic
 
-__all__ = ["MTU_BYTES", "defaults", "initial_window_bytes", "mtu_bytes", "quic_words", "wire_bytes"]
+__all__ = ["MTU_BYTES", "defaults", "initial_window_bytes", "mtu_bytes", "quic_spec", "wire_bytes"]
 
 MTU_BYTES = 1452
 INITIAL_WINDOW_BYTES = 14_720
@@ -79,7 +79,7 @@ def defaults(mtu_bytes: int, ip: int, windows: tuple[int, int]) -> QuicSpec:
     }
 
 
-def quic_words(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
+def quic_spec(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
     """Options of a flow.
 
     Args:

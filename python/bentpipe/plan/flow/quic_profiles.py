@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.flow.quic import initial_window_bytes, mtu_bytes, wire_bytes
-from bentpipe.scenario.flow.quic import LONGEST, Quic
+from bentpipe.scenario.flow.quic import MAX_RTT, Quic
 from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.network.graph import Hop
 
-__all__ = ["Known", "known", "profiled", "set_by_profile"]
+__all__ = ["PathProperties", "apply_profile", "path_properties", "profile_controller_options"]
 
 IDLE_ROUND_TRIPS = 3 * 3
 CREDIT_BDP = 2
@@ -44,7 +44,7 @@ ACK_DELAY = Duration(1_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PathProperties:
     """What is known of a flow's path before it is used."""
 
     longest_rtt_ns: int
@@ -53,11 +53,11 @@ class Known:
     down_bit_s: int | None
 
 
-def known(ways: Sequence[tuple[tuple[Hop, ...], tuple[Hop, ...]]], wait_ns: int) -> Known:
+def path_properties(ways: Sequence[tuple[tuple[Hop, ...], tuple[Hop, ...]]], wait_ns: int) -> PathProperties:
     """Of these ways, each there and back, on which packets wait for ``wait_ns`` at the longest."""
-    rtt = max(sum(hop.most_delay_ns for hops in way for hop in hops) for way in ways)
+    rtt = max(sum(hop.delay_max_ns for hops in way for hop in hops) for way in ways)
     up, down = ([_narrowest(way[side]) for way in ways] for side in (0, 1))
-    return Known(
+    return PathProperties(
         rtt + wait_ns, *(max((r for r in rates if r is not None), default=None) for rates in (up, down))
     )
 
@@ -66,7 +66,7 @@ def _narrowest(hops: Sequence[Hop]) -> int | None:
     return min((hop.rate.bit_s for hop in hops if hop.rate is not None), default=None)
 
 
-def profiled(quic: Quic, path: Known) -> Quic:
+def apply_profile(quic: Quic, path: PathProperties) -> Quic:
     """The options with those of their profile where they are silent."""
     if quic.profile != "deep-space":
         return quic
@@ -80,10 +80,12 @@ def profiled(quic: Quic, path: Known) -> Quic:
     }
     if (credit := _credit(quic, path)) is not None:
         values |= dict.fromkeys(("receive_window", "stream_receive_window", "send_window"), Size(credit))
-    return quic.over(Quic(**values))
+    return quic.with_defaults(Quic(**values))
 
 
-def set_by_profile(quic: Quic, path: Known, controller: str, *, down: bool) -> dict[str, int]:
+def profile_controller_options(
+    quic: Quic, path: PathProperties, controller: str, *, down: bool
+) -> dict[str, int]:
     """Options of a controller that its profile sets where nothing is said; of the sender ``down``, or up."""
     if quic.profile != "deep-space":
         return {}
@@ -95,11 +97,11 @@ def set_by_profile(quic: Quic, path: Known, controller: str, *, down: bool) -> d
     return {}
 
 
-def _longest_ns(quic: Quic, path: Known) -> int:
-    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, LONGEST.ns)
+def _longest_ns(quic: Quic, path: PathProperties) -> int:
+    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
 
 
-def _credit(quic: Quic, path: Known) -> int | None:
+def _credit(quic: Quic, path: PathProperties) -> int | None:
     rate = max((one for one in (path.up_bit_s, path.down_bit_s) if one is not None), default=None)
     if rate is None:
         return None

@@ -1,4 +1,4 @@
-"""Adaptive coding and modulation in the engine's words: DVB-S2's modes, and which of them a link uses."""
+"""Adaptive coding and modulation: modes of DVB-S2, and the ``AcmStageSpec`` of a link."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import AcmStageSpec, ModcodSpec, QueueSpec
     from bentpipe.scenario.link.acm import AdaptiveCoding
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
 
-__all__ = ["MODES", "Mode", "check", "fastest", "stage"]
+__all__ = ["MODES", "Mode", "check", "rate_max", "stage"]
 
 FRAME_BITS = 64_800
-"""A normal FECFRAME (ETSI EN 302 307-1, section 5.3)."""
+"""Bits of a normal FECFRAME (ETSI EN 302 307-1, section 5.3)."""
 HEADER_BITS = 80
-"""Of a baseband frame (section 5.1.6)."""
+"""Bits of a baseband frame header (section 5.1.6)."""
 HEADER_SYMBOLS = 90
-"""Of a physical-layer frame, without pilots (section 5.5.2)."""
+"""Symbols of a physical-layer frame header, without pilots (section 5.5.2)."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A modulation and a code of normal frames: what a frame has before its codes, and Es/N0 in dB at which one in 10^7
-    packets of MPEG is lost."""
+    """A modulation and code rate with normal frames."""
 
     name: str
     bits_a_symbol: int
     frame_bits: int
+    """Bits of a frame before coding (K_bch)."""
     es_n0_db: float
+    """Es/N0 in dB at which one in 10^7 MPEG packets is lost."""
 
     @property
     def data_bits(self) -> int:
@@ -49,7 +50,7 @@ class Mode:
 
     @property
     def efficiency(self) -> float:
-        """Bits a symbol."""
+        """Spectral efficiency in bits per symbol."""
         return self.data_bits / self.symbols
 
 
@@ -87,27 +88,28 @@ MODES: Sequence[Mode] = [
     for modulation, bits, thresholds in _ES_N0
     for rate, es_n0 in thresholds.items()
 ]
-"""ETSI EN 302 307-1, table 13: DVB-S2's modes with normal frames, without pilots, over white noise. The spectral
-efficiencies there are (K_bch - 80) / (64,800 / bits a symbol + 90), to which a test holds them."""
+"""Modes of DVB-S2 with normal frames, without pilots, over white noise (ETSI EN 302 307-1, table 13).
+
+The spectral efficiencies of the table are (K_bch - 80) / (64,800 / bits per symbol + 90); a test verifies them."""
 
 
-def chosen(acm: AdaptiveCoding, key: str) -> list[Mode]:
-    """The modes in use by speed: those than which no faster one is as robust. Raises ScenarioError."""
+def select_modes(acm: AdaptiveCoding, key: str) -> list[Mode]:
+    """Return the modes in use, slowest first: no faster mode needs as little Es/N0. Raises ScenarioError."""
     by_name = {mode.name: mode for mode in MODES}
     for name in acm.modes or []:
         if name not in by_name:
             raise ScenarioError([(f"{key}.modes", unknown_name(name, by_name, "mode"))])
     modes = [by_name[name] for name in acm.modes or by_name]
-    found: list[Mode] = []
+    selected: list[Mode] = []
     for mode in sorted(modes, key=lambda mode: (-mode.efficiency, mode.es_n0_db)):
-        if not found or mode.es_n0_db < found[-1].es_n0_db:
-            found.append(mode)
-    return found[::-1]
+        if not selected or mode.es_n0_db < selected[-1].es_n0_db:
+            selected.append(mode)
+    return selected[::-1]
 
 
-def fastest(acm: AdaptiveCoding, key: str) -> Rate:
-    """The rate in the fastest mode."""
-    mode = chosen(acm, key)[-1]
+def rate_max(acm: AdaptiveCoding, key: str) -> Rate:
+    """Return the rate in the fastest mode. Raises ScenarioError for less than 1 bit/s."""
+    mode = select_modes(acm, key)[-1]
     rate = acm.symbol_rate.symbols_s * mode.data_bits // mode.symbols
     if rate == 0:
         raise ScenarioError(
@@ -117,7 +119,7 @@ def fastest(acm: AdaptiveCoding, key: str) -> Rate:
 
 
 def check(direction: Direction, key: str) -> None:
-    """The keys beside ``acm`` go with it. Raises ScenarioError."""
+    """Check the keys beside ``acm``. Raises ScenarioError."""
     if direction.acm is None:
         return
     if direction.channel is None:
@@ -132,7 +134,7 @@ def check(direction: Direction, key: str) -> None:
 
 
 def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> AcmStageSpec:
-    """``StageSpec`` of a link with adaptive coding and modulation behind ``queue``."""
+    """Return the stage of a link with adaptive coding and modulation. Raises ScenarioError."""
     acm, channel = direction.acm, direction.channel
     if acm is None or channel is None:
         raise ScenarioError([(f"{key}.acm", "missing")])
@@ -143,7 +145,7 @@ def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> Acm
             "coded_bits": FRAME_BITS,
             "symbols": mode.symbols,
         }
-        for mode in chosen(acm, f"{key}.acm")
+        for mode in select_modes(acm, f"{key}.acm")
     ]
     return {
         "kind": "acm",

@@ -1,4 +1,4 @@
-"""Published parameters of land-mobile-satellite channels, and where they are from."""
+"""Published parameters of land-mobile-satellite channels, with their sources."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ __all__ = ["FONTAN", "FONTAN_BAND", "P681", "ThreeStates", "TwoStates"]
 
 @dataclass(frozen=True)
 class ThreeStates:
-    """A published cell of the three-state model, at one elevation.
-
-    ``states`` are (mean, deviation, multipath) in dB; lengths are metres of the way.
-    """
+    """Parameters of the three-state model at one elevation; lengths are metres along the route of the terminal."""
 
     transitions: Sequence[Sequence[float]]
+    """Transition probabilities, by state before and state after."""
     states: Sequence[tuple[float, float, float]]
+    """Mean, standard deviation and multipath power of each state, in dB."""
     frames_m: Sequence[float]
+    """Length of a frame in each state."""
     transition_m: float
+    """Length of a transition between states."""
     correlation_m: float
+    """Correlation length of shadowing."""
 
 
 FONTAN: Mapping[str, Mapping[int, ThreeStates]] = {
@@ -52,7 +54,7 @@ FONTAN: Mapping[str, Mapping[int, ThreeStates]] = {
             1.5,
         )
     },
-    # The line-of-sight state is not met.
+    # The line-of-sight state does not occur.
     "heavy-tree-shadowed": {
         40: ThreeStates(
             [[0.9259, 0.0741], [0.0741, 0.9259]],
@@ -64,30 +66,35 @@ FONTAN: Mapping[str, Mapping[int, ThreeStates]] = {
     },
 }
 """F. Perez-Fontan et al., IEEE Trans. Broadcasting 44(1):40-76, 1998, and IEEE Trans. Veh. Tech. 50(6):1549-1567, 2001:
-S band. Taken from public re-typings: open and suburban from two that agree (where one has 0.1314 for the chance of
-moderate after deep shadowing in suburban, its row does not add up to 1), the others from one. The stationary vectors
-of all are the published ones to four digits, which a test holds. Not here: urban, whose lengths could not be read;
-other elevations, for the same reason; L band."""
+S band.
+
+The values come from public transcriptions: open and suburban from two that agree, the others from one. One of the two
+has 0.1314 for the probability of moderate after deep shadowing in suburban; its row does not add up to 1. A test
+verifies that all stationary vectors are the published ones to four digits. Missing are urban and other elevations,
+whose lengths were illegible, and L band."""
 
 FONTAN_BAND = (Frequency(2 * 10**9), Frequency(4 * 10**9))
-"""S band, in which these were measured."""
+"""S band, the band of the measurements."""
 
 
 @dataclass(frozen=True)
 class TwoStates:
-    """A published cell of the two-state model, at one elevation.
+    """Parameters of the two-state model at one elevation.
 
-    Each state is mu, sigma and least length of the log-normal duration (metres), mean and deviation of the direct
-    path's mean (dB), h1 and h2 (multipath), g1 and g2 (deviation of the direct path); then the correlation length, f1
-    and f2 (transition), and between which quantiles the bad state draws its mean.
+    A state has mu, sigma and minimum length of its log-normal duration (metres), mean and standard deviation of the
+    direct path's mean (dB), h1 and h2 (multipath), g1 and g2 (standard deviation of the direct path).
     """
 
     good: tuple[float, ...]
     bad: tuple[float, ...]
     correlation_m: float
+    """Correlation length."""
     transition_m_per_db: float
+    """f1 of a transition."""
     transition_least_m: float
+    """f2 of a transition."""
     bad_quantiles: tuple[float, float] = (0.1, 0.9)
+    """Quantiles that bound the mean of the bad state."""
 
 
 P681: Mapping[tuple[Frequency, Frequency], Mapping[str, Mapping[int, TwoStates]]] = {
@@ -219,6 +226,8 @@ P681: Mapping[tuple[Frequency, Frequency], Mapping[str, Mapping[int, TwoStates]]
         },
     },
 }
-"""Recommendation ITU-R P.681-10/-11, section 6.2, by band, environment and elevation: a single re-typing (a public C++
-model for INET), not compared with the Recommendation itself. Not here: village and residential, which could not be
-read; urban at 70 degrees, which that source gives as suburban's; the band of 3 to 5 GHz."""
+"""Recommendation ITU-R P.681-10/-11, section 6.2, by band, environment and elevation.
+
+The values come from one transcription (a public C++ model for INET) and were not compared with the Recommendation.
+Missing are village and residential, which were illegible; urban at 70 degrees, for which the source repeats the
+values of suburban; and the band of 3 to 5 GHz."""

@@ -1,4 +1,4 @@
-"""A 5G link in the engine's words: what its timers are where nothing is said, and how much of its slots it can use."""
+"""5G NR links: the ``NrStageSpec`` with its default timers, and the share of slots in use."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from bentpipe.scenario.quantities import Duration
 if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import FeedbackSpec, NrStageSpec, PdcpReorderingSpec, QueueSpec, RlcSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.nr import Nr
-    from bentpipe.scenario.network.topology import Direction
     from bentpipe.scenario.quantities import Rate
 
-__all__ = ["answered", "check", "cycle_slots", "most_bit_s", "stage", "utilisation"]
+__all__ = ["check", "cycle_slots", "rate_max_bit_s", "stage", "utilisation", "with_feedback_delay"]
 
-LEAST_BLOCK = 16
-"""Bytes of a transport block: the headers of a segment, and some of it."""
-MOST_BLOCK = 2**28
-"""Bytes: no slot of any carrier has as many."""
-SOME_SLOTS = 10
-"""How much longer than a cycle no status report follows another, so that what it asked for has come."""
+MIN_BLOCK = 16
+"""Smallest transport block in bytes: the headers of a segment and some of its data."""
+MAX_BLOCK = 2**28
+"""Bound of a transport block in bytes, above that of any carrier."""
+STATUS_MARGIN_SLOTS = 10
+"""Slots beyond a cycle without another status report, so that requested retransmissions have arrived."""
 
 
 def check(direction: Direction, key: str) -> None:
-    """The keys beside ``nr`` go with it. Raises ScenarioError."""
+    """Check the keys beside ``nr``. Raises ScenarioError."""
     nr = direction.nr
     if nr is None:
         return
@@ -52,32 +52,36 @@ def check(direction: Direction, key: str) -> None:
         raise ScenarioError([(f"{key}.nr.code_rate", text)])
 
 
-def answered(direction: Direction, round_trip_ns: int | None) -> Direction:
-    """The direction with a ``feedback_delay``: where it is not given that of its segment, there and back (None: it
-    moves)."""
+def with_feedback_delay(direction: Direction, round_trip_ns: int | None) -> Direction:
+    """Return the direction with its default ``feedback_delay``, the round trip of its segment.
+
+    Args:
+        direction: the direction.
+        round_trip_ns: constant delay of the segment up and down; None if it varies.
+    """
     nr = direction.nr
-    if nr is None or nr.feedback_delay is not None or not _answers(nr) or not round_trip_ns:
+    if nr is None or nr.feedback_delay is not None or not _has_feedback(nr) or not round_trip_ns:
         return direction
-    known = nr.model_copy(update={"feedback_delay": Duration(round_trip_ns)})
-    return direction.model_copy(update={"nr": known})
+    complete = nr.model_copy(update={"feedback_delay": Duration(round_trip_ns)})
+    return direction.model_copy(update={"nr": complete})
 
 
-def _answers(nr: Nr) -> bool:
+def _has_feedback(nr: Nr) -> bool:
     return nr.without_feedback < nr.processes or nr.rlc.mode == "am"
 
 
 def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key: str) -> NrStageSpec:
-    """``StageSpec`` of a 5G link behind ``queue``; ``rate`` is that of its transport blocks."""
+    """Return the stage of a 5G link; ``rate`` is that of its transport blocks. Raises ScenarioError."""
     nr = direction.nr
     if nr is None:
         raise ScenarioError([(f"{key}.nr", "missing")])
     block = rate.bit_s * nr.slot.ns // (8 * 10**9)
-    if not LEAST_BLOCK <= block <= MOST_BLOCK:
-        text = f"found {nr.slot} at {rate}: {block} bytes a slot, expected {LEAST_BLOCK} to {MOST_BLOCK:,}"
+    if not MIN_BLOCK <= block <= MAX_BLOCK:
+        text = f"found {nr.slot} at {rate}: {block} bytes a slot, expected {MIN_BLOCK} to {MAX_BLOCK:,}"
         raise ScenarioError([(f"{key}.nr.slot", text)])
     feedback = _feedback(nr, key)
     cycle = nr.slot.ns * _cycle(nr.scheduling_offset, nr.repetitions, feedback, nr.slot.ns)
-    waits = (nr.attempts - 1) * cycle
+    harq_ns = (nr.attempts - 1) * cycle
     coded = math.ceil(round(8 * block / (nr.code_rate or 1.0), 6))
     return {
         "kind": "nr",
@@ -90,7 +94,7 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         "coded_bits": min(coded, 2**32 - 1),
         "decoder": {"kind": "information", "margin": nr.margin}
         if nr.block_error_rate is None
-        else {"kind": "block_errors", "probabilities": [chance.value for chance in nr.block_error_rate]},
+        else {"kind": "block_errors", "probabilities": [one.value for one in nr.block_error_rate]},
         "combining": nr.combining,
         "processes": nr.processes,
         "without_feedback": nr.without_feedback,
@@ -98,17 +102,17 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         "attempts": nr.attempts,
         "offset_slots": nr.scheduling_offset,
         "feedback": feedback,
-        "rlc": _rlc(nr, cycle, waits),
-        "order": _order(nr, waits),
+        "rlc": _rlc(nr, cycle, harq_ns),
+        "order": _reordering(nr, harq_ns),
     }
 
 
 def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
-    if not _answers(nr):
-        beside = nr.model_fields_set & {"feedback_delay", "feedback_loss"}
-        if beside:
+    if not _has_feedback(nr):
+        unused = nr.model_fields_set & {"feedback_delay", "feedback_loss"}
+        if unused:
             text = "found no process with feedback and RLC without acknowledgements: nobody answers"
-            raise ScenarioError([(f"{key}.nr.{min(beside)}", text)])
+            raise ScenarioError([(f"{key}.nr.{min(unused)}", text)])
         return None
     if nr.feedback_delay is None:
         text = "missing, expected a duration: the delay of the segment, there and back, is 0 or moves"
@@ -116,61 +120,70 @@ def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
     return {"delay_ns": nr.feedback_delay.ns, "loss": nr.feedback_loss.value}
 
 
-def _rlc(nr: Nr, cycle: int, waits: int) -> RlcSpec:
-    """``waits``: how long HARQ takes for what it has to send again."""
+def _rlc(nr: Nr, cycle: int, harq_ns: int) -> RlcSpec:
+    """Return the RLC entity; ``harq_ns`` is the longest duration of HARQ retransmissions."""
     rlc = nr.rlc
     if rlc.mode == "um":
         return {"kind": "unacknowledged"}
-    reassembly = rlc.reassembly.ns if rlc.reassembly is not None else waits
-    prohibit = rlc.status_prohibit.ns if rlc.status_prohibit is not None else cycle + SOME_SLOTS * nr.slot.ns
-    patience = (
-        rlc.poll_retransmit.ns if rlc.poll_retransmit is not None else cycle + waits + reassembly + prohibit
+    reassembly = rlc.reassembly.ns if rlc.reassembly is not None else harq_ns
+    prohibit = (
+        rlc.status_prohibit.ns
+        if rlc.status_prohibit is not None
+        else cycle + STATUS_MARGIN_SLOTS * nr.slot.ns
+    )
+    poll_retransmit = (
+        rlc.poll_retransmit.ns if rlc.poll_retransmit is not None else cycle + harq_ns + reassembly + prohibit
     )
     return {
         "kind": "acknowledged",
         "poll_pdus": rlc.poll_pdus,
         "poll_bytes": rlc.poll_bytes.bytes if rlc.poll_bytes is not None else None,
-        "poll_retransmit_ns": patience,
+        "poll_retransmit_ns": poll_retransmit,
         "reassembly_ns": reassembly,
         "status_prohibit_ns": prohibit,
         "most_retransmissions": rlc.most_retransmissions,
     }
 
 
-def _order(nr: Nr, waits: int) -> PdcpReorderingSpec | None:
+def _reordering(nr: Nr, harq_ns: int) -> PdcpReorderingSpec | None:
     if not nr.in_order:
         return None
     if nr.reordering is not None:
         return {"time_limit_ns": nr.reordering.ns}
-    return {"time_limit_ns": None if nr.rlc.mode == "am" else waits}
+    return {"time_limit_ns": None if nr.rlc.mode == "am" else harq_ns}
 
 
 def _cycle(offset: int, repetitions: int, feedback: FeedbackSpec | None, slot_ns: int) -> int:
-    answer = -(-feedback["delay_ns"] // slot_ns) if feedback is not None else 0
-    return offset + repetitions + answer
+    feedback_slots = -(-feedback["delay_ns"] // slot_ns) if feedback is not None else 0
+    return offset + repetitions + feedback_slots
 
 
 def cycle_slots(stage: NrStageSpec) -> int:
-    """Slots from the decision about a block to the next one of its process: the offset, the block, the answer."""
+    """Return the slots of a HARQ cycle with feedback: scheduling offset, block and feedback."""
     return _cycle(stage["offset_slots"], stage["repetitions"], stage["feedback"], stage["slot_ns"])
 
 
 def utilisation(stage: NrStageSpec) -> float:
-    """The share of its slots that a 5G link can use: repetitions of each process over its cycle, which has no answer in
-    it without feedback."""
+    """Return the share of slots that a 5G link can use: the repetitions of each process per cycle, summed."""
     return min(1.0, sum(count * stage["repetitions"] / cycle for count, cycle in _processes(stage)))
 
 
 def _processes(stage: NrStageSpec) -> list[tuple[int, int]]:
-    """How many have a cycle of so many slots: those with feedback, and those without."""
+    """Return (number of processes, slots of their cycle): with feedback, and without."""
     without = stage["without_feedback"]
-    alone = _cycle(stage["offset_slots"], stage["repetitions"], None, stage["slot_ns"])
-    return [(stage["processes"] - without, cycle_slots(stage)), (without, alone)]
+    without_slots = _cycle(stage["offset_slots"], stage["repetitions"], None, stage["slot_ns"])
+    return [(stage["processes"] - without, cycle_slots(stage)), (without, without_slots)]
 
 
-def most_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
-    """Bits a second of transport blocks, each sent once, that no run of this duration can exceed: so many slots, and so
-    many blocks of each process in every cycle that has begun."""
+def rate_max_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
+    """Return an upper bound of the rate of transport blocks in bit/s, each sent once.
+
+    The bounds are the slots of the run, and the blocks of each process in every cycle that has begun.
+
+    Args:
+        stage: the 5G link.
+        duration_ns: duration of the run.
+    """
     block_ns = stage["slot_ns"] * stage["repetitions"]
     blocks = duration_ns / block_ns
     begun = sum(count * -(-duration_ns // (cycle * stage["slot_ns"])) for count, cycle in _processes(stage))

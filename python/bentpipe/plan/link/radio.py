@@ -1,4 +1,4 @@
-"""A radio link in the engine's words: its channel and what its link layer does."""
+"""Radio links: channel and link layer with ARQ or HARQ (``RadioStageSpec``)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
         ReorderingSpec,
     )
     from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
-    from bentpipe.scenario.network.topology import Direction
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["check", "stage"]
+
+WINDOW = 500
+"""Default window in packets: the buffer of Tauran 2018, section 3.4.3."""
 
 _COMBINING: dict[str, HarqCombining] = {
     "harq-chase": "chase",
@@ -35,7 +38,7 @@ _COMBINING: dict[str, HarqCombining] = {
 
 
 def check(direction: Direction, key: str) -> None:
-    """The keys of a radio link go together. Raises ScenarioError."""
+    """Check the keys of a radio link. Raises ScenarioError."""
     layer = direction.link_layer
     if layer is None:
         if direction.channel is not None and direction.acm is None and direction.nr is None:
@@ -70,7 +73,7 @@ def check(direction: Direction, key: str) -> None:
 
 
 def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key: str) -> RadioStageSpec:
-    """``StageSpec`` of a radio link behind ``queue``; ``rate`` is that of coded bits."""
+    """Return the stage of a radio link; ``rate`` is that of coded bits. Raises ScenarioError."""
     layer = direction.link_layer
     if layer is None:
         raise ScenarioError([(f"{key}.link_layer", "missing")])
@@ -86,7 +89,7 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
 
 
 def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
-    """``LinkLayerSpec``."""
+    """Return the ``LinkLayerSpec`` of a link layer, given the rate of coded bits."""
     attempts, information = layer.attempts, layer.frame.bytes * 8
     feedback: FeedbackSpec | None = None
     time_out = None
@@ -94,7 +97,7 @@ def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
     if layer.block_error_rate is not None:
         decoder = {
             "kind": "block_errors",
-            "probabilities": [chance.value for chance in layer.block_error_rate],
+            "probabilities": [one.value for one in layer.block_error_rate],
         }
     if attempts != 1:
         loss = layer.feedback_loss.value
@@ -125,7 +128,7 @@ def _code(layer: LinkLayer, information: int) -> CodeSpec:
         shares = [share.value for share in layer.decoded]
         return {"kind": "adaptive", "mother_rate": layer.mother_rate, "decoded": shares}
     rate = layer.code_rate if layer.code_rate is not None else 1.0
-    # A rate such as 1/3 is no float.
+    # A rate such as 1/3 is not exact as a float.
     return {"kind": "given", "coded_bits": [math.ceil(round(information / rate, 6))]}
 
 
@@ -135,12 +138,8 @@ def _window(layer: LinkLayer) -> int | None:
     return 1 if layer.scheme == "stop-and-wait" else layer.window or WINDOW
 
 
-WINDOW = 500
-"""Packets that may be open: the buffer of Tauran 2018, section 3.4.3."""
-
-
 def reordering(buffer: ReorderingBuffer | None) -> ReorderingSpec | None:
-    """``ReorderingSpec``."""
+    """Return the ``ReorderingSpec`` of a reordering buffer; None without one."""
     if buffer is None or buffer.packets == 0:
         return None
     limit = buffer.time_limit

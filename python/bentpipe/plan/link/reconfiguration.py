@@ -1,4 +1,4 @@
-"""Slots in the engine's words: the delay, the rate and the loss that a direction draws anew in each."""
+"""Reconfiguration intervals (15 s for Starlink): random delay, rate and loss of each interval."""
 
 from __future__ import annotations
 
@@ -9,41 +9,45 @@ from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import ServiceSpec, SlotsSpec, StageSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.reconfiguration import Reconfiguration
-    from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
     "check",
+    "delay_median_ns",
+    "delay_min_ns",
     "delay_stage",
-    "least_ns",
     "loss_stages",
-    "median_ns",
-    "median_rate",
-    "most_rate",
+    "rate_max",
+    "rate_median",
     "service",
 ]
 
 
 def check(direction: Direction, key: str) -> None:
-    """Refuses what does not go together with slots. Raises ScenarioError."""
+    """Check the keys beside reconfiguration intervals. Raises ScenarioError."""
     slots = direction.slots
     if slots is None:
         return
-    beside: list[tuple[str, object]] = [("netem", direction.netem)]
+    conflicts: list[tuple[str, object]] = [("netem", direction.netem)]
     if slots.rate is not None:
-        beside += [("rate", direction.rate), ("trace", direction.trace), ("link_layer", direction.link_layer)]
-        beside += [("acm", direction.acm)]
+        conflicts += [
+            ("rate", direction.rate),
+            ("trace", direction.trace),
+            ("link_layer", direction.link_layer),
+        ]
+        conflicts += [("acm", direction.acm)]
     if slots.loss is not None or slots.bursts is not None:
-        beside += [("loss", direction.loss)]
-    changed = [change for change in direction.changes or [] if change.rate is not None and slots.rate]
-    lost = [
+        conflicts += [("loss", direction.loss)]
+    rate_changes = [change for change in direction.changes or [] if change.rate is not None and slots.rate]
+    loss_changes = [
         change
         for change in direction.changes or []
         if change.loss is not None and (slots.loss or slots.bursts)
     ]
-    beside += [("changes", changed or lost)]
-    for name, found in beside:
-        if found:
+    conflicts += [("changes", rate_changes or loss_changes)]
+    for name, value in conflicts:
+        if value:
             raise ScenarioError(
                 [(f"{key}.{name}", f"found {name} beside slots that say the same, expected one of them")]
             )
@@ -54,7 +58,7 @@ def _timing(slots: Reconfiguration) -> SlotsSpec:
 
 
 def delay_stage(direction: Direction) -> list[StageSpec]:
-    """The delay of slots, which comes on top of a constant one; none without."""
+    """Return the delay stage of the intervals, in addition to a constant delay; empty without one."""
     slots = direction.slots
     if slots is None or (slots.delay is None and slots.delay_jitter is None):
         return []
@@ -62,8 +66,8 @@ def delay_stage(direction: Direction) -> list[StageSpec]:
         {
             "kind": "slot_delay",
             "slots": _timing(slots),
-            "delay_ns": [one.ns for one in slots.delay or []] or [0],
-            "jitter_ns": [one.ns for one in slots.delay_jitter or []],
+            "delay_ns": [delay.ns for delay in slots.delay or []] or [0],
+            "jitter_ns": [jitter.ns for jitter in slots.delay_jitter or []],
             "step_ns": slots.delay_step.ns,
             "correlation": float(slots.delay_correlation),
         }
@@ -71,15 +75,15 @@ def delay_stage(direction: Direction) -> list[StageSpec]:
 
 
 def service(direction: Direction) -> ServiceSpec | None:
-    """The transmitter of slots; None: theirs is not the rate."""
+    """Return the service of a transmitter whose rate the intervals set; None without such a rate."""
     slots = direction.slots
     if slots is None or slots.rate is None:
         return None
-    return {"kind": "slots", "slots": _timing(slots), "rate_bit_s": [one.bit_s for one in slots.rate]}
+    return {"kind": "slots", "slots": _timing(slots), "rate_bit_s": [rate.bit_s for rate in slots.rate]}
 
 
 def loss_stages(direction: Direction) -> list[StageSpec]:
-    """The losses of slots; none without."""
+    """Return the loss stage of the intervals; empty without loss."""
     slots = direction.slots
     if slots is None or (slots.loss is None and slots.bursts is None):
         return []
@@ -90,43 +94,43 @@ def loss_stages(direction: Direction) -> list[StageSpec]:
             "model": {
                 "kind": "slots",
                 "slots": _timing(slots),
-                "probability": [one.value for one in slots.loss or []] or [0.0],
+                "probability": [loss.value for loss in slots.loss or []] or [0.0],
                 "burst_probability": 0.0 if bursts is None else bursts.probability.value,
-                "burst_ns": [] if bursts is None else [one.ns for one in bursts.length],
+                "burst_ns": [] if bursts is None else [length.ns for length in bursts.length],
             },
             "changes": [],
         }
     ]
 
 
-def _middle(values: list[int]) -> int:
+def _median(values: list[int]) -> int:
     below, above = values[(len(values) - 1) // 2], values[len(values) // 2]
     return (below + above) // 2
 
 
-def median_ns(direction: Direction) -> int:
-    """The median of the slots' delay and of its jitter together: what "1 BDP" counts with."""
+def delay_median_ns(direction: Direction) -> int:
+    """Return the sum of the medians of delay and jitter in ns, which "1 BDP" refers to."""
     slots = direction.slots
     tables = [] if slots is None else [slots.delay, slots.delay_jitter]
-    return sum(_middle([one.ns for one in table]) for table in tables if table)
+    return sum(_median([value.ns for value in table]) for table in tables if table)
 
 
-def least_ns(direction: Direction) -> int:
-    """The least of the slots' delay."""
+def delay_min_ns(direction: Direction) -> int:
+    """Return the sum of the lowest delay and the lowest jitter in ns."""
     slots = direction.slots
     tables = [] if slots is None else [slots.delay, slots.delay_jitter]
     return sum(table[0].ns for table in tables if table)
 
 
-def median_rate(direction: Direction) -> Rate | None:
-    """The median of the slots' rate; None without."""
+def rate_median(direction: Direction) -> Rate | None:
+    """Return the median rate of the intervals; None without a rate."""
     slots = direction.slots
     if slots is None or slots.rate is None:
         return None
-    return Rate(_middle([one.bit_s for one in slots.rate]))
+    return Rate(_median([rate.bit_s for rate in slots.rate]))
 
 
-def most_rate(direction: Direction) -> Rate | None:
-    """The largest rate of a slot; None without."""
+def rate_max(direction: Direction) -> Rate | None:
+    """Return the highest rate of an interval; None without a rate."""
     slots = direction.slots
     return None if slots is None or slots.rate is None else slots.rate[-1]

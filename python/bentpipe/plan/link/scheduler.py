@@ -1,4 +1,4 @@
-"""Queues of users and their scheduler in the engine's words, and who the users of a run are."""
+"""Per-user queues and their scheduler (``PerUserQueueSpec``), and the users of a run."""
 
 from __future__ import annotations
 
@@ -7,80 +7,90 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.scenario.link.scheduler import unknown
+from bentpipe.scenario.link.scheduler import unknown_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from bentpipe.plan.link.queues import QueueContext
     from bentpipe.plan.spec.run_spec import PerUserQueueSpec, RunSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.scheduler import Scheduler
-    from bentpipe.scenario.network.topology import Direction
 
-__all__ = ["ALONE", "MOST_USERS", "OWN", "Users", "check", "queue", "schedulers"]
+__all__ = ["MAX_USERS", "SCHEDULER_PREFIX", "SINGLE_USER", "Users", "check", "queue", "schedulers"]
 
-MOST_USERS = 65_535
-"""The largest number of a user."""
+MAX_USERS = 65_535
+"""Highest user number."""
 
-
-OWN = "scheduler "
-"""Before the name of a scheduler among the classes that are given from outside: a controller may be called alike."""
+SCHEDULER_PREFIX = "scheduler "
+"""Prefix of a scheduler's name among user-supplied classes, as a controller may have the same name."""
 
 
 def schedulers(spec: RunSpec) -> set[str]:
-    """Names of the schedulers that a resolved run has from outside."""
-    stages = (stage for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way])
-    found: set[str] = set()
+    """Return the names of the user-supplied schedulers in a resolved run."""
+    stages = (stage for link in spec["graph"]["links"] for side in ("up", "down") for stage in link[side])
+    names: set[str] = set()
     for stage in stages:
         if stage["kind"] not in ("transmit", "radio", "acm"):
             continue
         queue = stage["queue"]
         if queue["kind"] == "per_user" and queue["scheduler"]["name"] == "own":
-            found.add(queue["scheduler"]["called"])
-    return found
+            names.add(queue["scheduler"]["called"])
+    return names
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Whose packets meet on the links of a run."""
+    """Users that share the links of a run."""
 
     count: int = 1
-    told_apart: bool = False
-    """Whether the scenario says whose flows are: otherwise all are one user's."""
+    """Number of users."""
+    distinguished: bool = False
+    """Whether the scenario assigns flows to users; otherwise all flows belong to one user."""
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of each user that has a name, and of each table of flows."""
+    """User numbers by name of a user or of a flow table."""
     schedulers: frozenset[str] = frozenset()
-    """Names of schedulers that were given from outside."""
+    """Names of user-supplied schedulers."""
 
-    def named(self, names: Iterable[str], key: str) -> list[int]:
-        """The users that are called so, in order. Raises ScenarioError."""
-        found: set[int] = set()
+    def numbers_of(self, names: Iterable[str], key: str) -> list[int]:
+        """Return the numbers of users or flow tables, in ascending order; ``key`` is for errors.
+
+        Raises:
+            ScenarioError: an unknown name.
+        """
+        numbers: set[int] = set()
         for name in names:
             if name not in self.numbers:
                 raise ScenarioError([(key, unknown_name(name, self.numbers, "user or flow"))])
-            found |= set(self.numbers[name])
-        return sorted(found)
+            numbers |= set(self.numbers[name])
+        return sorted(numbers)
 
 
-ALONE = Users()
+SINGLE_USER = Users()
+"""All flows belong to one user."""
 
 
 def check(direction: Direction, users: Users, key: str) -> None:
-    """The keys of a scheduler go together. Raises ScenarioError."""
+    """Check the keys beside a scheduler. Raises ScenarioError."""
     scheduler = direction.scheduler
     if scheduler is None:
         return
-    name, where = scheduler.name, f"{key}.scheduler"
-    if (wrong := unknown(name, users.schedulers)) is not None:
-        raise ScenarioError([(where, wrong)])
+    name, scheduler_key = scheduler.name, f"{key}.scheduler"
+    if (problem := unknown_scheduler(name, users.schedulers)) is not None:
+        raise ScenarioError([(scheduler_key, problem)])
     if direction.aqm is not None:
         text = f'found "{name}" beside aqm = "{direction.aqm.name}", a queue that all share; expected one of them'
-        raise ScenarioError([(where, text)])
+        raise ScenarioError([(scheduler_key, text)])
     if not scheduler.per_user:
         return
     if direction.netem:
         raise ScenarioError(
-            [(where, f'found "{name}" beside netem = true, a queue that all share; expected one of them')]
+            [
+                (
+                    scheduler_key,
+                    f'found "{name}" beside netem = true, a queue that all share; expected one of them',
+                )
+            ]
         )
     if (
         direction.rate is None
@@ -88,13 +98,13 @@ def check(direction: Direction, users: Users, key: str) -> None:
         and direction.acm is None
         and direction.slots is None
     ):
-        raise ScenarioError([(where, "goes with a rate or a trace, and there is none")])
-    if not users.told_apart:
+        raise ScenarioError([(scheduler_key, "goes with a rate or a trace, and there is none")])
+    if not users.distinguished:
         text = f'found "{name}" over one shared queue: all flows are one user\'s; expected count or user of flows'
-        raise ScenarioError([(where, text)])
-    if scheduler.by_channel and direction.channel is None:
+        raise ScenarioError([(scheduler_key, text)])
+    if scheduler.uses_channel and direction.channel is None:
         text = f'found "{name}", which goes by the channel, and there is none; expected channel beside it'
-        raise ScenarioError([(where, text)])
+        raise ScenarioError([(scheduler_key, text)])
 
 
 def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
@@ -103,7 +113,7 @@ def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
     return {
         "kind": "per_user",
         "scheduler": {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
-        if scheduler.own
+        if scheduler.is_user_supplied
         else scheduler.to_spec(scheduler.name, hooks),
         "limit": limit if scheduler.room == "each" else None,
         "total": limit if scheduler.room == "all" else None,

@@ -1,9 +1,9 @@
-"""One direction of a link as a list of stages, in the order in which a packet meets them.
+"""Stages of one direction of a link, in the order of a packet.
 
 ``[loss before] -> queue and transmitter (or netem's) -> outages -> [loss after] -> delay -> jitter ->
-reordering``. Loss "after" (the default) falls on the link: a lost packet has used the link's time. Loss
-"before" (the default with ``netem = true``) is netem's order: a lost packet never enters the queue. Outages
-may be said to be before netem, whose delay is its own, or behind all others.
+reordering``. Loss "after" (the default) is loss on the link: a lost packet has used airtime. Loss "before" (the
+default with ``netem = true``) is netem's order: a lost packet never enters the queue. Outages can be placed before
+netem, which has its own delay, or behind all other stages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bentpipe.plan.link import acm, nr, queues, radio, reconfiguration, scheduler
 from bentpipe.plan.link.loss import loss_stage
 from bentpipe.plan.link.queues import QueueContext
-from bentpipe.plan.link.scheduler import ALONE, Users
+from bentpipe.plan.link.scheduler import SINGLE_USER, Users
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
@@ -30,45 +30,45 @@ if TYPE_CHECKING:
         ServiceSpec,
         StageSpec,
     )
-    from bentpipe.scenario.network.topology import Direction, Jitter
+    from bentpipe.scenario.link.direction import Direction, Jitter
 
 __all__ = [
-    "AFTER",
-    "DRAWN",
-    "ORDERED",
-    "QUEUED",
+    "DELAY_STAGES",
+    "IN_FLIGHT_STAGES",
+    "QUEUE_STAGES",
+    "STOCHASTIC_STAGES",
     "base_delay_ns",
+    "delay_min_ns",
     "first_rate",
-    "least_delay_ns",
-    "most_rate",
+    "rate_max",
     "stages",
 ]
 
-AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
-"""Kinds of stages behind the transmitter that packets are in flight in."""
-QUEUED = ("transmit", "radio", "nr", "acm")
-"""Kinds of stages that packets wait in for their turn."""
-ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
-"""Those of them that may keep who is in flight in order, or let it be overtaken."""
-DRAWN = ("slot_delay", "jitter", "reorder")
-"""Those of them that draw at random, whatever their settings are."""
+IN_FLIGHT_STAGES = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
+"""Kinds of stages behind the transmitter, with packets in flight."""
+QUEUE_STAGES = ("transmit", "radio", "nr", "acm")
+"""Kinds of stages with a queue."""
+DELAY_STAGES = ("delay", "delay_trace", "slot_delay", "jitter")
+"""Kinds of stages that can preserve the order of packets in flight, or reorder them."""
+STOCHASTIC_STAGES = ("slot_delay", "jitter", "reorder")
+"""Kinds of stages that are stochastic with any settings."""
 
 
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
-    """One-way delay at the start of the run: what "1 BDP" counts with."""
-    delay, drawn = direction.delay, reconfiguration.median_ns(direction)
+    """Return the one-way delay at the start in ns, which "1 BDP" refers to; a median if it is random."""
+    delay, interval_ns = direction.delay, reconfiguration.delay_median_ns(direction)
     if delay is None or delay.constant is not None:
-        return _constant_ns(direction) + drawn
-    return drawn + files.delays(delay, key)[0][1]
+        return _constant_ns(direction) + interval_ns
+    return interval_ns + files.delays(delay, key)[0][1]
 
 
-def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
-    """The smallest one-way delay that the direction ever has by itself."""
-    delay, drawn = direction.delay, reconfiguration.least_ns(direction)
+def delay_min_ns(direction: Direction, files: Files, key: str) -> int:
+    """Return the lowest one-way delay of the direction in ns, without handovers."""
+    delay, interval_ns = direction.delay, reconfiguration.delay_min_ns(direction)
     if delay is not None and delay.constant is None:
-        return drawn + min(value for _, value in files.delays(delay, key))
+        return interval_ns + min(value for _, value in files.delays(delay, key))
     changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
-    return drawn + min([_constant_ns(direction), *changed])
+    return interval_ns + min([_constant_ns(direction), *changed])
 
 
 def _constant_ns(direction: Direction) -> int:
@@ -77,14 +77,24 @@ def _constant_ns(direction: Direction) -> int:
 
 
 def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
-    """Rate at the start of the run (a Mahimahi trace's mean, the median of slots, the fastest that follows a
-    channel); None without a transmitter."""
-    if (drawn := reconfiguration.median_rate(direction)) is not None:
-        return drawn
+    """Return the rate at the start of the run; None without a transmitter.
+
+    It is the mean of a Mahimahi trace, the median of reconfiguration intervals, or the highest of adaptive coding.
+
+    Args:
+        direction: the direction.
+        files: input files.
+        key: key of the direction, for errors.
+
+    Raises:
+        ScenarioError: a trace that cannot be used.
+    """
+    if (interval_rate := reconfiguration.rate_median(direction)) is not None:
+        return interval_rate
     if direction.trace is not None:
         return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
     if direction.acm is not None:
-        return acm.fastest(direction.acm, f"{key}.acm")
+        return acm.rate_max(direction.acm, f"{key}.acm")
     if direction.rate is None:
         return None
     if direction.rate.constant is not None:
@@ -95,23 +105,23 @@ def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
 def _rates(direction: Direction, files: Files, key: str) -> list[tuple[int, int]]:
     name = direction.rate.trace if direction.rate is not None else None
     points = [(at, int(value)) for at, value in files.csv(name or "", "rate", f"{key}.rate")]
-    stopped = next((at for at, value in points if value == 0), None)
-    if stopped is not None:
+    zero_at = next((at for at, value in points if value == 0), None)
+    if zero_at is not None:
         raise ScenarioError(
             [
                 (
                     f"{key}.rate",
-                    f"found a rate of 0 at {Duration(stopped)}, expected rates above 0; use outages",
+                    f"found a rate of 0 at {Duration(zero_at)}, expected rates above 0; use outages",
                 )
             ]
         )
     return points
 
 
-def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
-    """The largest rate the direction ever has."""
-    if (drawn := reconfiguration.most_rate(direction)) is not None:
-        return drawn
+def rate_max(direction: Direction, files: Files, key: str) -> Rate | None:
+    """Return the highest rate of the direction over time; None without a transmitter. Raises ScenarioError."""
+    if (interval_rate := reconfiguration.rate_max(direction)) is not None:
+        return interval_rate
     first = first_rate(direction, files, key)
     if first is None:
         return None
@@ -127,25 +137,25 @@ def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
 def stages(
     direction: Direction,
     rtt: Duration,
-    wire: int,
+    packet_bytes: int,
     files: Files,
     key: str,
-    moved: Collection[str] = (),
-    users: Users = ALONE,
+    updated: Collection[str] = (),
+    users: Users = SINGLE_USER,
 ) -> list[StageSpec]:
-    """The direction in the engine's words (``StageSpec``).
+    """Return the stages of a direction in order.
 
     Args:
-        direction: the direction with everything merged in.
-        rtt: what "1 BDP" counts with.
-        wire: bytes of a full packet with all headers.
-        files: traces.
-        key: the direction's key, for errors.
-        moved: ``delay`` and ``loss`` have a stage even if they are none, because hand-overs set them.
-        users: whose packets cross it.
+        direction: the direction with all defaults merged.
+        rtt: the round-trip time of "1 BDP".
+        packet_bytes: bytes of a full packet with all headers.
+        files: input files.
+        key: key of the direction, for errors.
+        updated: keys that handovers set; ``delay`` and ``loss`` then have a stage even if they are zero.
+        users: users that share the link.
 
     Raises:
-        ScenarioError: keys that do not go together, a trace that cannot be used.
+        ScenarioError: keys that cannot be combined, or a trace that cannot be used.
     """
     acm.check(direction, key)
     scheduler.check(direction, users, key)
@@ -153,45 +163,45 @@ def stages(
     radio.check(direction, key)
     reconfiguration.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
-    drawn_loss = reconfiguration.loss_stages(direction)
-    loss = drawn_loss or loss_stage(direction, files, key, always="loss" in moved)
-    delay = _delay(direction, files, key, always="delay" in moved)
+    interval_loss = reconfiguration.loss_stages(direction)
+    loss = interval_loss or loss_stage(direction, files, key, always="loss" in updated)
+    delay = _delay(direction, files, key, always="delay" in updated)
     if direction.netem:
-        service: list[StageSpec] = [_netem(direction, rtt, wire, files, key)]
+        service: list[StageSpec] = [_netem(direction, rtt, files, key)]
         delay = []
     else:
-        service = _transmit(direction, rtt, wire, files, key, users)
+        service = _transmit(direction, rtt, packet_bytes, files, key, users)
     outages = _outages(direction)
     place = direction.outages.place if direction.outages is not None else None
-    ahead = place == "before" and bool(direction.netem)
-    behind = place == "behind"
-    found = [
+    outages_first = place == "before" and bool(direction.netem)
+    outages_last = place == "behind"
+    stage_specs = [
         *(loss if before else []),
-        *(outages if ahead else []),
+        *(outages if outages_first else []),
         *service,
-        *([] if ahead or behind else outages),
-        *_gaps(direction, files, key),
+        *([] if outages_first or outages_last else outages),
+        *_orbit_outages(direction, files, key),
         *([] if before else loss),
         *delay,
         *reconfiguration.delay_stage(direction),
     ]
     if direction.jitter is not None:
-        found.append(
+        stage_specs.append(
             {"kind": "jitter", "model": _jitter(direction.jitter), "reorder": direction.jitter.reorder}
         )
     if direction.reorder is not None:
-        found.append(
+        stage_specs.append(
             {
                 "kind": "reorder",
                 "probability": direction.reorder.probability.value,
                 "hold_ns": direction.reorder.hold.ns,
             }
         )
-    return [*found, *outages] if behind else found
+    return [*stage_specs, *outages] if outages_last else stage_specs
 
 
 def _transmit(
-    direction: Direction, rtt: Duration, wire: int, files: Files, key: str, users: Users
+    direction: Direction, rtt: Duration, packet_bytes: int, files: Files, key: str, users: Users
 ) -> list[StageSpec]:
     rate = first_rate(direction, files, key)
     if rate is None:
@@ -206,13 +216,16 @@ def _transmit(
     if direction.acm is not None:
         return [
             acm.stage(
-                direction, queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users)), files, key
+                direction,
+                queues.queue_spec(QueueContext(direction, rate, rtt, packet_bytes, key, users)),
+                files,
+                key,
             )
         ]
     service: ServiceSpec
-    drawn = reconfiguration.service(direction)
-    if drawn is not None:
-        service = drawn
+    interval_service = reconfiguration.service(direction)
+    if interval_service is not None:
+        service = interval_service
     elif direction.trace is not None:
         trace = files.mahimahi(direction.trace, f"{key}.trace")
         if any(change.rate is not None for change in direction.changes or []):
@@ -238,14 +251,14 @@ def _transmit(
             "rate_bit_s": rate.bit_s,
             "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
         }
-    queue = queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users))
-    return [_behind(direction, queue, service, rate, files, key)]
+    queue = queues.queue_spec(QueueContext(direction, rate, rtt, packet_bytes, key, users))
+    return [_transmitter(direction, queue, service, rate, files, key)]
 
 
-def _behind(
+def _transmitter(
     direction: Direction, queue: QueueSpec, service: ServiceSpec, rate: Rate, files: Files, key: str
 ) -> StageSpec:
-    """What stands behind a queue: a wire, or a radio link at the rate."""
+    """Return the stage with a queue and its transmitter: a wire, or a radio link."""
     if direction.nr is not None:
         return nr.stage(direction, queue, rate, files, key)
     if direction.link_layer is not None:
@@ -253,8 +266,7 @@ def _behind(
     return {"kind": "transmit", "queue": queue, "service": service}
 
 
-def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> NetemStageSpec:
-    del wire
+def _netem(direction: Direction, rtt: Duration, files: Files, key: str) -> NetemStageSpec:
     rate = direction.rate.constant if direction.rate is not None else None
     if rate is None:
         raise ScenarioError(
@@ -311,12 +323,12 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
     return [{"kind": "delay", "delay_ns": constant, "changes": changes}]
 
 
-def _gaps(direction: Direction, files: Files, key: str) -> list[StageSpec]:
-    """Outages while the orbit whose leg the direction takes has no way."""
+def _orbit_outages(direction: Direction, files: Files, key: str) -> list[StageSpec]:
+    """Return outages for the times without a route, if the delay follows an orbit."""
     if direction.delay is None or direction.delay.orbit is None:
         return []
-    gaps = files.followed(f"{key}.delay").gaps
-    windows = [[begin, end] for begin, end in gaps]
+    gaps = files.route_timeline(f"{key}.delay").gaps
+    windows = [[start, end] for start, end in gaps]
     return [{"kind": "outage", "windows": windows, "repeat_ns": None, "hold": False}] if windows else []
 
 

@@ -1,6 +1,6 @@
-"""A pair of places over a constellation, in the engine's words and back: ways, delays, hand-overs, gaps.
+"""Routes between two places over a constellation: request to the engine, and routes, delays, handovers and gaps.
 
-The engine is not known here: :data:`Ask` stands for it, as the catalogue does for its controllers.
+This module does not import the engine: callers pass it as a :data:`RouteSolver`.
 """
 
 from __future__ import annotations
@@ -22,55 +22,66 @@ if TYPE_CHECKING:
     from bentpipe.scenario.network.orbit import HandoverRule, Orbit
     from bentpipe.scenario.network.places import Place
 
-__all__ = ["LEGS", "Ask", "Handover", "Route", "RouteTimeline", "find_routes", "format_gaps", "question"]
+__all__ = [
+    "DELAY_COLUMNS",
+    "Handover",
+    "Route",
+    "RouteSolver",
+    "RouteTimeline",
+    "find_routes",
+    "format_gaps",
+    "route_request",
+]
 
-Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""The engine's answer to a question."""
+RouteSolver = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""The engine's function from a request to a response."""
 
 TOLERANCE_NS = 1000
-"""How far a leg as straight lines may be from the leg: a thousandth of a full packet's time at 10 Mbit/s."""
+"""Largest error of a piecewise linear delay: a thousandth of a full packet's time at 10 Mbit/s."""
 
-LEGS = {"first": 1, "last": 2}
-"""Where a corner of :attr:`Ways.legs` has them."""
+DELAY_COLUMNS = {"first": 1, "last": 2}
+"""Position of the delay of the first and the last hop in a point of :attr:`RouteTimeline.legs`."""
 
-MOST_ELEMENTS_BYTES = 50_000_000
+MAX_ELEMENTS_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way from an instant on; no nodes: there is none."""
+    """A route and the time it begins; without nodes, there is no route."""
 
     at_ns: int
     nodes: tuple[int, ...]
-    """Satellites and, numbered behind them, relays."""
+    """Indices of satellites, and of relays, which follow the satellites."""
     end: int
+    """Index of the destination."""
     before_ns: int | None
-    """One-way delay that the way before would have now."""
+    """One-way delay of the previous route at this time."""
     after_ns: int | None
+    """One-way delay of this route at this time."""
 
     @property
     def hops(self) -> int | None:
-        """Links from end to end."""
+        """Number of links from end to end; None without a route."""
         return len(self.nodes) + 1 if self.nodes else None
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """From one way to another at one instant."""
+    """A change from one route to another."""
 
     at_ns: int
     before_ns: int
     after_ns: int
     kept: int
-    """Nodes of the way before that are on this one too."""
+    """Number of nodes on both routes."""
     new: int
-    """Nodes that are on this one only."""
+    """Number of nodes on the new route only."""
     left: int
-    """Nodes that were on the one before only."""
+    """Number of nodes on the previous route only."""
 
     @property
     def size(self) -> Literal["small", "partial", "large"]:
-        """Small: one node comes, goes, or takes the place of one; large: the whole way is another one."""
+        """Small: one node added, removed or replaced; large: no common node, several added or removed."""
         if self.kept == 0 and (self.new > 1 or self.left > 1):
             return "large"
         return "small" if self.new <= 1 and self.left <= 1 else "partial"
@@ -78,32 +89,34 @@ class Handover:
 
 @dataclass(frozen=True)
 class RouteTimeline:
-    """What the engine says of a pair over time."""
+    """Routes between two places over time."""
 
     start_unix_ns: int
     epochs_unix_ns: tuple[int, int]
-    """The earliest and the latest epoch of the satellites."""
+    """The earliest and the latest epoch of the orbital elements."""
     step_ns: int
     duration_ns: int
     names: tuple[str, ...]
+    """Names of the satellites, by index."""
     delay_ns: Sequence[int | None]
-    """One-way, by step."""
+    """One-way delay by step; None without a route."""
     last_ns: Sequence[int | None]
-    """Of the last satellite's leg."""
+    """Delay of the last hop by step; None without a route."""
     seen: tuple[Sequence[int], Sequence[int]]
-    """By step, satellites within reach: of the first place, and of the end that reaches most."""
+    """Number of visible satellites by step: from the source, and from the destination that sees most."""
     elevations_deg: tuple[Sequence[float | None], Sequence[float | None]]
-    """By step: of the first satellite at the first place, and of the last one at the end."""
+    """Elevation by step: of the first satellite at the source, and of the last one at the destination."""
     routes: tuple[Route, ...]
     legs: tuple[tuple[int, int, int], ...]
-    """Instant, first leg, last leg: straight lines between."""
+    """Time, delay of the first hop and delay of the last hop, all in ns; linear between points."""
     frames: tuple[Mapping[str, Any], ...]
+    """Positions for an animation."""
     links: Sequence[tuple[int, int]]
-    """Pairs of satellites that are linked whenever they see each other; with frames."""
+    """Pairs of satellites with an inter-satellite link whenever they are visible to each other; with frames only."""
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """From when to when there is no way."""
+        """Intervals without a route: start and end in ns."""
         ends = [route.at_ns for route in self.routes[1:]] + [self.duration_ns]
         return [
             (route.at_ns, end)
@@ -112,7 +125,7 @@ class RouteTimeline:
         ]
 
     def changes(self, leg: Literal["first", "last"]) -> list[int]:
-        """When another way begins; of the last leg, when its satellite or its end is another one."""
+        """Return the times in ns at which the route changes; for the last hop, its satellite or its end."""
         return [
             new.at_ns
             for old, new in pairwise(self.routes)
@@ -122,27 +135,39 @@ class RouteTimeline:
 
     @property
     def handovers(self) -> list[Handover]:
-        """From a way to another one, without a gap between."""
-        found = []
+        """Changes from one route to another without a gap."""
+        handovers = []
         for old, new in pairwise(self.routes):
             if old.nodes and new.nodes and new.before_ns is not None and new.after_ns is not None:
-                kept = len(set(old.nodes) & set(new.nodes))
-                found.append(
+                common = len(set(old.nodes) & set(new.nodes))
+                handovers.append(
                     Handover(
-                        new.at_ns, new.before_ns, new.after_ns, kept,
-                        len(new.nodes) - kept, len(old.nodes) - kept,
+                        new.at_ns, new.before_ns, new.after_ns, common,
+                        len(new.nodes) - common, len(old.nodes) - common,
                     )
                 )  # fmt: skip
-        return found
+        return handovers
 
 
 def find_routes(
-    orbit: Orbit, duration_ns: int, folder: Path, ask: Ask, *, frames: int = 0, key: str = "orbit"
+    orbit: Orbit, duration_ns: int, folder: Path, solver: RouteSolver, *, frames: int = 0, key: str = "orbit"
 ) -> RouteTimeline:
-    """Follows the pair of ``orbit`` for ``duration_ns``. Raises ScenarioError."""
-    asked = question(orbit, duration_ns, folder, frames=frames, key=key)
+    """Compute the routes of an ``[orbit]`` over a duration.
+
+    Args:
+        orbit: the table of the scenario.
+        duration_ns: duration.
+        folder: folder of the files with orbital elements.
+        solver: the engine.
+        frames: number of frames for an animation.
+        key: key of the table, for errors.
+
+    Raises:
+        ScenarioError: no such file, or elements or settings that the engine rejects.
+    """
+    request = route_request(orbit, duration_ns, folder, frames=frames, key=key)
     try:
-        answer = ask(asked)
+        answer = solver(request)
     except ValueError as error:
         raise ScenarioError([_problem(orbit, key, str(error))]) from None
     return RouteTimeline(
@@ -161,16 +186,15 @@ def find_routes(
         ),
         legs=tuple((at, first, last) for at, first, last in answer["legs"]),
         frames=tuple(answer["frames"]),
-        links=[(one, other) for one, other in answer["links"]],
+        links=[(first, second) for first, second in answer["links"]],
     )
 
 
 def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
-    """The engine's ``field: what is wrong with it``, said of the key that the field is made from."""
-    flies = orbit.constellation
-    height = "altitude" if flies.altitude is not None else "revolutions_per_day"
-    reach = "slant" if flies.slant is not None else "elevation"
-    own = f"constellation.{reach}"
+    """Return key and text for an error ``FIELD: TEXT`` of the engine; the key is the source of the field."""
+    constellation = orbit.constellation
+    height = "altitude" if constellation.altitude is not None else "revolutions_per_day"
+    reach = "slant" if constellation.slant is not None else "elevation"
     keys = {
         "planes": "constellation.planes",
         "inclination_deg": "constellation.inclination",
@@ -178,28 +202,39 @@ def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
         "phasing": "constellation.phasing",
         "longitudes_deg": "constellation.longitudes",
         "height": f"constellation.{height}",
-        "reach": "elevation" if orbit.elevation is not None else own,
+        "reach": "elevation" if orbit.elevation is not None else f"constellation.{reach}",
         "step_ns": "step",
         "links": "links",
         "policy": "handover",
     }
-    place, _, text = error.partition(": ")
-    if place in keys:
-        return f"{key}.{keys[place]}", text
-    for kind, name in (("tle", flies.tle), ("omm", flies.omm)):
+    engine_field, _, text = error.partition(": ")
+    if engine_field in keys:
+        return f"{key}.{keys[engine_field]}", text
+    for kind, name in (("tle", constellation.tle), ("omm", constellation.omm)):
         if name is not None:
-            return f"{key}.constellation.{kind}", f'"{name}": {text if place == "elements" else error}'
+            return f"{key}.constellation.{kind}", f'"{name}": {text if engine_field == "elements" else error}'
     return key, error
 
 
-def question(
+def route_request(
     orbit: Orbit, duration_ns: int, folder: Path, *, frames: int = 0, key: str = "orbit"
 ) -> dict[str, Any]:
-    """The engine's request (``JsonRequest`` of ``crates/orbit``). Raises ScenarioError: no such file of elements."""
-    flies = orbit.constellation
+    """Return the request to the engine (``JsonRequest`` of ``crates/orbit``).
+
+    Args:
+        orbit: the table of the scenario.
+        duration_ns: duration.
+        folder: folder of the files with orbital elements.
+        frames: number of frames for an animation.
+        key: key of the table, for errors.
+
+    Raises:
+        ScenarioError: no such file of orbital elements.
+    """
+    constellation = orbit.constellation
     return {
         "orbit": {
-            "constellation": _constellation(flies, folder, f"{key}.constellation"),
+            "constellation": _constellation(constellation, folder, f"{key}.constellation"),
             "start_unix_ns": orbit.start.unix_ns if orbit.start is not None else None,
             "duration_ns": duration_ns,
             "step_ns": min(orbit.step.ns, duration_ns),
@@ -207,7 +242,7 @@ def question(
             "to": [_site(place) for place in orbit.to],
             "relays": [_site(place) for place in orbit.relays],
             "reach": _reach(orbit),
-            "links": _links(flies, orbit.links or flies.links),
+            "links": _links(constellation, orbit.links or constellation.links),
             "policy": _policy(orbit.handover),
         },
         "tolerance_ns": TOLERANCE_NS,
@@ -215,34 +250,41 @@ def question(
     }
 
 
-def _constellation(flies: Constellation, folder: Path, key: str) -> dict[str, Any]:
-    if flies.longitudes is not None:
-        return {"kind": "geostationary", "longitudes_deg": [float(one) for one in flies.longitudes]}
-    for kind, name in (("tle", flies.tle), ("omm", flies.omm)):
+def _constellation(constellation: Constellation, folder: Path, key: str) -> dict[str, Any]:
+    if constellation.longitudes is not None:
+        return {
+            "kind": "geostationary",
+            "longitudes_deg": [float(longitude) for longitude in constellation.longitudes],
+        }
+    for kind, name in (("tle", constellation.tle), ("omm", constellation.omm)):
         if name is not None:
             return {"kind": kind, "text": _text(folder, name, f"{key}.{kind}")}
     height: dict[str, float]
-    if flies.altitude is not None:
-        height = {"altitude_km": flies.altitude.km}
+    if constellation.altitude is not None:
+        height = {"altitude_km": constellation.altitude.km}
     else:
-        height = {"revolutions_day": float(flies.revolutions_per_day or 0)}
+        height = {"revolutions_day": float(constellation.revolutions_per_day or 0)}
     return {
         "kind": "walker",
-        "planes": flies.planes,
-        "per_plane": flies.per_plane,
-        "inclination_deg": flies.inclination.degrees if flies.inclination is not None else 0.0,
+        "planes": constellation.planes,
+        "per_plane": constellation.per_plane,
+        "inclination_deg": constellation.inclination.degrees
+        if constellation.inclination is not None
+        else 0.0,
         "height": height,
-        "spread_deg": flies.spread.degrees,
-        "phasing": "alternate" if flies.phasing == "alternate" else {"factor": float(flies.phasing)},
-        "propagation": flies.propagation,
-        "epoch_unix_ns": (flies.epoch or EPOCH).unix_ns,
+        "spread_deg": constellation.spread.degrees,
+        "phasing": "alternate"
+        if constellation.phasing == "alternate"
+        else {"factor": float(constellation.phasing)},
+        "propagation": constellation.propagation,
+        "epoch_unix_ns": (constellation.epoch or EPOCH).unix_ns,
     }
 
 
 def _text(folder: Path, name: str, key: str) -> str:
     path = folder / name
     try:
-        return read_input_text(path, MOST_ELEMENTS_BYTES)
+        return read_input_text(path, MAX_ELEMENTS_BYTES)
     except FileNotFoundError:
         raise ScenarioError([(key, f'no file "{name}" beside the scenario')]) from None
     except UnicodeDecodeError:
@@ -256,25 +298,25 @@ def _site(place: Place) -> dict[str, Any]:
 
 
 def _reach(orbit: Orbit) -> dict[str, float]:
-    flies = orbit.constellation
+    constellation = orbit.constellation
     if orbit.elevation is not None:
         return {"elevation_deg": orbit.elevation.degrees}
-    if flies.elevation is not None:
-        return {"elevation_deg": flies.elevation.degrees}
-    return {"slant_km": flies.slant.km if flies.slant is not None else 0.0}
+    if constellation.elevation is not None:
+        return {"elevation_deg": constellation.elevation.degrees}
+    return {"slant_km": constellation.slant.km if constellation.slant is not None else 0.0}
 
 
-def _links(flies: Constellation, links: str) -> dict[str, Any]:
+def _links(constellation: Constellation, links: str) -> dict[str, Any]:
     if links == "bent-pipe":
         return {"kind": "bent_pipe"}
-    found: dict[str, Any] = {
+    grid: dict[str, Any] = {
         "kind": "grid",
-        "nearest": flies.neighbours == "nearest",
-        "closed": flies.spread.degrees == 360,
+        "nearest": constellation.neighbours == "nearest",
+        "closed": constellation.spread.degrees == 360,
     }
-    if flies.cross_links_within is not None:
-        found["within_latitude_deg"] = flies.cross_links_within.degrees
-    return found
+    if constellation.cross_links_within is not None:
+        grid["within_latitude_deg"] = constellation.cross_links_within.degrees
+    return grid
 
 
 def _policy(handover: HandoverRule | None) -> dict[str, Any]:
@@ -292,6 +334,6 @@ def _policy(handover: HandoverRule | None) -> dict[str, Any]:
 
 
 def format_gaps(gaps: Sequence[tuple[int, int]]) -> str:
-    """Gaps as text, at most ten: ``155.4 s to 165.1 s``."""
+    """Format at most ten gaps as text, such as ``155.4 s to 165.1 s``."""
     text = ", ".join(f"{Duration(a)} to {Duration(b)}" for a, b in gaps[:10])
     return f"{text} and {len(gaps) - 10} more times" if len(gaps) > 10 else text

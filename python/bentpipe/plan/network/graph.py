@@ -1,4 +1,4 @@
-"""The graph that a scenario describes: its nodes, links and ends, the way of each flow, and its proxies."""
+"""Graph of a scenario: nodes, links, endpoints and routes of flows, and proxies."""
 
 from __future__ import annotations
 
@@ -17,46 +17,47 @@ from bentpipe.scenario.quantities import Rate
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import NodeKind, NodeSpec
     from bentpipe.scenario.flow.proxy import Proxy
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Access, Direction, Graph, Node
+    from bentpipe.scenario.network.topology import Access, Graph, Node
 
 __all__ = [
     "Edge",
     "Hop",
     "base_rtts",
-    "key_of",
+    "edge_key",
+    "is_connected",
     "layout",
-    "leads",
     "next_tcp_endpoint",
     "proxies_of",
     "proxy_keys",
     "routes",
-    "shortest",
-    "stops",
+    "shortest_route",
+    "tcp_endpoints",
 ]
 
 
 Route = list[tuple[str, bool]]
-"""Links, each with whether it is crossed from its client's side."""
+"""Links in order, each with whether packets enter it at its client side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One direction of a link as the planner sees it: for bounds."""
+    """One direction of a link, with its extremes over a run."""
 
     name: str
     rate: Rate | None
-    """The largest rate it ever has; None without a transmitter."""
+    """The highest rate over the run; None without a transmitter."""
     queue_bytes: int | None
-    """The queue's bound; None for none."""
+    """The limit of the queue; None for an unlimited queue or no queue."""
     delay_ns: int
-    """At the start of the run."""
-    least_delay_ns: int
-    """The smallest that it ever is."""
-    most_delay_ns: int
-    """At the start, or after a hand-over, the largest."""
+    """Propagation delay at the start of the run."""
+    delay_min_ns: int
+    """The lowest delay over the run."""
+    delay_max_ns: int
+    """The highest delay at the start, after a handover, or of an orbit."""
     late: Late = IN_ORDER
-    """How packets overtake each other."""
+    """Reordering of packets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +69,46 @@ class Edge:
     server_side: str
     up: Direction | None
     down: Direction | None
-    """Its directions, with everything merged in; None for a wire."""
+    """Its directions with all defaults merged; None for a wire."""
     owner: str = ""
-    """The flow of the scenario whose access it is."""
+    """The flow table of the scenario that this access link belongs to; empty for other links."""
 
 
 def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tuple[str, str]]]:
-    """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
+    """Return nodes, links, and client and server of each flow.
+
+    A path is a line of nodes from "client" to "server".
+
+    Raises:
+        ScenarioError: no path and no graph, or a host without links.
+    """
     if scenario.graph is not None:
         return _graph(scenario.graph, scenario)
     if scenario.path is None:
         raise ScenarioError([("path", "missing, expected [[path.segment]]")])
     segments = scenario.path.segment
-    own = any(flow.access is not None for flow in scenario.flow)
+    with_access = any(flow.access is not None for flow in scenario.flow)
     split = {tuple(proxy.between): proxy.name for proxy in _splitting(scenario.path.proxy)}
     inner = [split.get((a.name, b.name), f"{a.name}-{b.name}") for a, b in pairwise(segments)]
     line = ["client", *inner, "server"]
     between: list[NodeKind] = ["proxy" if name in split.values() else "router" for name in inner]
-    kinds: list[NodeKind] = ["router" if own else "host", *between, "host"]
+    kinds: list[NodeKind] = ["router" if with_access else "host", *between, "host"]
     nodes: list[NodeSpec] = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
-    for place, node in enumerate(nodes):
-        beside = [segment.hold for segment in segments[max(place - 1, 0) : place + 1]]
-        held = next((hold for hold in beside if hold is not None), None)
-        if held is not None:
-            node["hold_bytes"] = held.bytes
+    for index, node in enumerate(nodes):
+        limits = [segment.hold for segment in segments[max(index - 1, 0) : index + 1]]
+        limit = next((size for size in limits if size is not None), None)
+        if limit is not None:
+            node["hold_bytes"] = limit.bytes
     edges = [_edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
     for flow in scenario.flow:
-        alike = _edge("", "", "client", flow.access, flow.name)
+        template = _edge("", "", "client", flow.access, flow.name)
         for name in flow.names:
             ends[name] = ("client", "server")
-            if own:
+            if with_access:
                 host = f"{name}.client"
                 nodes.append({"name": host, "kind": "host"})
-                edges.append(replace(alike, name=access_of(name), client_side=host))
+                edges.append(replace(template, name=access_of(name), client_side=host))
                 ends[name] = (host, "server")
     return nodes, edges, ends
 
@@ -109,11 +116,18 @@ def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tu
 def _edge(name: str, client_side: str, server_side: str, access: Access | None, owner: str = "") -> Edge:
     if access is None:
         return Edge(name, client_side, server_side, None, None, owner)
-    return Edge(name, client_side, server_side, access.toward("up"), access.toward("down"), owner)
+    return Edge(
+        name,
+        client_side,
+        server_side,
+        access.resolve_direction("up"),
+        access.resolve_direction("down"),
+        owner,
+    )
 
 
 def access_of(flow: str) -> str:
-    """Name of the link that only this flow crosses."""
+    """Return the name of the access link of a flow."""
     return f"{flow}.access"
 
 
@@ -129,20 +143,20 @@ def _graph(graph: Graph, scenario: Scenario) -> tuple[list[NodeSpec], list[Edge]
 
 
 def _check_linked(graph: Graph) -> None:
-    """Raises ScenarioError for a host that no links lead to."""
+    """Reject a graph with a host that no links lead to. Raises ScenarioError."""
     hosts = [node.name for node in graph.node if node.role == "host"]
-    found, frontier = set(), set(hosts[:1])
+    reached, frontier = set(), set(hosts[:1])
     while frontier:
-        found |= frontier
+        reached |= frontier
         ends = [(link.client_side, link.server_side) for link in graph.link]
-        frontier = {b if a in found else a for a, b in ends if (a in found) != (b in found)}
+        frontier = {b if a in reached else a for a, b in ends if (a in reached) != (b in reached)}
     for host in hosts:
-        if host not in found:
+        if host not in reached:
             raise ScenarioError([(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected some')])
 
 
-def key_of(edge: Edge, scenario: Scenario) -> str:
-    """Dotted key of a link in its scenario, for errors."""
+def edge_key(edge: Edge, scenario: Scenario) -> str:
+    """Return the dotted key of a link in its scenario, for errors."""
     if edge.owner:
         return f"flow.{access_of(edge.owner)}"
     return f"graph.{edge.name}" if scenario.graph is not None else f"path.{edge.name}"
@@ -155,48 +169,73 @@ def routes(
     hosts: frozenset[str],
     unused: Sequence[set[str]],
 ) -> dict[str, list[Route]]:
-    """The ways of each flow while these links are not in use, each once; over all links where none ever leads there.
-    Those of a group differ in their access alone."""
-    found: dict[str, list[Route]] = {}
+    """Return the distinct routes of each flow, in the order of the sets of unused links.
+
+    A flow that never has a route gets the shortest one over all links. The flows of a group share their routes, or
+    differ in their access link only.
+
+    Args:
+        scenario: the scenario.
+        edges: links.
+        ends: client and server of each flow.
+        hosts: nodes that forward nothing.
+        unused: sets of links that are out of use, each at some time of the run.
+
+    Raises:
+        ScenarioError: no links lead from a client to its server.
+    """
+    by_flow: dict[str, list[Route]] = {}
     for flow in scenario.flow:
         first, *others = flow.names
-        found[first] = _ways(edges, unused, ends[first], flow.name, hosts)
-        if not any(edge == access_of(first) for way in found[first] for edge, _ in way):
-            found |= dict.fromkeys(others, found[first])
+        by_flow[first] = _distinct_routes(edges, unused, ends[first], flow.name, hosts)
+        if not any(edge == access_of(first) for route in by_flow[first] for edge, _ in route):
+            by_flow |= dict.fromkeys(others, by_flow[first])
             continue
         for name in others:
-            own = {access_of(first): access_of(name)}
-            found[name] = [[(own.get(edge, edge), forward) for edge, forward in way] for way in found[first]]
-    return found
+            access = {access_of(first): access_of(name)}
+            by_flow[name] = [
+                [(access.get(edge, edge), forward) for edge, forward in route] for route in by_flow[first]
+            ]
+    return by_flow
 
 
-def _ways(
+def _distinct_routes(
     edges: list[Edge], unused: Sequence[set[str]], ends: tuple[str, str], flow: str, hosts: frozenset[str]
 ) -> list[Route]:
     found: list[Route] = []
-    for without in unused if any(unused) else ():
-        used = [edge for edge in edges if edge.name not in without]
-        way = _reached(used, *ends, hosts).get(ends[1])
-        if way is not None and way not in found:
-            found.append(way)
-    return found or [shortest(edges, *ends, flow, hosts)]
+    for links in unused if any(unused) else ():
+        used = [edge for edge in edges if edge.name not in links]
+        route = _shortest_routes(used, *ends, hosts).get(ends[1])
+        if route is not None and route not in found:
+            found.append(route)
+    return found or [shortest_route(edges, *ends, flow, hosts)]
 
 
-def leads(edges: list[Edge], ends: tuple[str, str], hosts: frozenset[str], unused: set[str]) -> bool:
-    """Whether a way leads from one end to the other while these links are not in use."""
+def is_connected(edges: list[Edge], ends: tuple[str, str], hosts: frozenset[str], unused: set[str]) -> bool:
+    """Return whether a route leads from one end to the other while some links are out of use."""
     used = [edge for edge in edges if edge.name not in unused]
-    return ends[1] in _reached(used, *ends, hosts)
+    return ends[1] in _shortest_routes(used, *ends, hosts)
 
 
-def shortest(
+def shortest_route(
     edges: list[Edge], client: str, server: str, flow: str, hosts: frozenset[str] = frozenset()
-) -> list[tuple[str, bool]]:
-    """Links from client to server with the fewest hops (then in the order of the scenario); no way leads through
-    ``hosts``, which pass nothing on."""
-    reached = _reached(edges, client, server, hosts)
+) -> Route:
+    """Return the route with the fewest hops; ties go to the order of links in the scenario.
+
+    Args:
+        edges: links.
+        client: first node.
+        server: last node.
+        flow: table of the flow, for errors.
+        hosts: nodes that forward nothing.
+
+    Raises:
+        ScenarioError: no links lead from the client to the server, or only through a host.
+    """
+    reached = _shortest_routes(edges, client, server, hosts)
     if server in reached:
         return reached[server]
-    through = _reached(edges, client, server, frozenset()).get(server)
+    through = _shortest_routes(edges, client, server, frozenset()).get(server)
     if through is None:
         text = f'no way from "{client}" to "{server}", expected links between them'
         raise ScenarioError([(f"flow.{flow}", text)])
@@ -208,59 +247,59 @@ def shortest(
     raise ScenarioError([(f"graph.{between[0]}", f'{text}; did you mean kind = "router"?')])
 
 
-def _reached(
-    edges: list[Edge], client: str, server: str, hosts: frozenset[str]
-) -> dict[str, list[tuple[str, bool]]]:
-    leaving: dict[str, list[tuple[Edge, str, bool]]] = {}
+def _shortest_routes(edges: list[Edge], client: str, server: str, hosts: frozenset[str]) -> dict[str, Route]:
+    """Return the shortest route to each node that is no farther than the server (breadth-first search)."""
+    outgoing: dict[str, list[tuple[Edge, str, bool]]] = {}
     for edge in edges:
-        leaving.setdefault(edge.client_side, []).append((edge, edge.server_side, True))
-        leaving.setdefault(edge.server_side, []).append((edge, edge.client_side, False))
-    reached: dict[str, list[tuple[str, bool]]] = {client: []}
+        outgoing.setdefault(edge.client_side, []).append((edge, edge.server_side, True))
+        outgoing.setdefault(edge.server_side, []).append((edge, edge.client_side, False))
+    reached: dict[str, Route] = {client: []}
     frontier = [client]
     while frontier and server not in reached:
-        ahead: list[str] = []
+        following: list[str] = []
         for node in frontier:
             if node in hosts and node != client:
                 continue
-            for edge, there, forward in leaving.get(node, ()):
-                if there not in reached:
-                    reached[there] = [*reached[node], (edge.name, forward)]
-                    ahead.append(there)
-        frontier = ahead
+            for edge, neighbour, forward in outgoing.get(node, ()):
+                if neighbour not in reached:
+                    reached[neighbour] = [*reached[node], (edge.name, forward)]
+                    following.append(neighbour)
+        frontier = following
     return reached
 
 
-def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:
-    key = key_of(edge, scenario)
-    ways = (("up", edge.up), ("down", edge.down))
-    return sum(base_delay_ns(one, files, f"{key}.{side}") for side, one in ways if one is not None)
+def _round_trip_ns(edge: Edge, files: Files, scenario: Scenario) -> int:
+    key = edge_key(edge, scenario)
+    directions = (("up", edge.up), ("down", edge.down))
+    return sum(base_delay_ns(one, files, f"{key}.{side}") for side, one in directions if one is not None)
 
 
 def base_rtts(
-    edges: list[Edge], ways: Mapping[str, list[tuple[str, bool]]], scenario: Scenario, files: Files
+    edges: list[Edge], first_routes: Mapping[str, Route], scenario: Scenario, files: Files
 ) -> dict[str, int]:
-    """The round trip that "1 BDP" means at each link: propagation over the whole path, accesses left out.
+    """Return the round-trip time in ns that "1 BDP" refers to at each link.
 
-    In a graph it is the longest round trip of the flows that cross the link.
+    On a path it is the propagation over all segments; an access link adds its own. In a graph it is the longest
+    round-trip time of the flows that cross the link.
     """
-    same: dict[int, int] = {}  # accesses of a group are one table
-    for one in edges:
-        if id(one.up) not in same:
-            same[id(one.up)] = _round_trip(one, files, scenario)
-    trips = {one.name: same[id(one.up)] for one in edges}
+    shared: dict[int, int] = {}  # access links of a group have the same table
+    for edge in edges:
+        if id(edge.up) not in shared:
+            shared[id(edge.up)] = _round_trip_ns(edge, files, scenario)
+    link_rtts = {edge.name: shared[id(edge.up)] for edge in edges}
     if scenario.path is not None:
-        whole = sum(trips[segment.name] for segment in scenario.path.segment)
-        return {one.name: whole + (trips[one.name] if one.owner else 0) for one in edges}
+        path_rtt = sum(link_rtts[segment.name] for segment in scenario.path.segment)
+        return {edge.name: path_rtt + (link_rtts[edge.name] if edge.owner else 0) for edge in edges}
     longest: dict[str, int] = {}
-    for way in ways.values():
-        trip = sum(trips[name] for name, _ in way)
-        for name, _ in way:
-            longest[name] = max(trip, longest.get(name, 0))
-    return trips | longest
+    for route in first_routes.values():
+        route_rtt = sum(link_rtts[name] for name, _ in route)
+        for name, _ in route:
+            longest[name] = max(route_rtt, longest.get(name, 0))
+    return link_rtts | longest
 
 
 def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
-    """Proxies of a path or a graph, by key."""
+    """Return the splitting proxies of a path or a graph, by key."""
     if scenario.path is not None:
         return {f"path.{proxy.name}": proxy for proxy in _splitting(scenario.path.proxy)}
     nodes = scenario.graph.node if scenario.graph is not None else []
@@ -268,7 +307,7 @@ def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
 
 
 def proxy_keys(scenario: Scenario) -> dict[str, str]:
-    """Keys of the proxies, by the nodes at which they stand."""
+    """Return the keys of the proxies, by node."""
     return {proxy.name: key for key, proxy in proxies_of(scenario).items()}
 
 
@@ -276,8 +315,8 @@ def _splitting(proxies: Sequence[Proxy]) -> list[Proxy]:
     return [proxy for proxy in proxies if proxy.splits]
 
 
-def stops(scenario: Scenario) -> set[str]:
-    """Nodes at which a TCP connection ends: hosts, and proxies that split."""
+def tcp_endpoints(scenario: Scenario) -> set[str]:
+    """Return the nodes at which TCP connections end: hosts and splitting proxies."""
     if scenario.graph is not None:
         return {node.name for node in scenario.graph.node if node.role != "router"}
     proxies = scenario.path.proxy if scenario.path is not None else []
@@ -285,17 +324,27 @@ def stops(scenario: Scenario) -> set[str]:
 
 
 def next_tcp_endpoint(
-    node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
+    node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], endpoints: set[str]
 ) -> NextTcpEndpoint | None:
-    """What lies between a proxy and the next proxy or host; None where the way forks."""
-    crossed: list[str] = []
-    at = node
-    while at == node or at not in stops:
-        ahead = [edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == at]
-        if len(ahead) != 1 or ahead[0].name in crossed:
+    """Return the path from a proxy to the next proxy or host; None if it branches.
+
+    Args:
+        node: node of the proxy.
+        side: direction of the proxy's data: "down" to the client side, "up" to the server side.
+        edges: links.
+        hops: hop of each direction of a link.
+        endpoints: nodes at which TCP connections end.
+    """
+    links: list[str] = []
+    position = node
+    while position == node or position not in endpoints:
+        next_edges = [
+            edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == position
+        ]
+        if len(next_edges) != 1 or next_edges[0].name in links:
             return None
-        crossed.append(ahead[0].name)
-        at = ahead[0].client_side if side == "down" else ahead[0].server_side
-    rates = [rate.bit_s for name in crossed if (rate := hops[name, side].rate) is not None]
-    rtt = sum(hops[name, way].delay_ns for name in crossed for way in ("up", "down"))
+        links.append(next_edges[0].name)
+        position = next_edges[0].client_side if side == "down" else next_edges[0].server_side
+    rates = [rate.bit_s for name in links if (rate := hops[name, side].rate) is not None]
+    rtt = sum(hops[name, direction].delay_ns for name in links for direction in ("up", "down"))
     return NextTcpEndpoint(min(rates, default=None), rtt)

@@ -1,4 +1,4 @@
-"""Hand-overs in the engine's words (``graph.changes``): at each instant, links in use and changes of stages."""
+"""Handovers as topology changes (``graph.changes``): links in use and stage updates at each instant."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.link.queues import limit_of
-from bentpipe.plan.link.stages import AFTER, ORDERED, QUEUED
+from bentpipe.plan.link.queues import updated_limit
+from bentpipe.plan.link.stages import DELAY_STAGES, IN_FLIGHT_STAGES, QUEUE_STAGES
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
 
@@ -26,43 +26,49 @@ if TYPE_CHECKING:
         StageUpdateSpec,
         TopologyChange,
     )
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.handover import DirectionUpdate, Handover
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
     "SIDES",
     "DirectionState",
     "Extremes",
-    "changes",
     "handovers_of",
+    "links_initially_unused",
     "longest_gap_ns",
-    "moved_of",
-    "unused_at_first",
-    "unused_later",
+    "topology_changes",
+    "unused_links",
+    "updated_fields",
 ]
 
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 
-MOST_HANDOVERS = 200_000
-"""Of a run: one a second for two days. Each takes some two kilobytes while a run is planned."""
+MAX_HANDOVERS = 200_000
+"""Largest number of handovers in a run: one per second for two days. Planning needs about 2 kB for each."""
 
-FATES: dict[str, InFlightPolicy] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
+IN_FLIGHT_POLICIES: dict[str, InFlightPolicy] = {
+    "in-order": "in_order",
+    "overtaken": "overtaken",
+    "lost": "lost",
+}
 
 
 @dataclass
 class Extremes:
-    """What a line has in the course of the run."""
+    """Values that handovers set in one direction of a link."""
 
     rates: list[int] = field(default_factory=list)
+    """Rates, bit/s."""
     delays: list[int] = field(default_factory=list)
+    """Delays, ns."""
     limits: list[int | None] = field(default_factory=list)
-    """Bounds of the queue, bytes; None: unbounded."""
+    """Limits of the queue, bytes; None for an unlimited queue."""
 
 
 @dataclass(frozen=True)
 class DirectionState:
-    """A direction of a link before any hand-over."""
+    """One direction of a link before any handover."""
 
     direction: Direction
     stages: Sequence[StageSpec]
@@ -72,307 +78,333 @@ class DirectionState:
 
 
 def handovers_of(scenario: Scenario) -> Sequence[Handover]:
-    """Of a path or a graph."""
+    """Return the handovers of a path or a graph."""
     if scenario.path is not None:
         return scenario.path.handover
     return scenario.graph.handover if scenario.graph is not None else ()
 
 
-def moved_of(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
-    """What hand-overs set of a direction."""
-    own = [one.toward(side) for one in handovers_of(scenario) if one.link == edge]
-    return {key for one in own for key in type(one).model_fields if getattr(one, key) is not None}
+def updated_fields(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
+    """Return the keys of a direction that any handover sets."""
+    updates = [
+        handover.resolve_direction(side) for handover in handovers_of(scenario) if handover.link == edge
+    ]
+    return {key for one in updates for key in type(one).model_fields if getattr(one, key) is not None}
 
 
-def unused_at_first(scenario: Scenario) -> set[str]:
-    """Links of a graph that are not in use before a hand-over leads to them."""
+def links_initially_unused(scenario: Scenario) -> set[str]:
+    """Return the links of a graph that are out of use until a handover."""
     return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
 
 
-def unused_later(events: Sequence[TopologyChange]) -> Iterator[set[str]]:
-    """The links that are not in use at the start, and after each event."""
+def unused_links(changes: Sequence[TopologyChange]) -> Iterator[set[str]]:
+    """Yield the links that are out of use at the start and after each change."""
     unused: set[str] = set()
-    if events[0]["at_ns"] > 0:
+    if changes[0]["at_ns"] > 0:
         yield set()
-    for event in events:
-        for one in event.get("links", []):
-            (unused.discard if one["in_use"] else unused.add)(one["link"])
+    for change in changes:
+        for link in change.get("links", []):
+            (unused.discard if link["in_use"] else unused.add)(link["link"])
         yield set(unused)
 
 
 def longest_gap_ns(
-    events: Sequence[TopologyChange], links: Iterable[str], reaches: Callable[[set[str]], bool], whole_ns: int
+    changes: Sequence[TopologyChange],
+    links: Iterable[str],
+    reaches: Callable[[set[str]], bool],
+    duration_ns: int,
 ) -> int:
-    """How long a packet waits at the longest until a way leads on: no longer than until one leads all the way
-    (``reaches``, over links that are not these), nor than each link on its own is out of use, one after the other."""
-    without = 0
+    """Return an upper bound of the time that a packet waits for a route, in ns.
+
+    It is the lower of two bounds: the longest time without an end-to-end route, and the sum of the longest time out
+    of use of each link.
+
+    Args:
+        changes: topology changes in order of time.
+        links: links on the routes of the flow.
+        reaches: whether an end-to-end route exists without these links.
+        duration_ns: duration of the run.
+    """
+    without_route = 0
     closed: dict[str, int] = {}
     longest: dict[str, int] = defaultdict(int)
     since: int | None = None
     unused: set[str] = set()
-    for event in [*events, None]:
-        at = whole_ns if event is None else min(event["at_ns"], whole_ns)
-        for one in event.get("links", []) if event is not None else ():
-            (unused.discard if one["in_use"] else unused.add)(one["link"])
-            if not one["in_use"]:
-                closed.setdefault(one["link"], at)
-            elif one["link"] in closed:
-                longest[one["link"]] = max(longest[one["link"]], at - closed.pop(one["link"]))
-        open_ = event is None or reaches(unused)
-        if since is not None and open_:
-            without, since = max(without, at - since), None
-        elif since is None and not open_:
+    for change in [*changes, None]:
+        at = duration_ns if change is None else min(change["at_ns"], duration_ns)
+        for link in change.get("links", []) if change is not None else ():
+            (unused.discard if link["in_use"] else unused.add)(link["link"])
+            if not link["in_use"]:
+                closed.setdefault(link["link"], at)
+            elif link["link"] in closed:
+                longest[link["link"]] = max(longest[link["link"]], at - closed.pop(link["link"]))
+        has_route = change is None or reaches(unused)
+        if since is not None and has_route:
+            without_route, since = max(without_route, at - since), None
+        elif since is None and not has_route:
             since = at
-    for link, at in closed.items():
-        longest[link] = max(longest[link], whole_ns - at)
-    return min(without, sum(longest[link] for link in links))
+    for name, at in closed.items():
+        longest[name] = max(longest[name], duration_ns - at)
+    return min(without_route, sum(longest[name] for name in links))
 
 
-def changes(
+def topology_changes(
     scenario: Scenario,
     edges: Sequence[Edge],
-    lines: Mapping[tuple[str, str], DirectionState],
-    shared: Mapping[str, int],
-    wire: int,
+    states: Mapping[tuple[str, str], DirectionState],
+    rtts: Mapping[str, int],
+    packet_bytes: int,
     files: Files,
     users: int = 1,
 ) -> tuple[list[TopologyChange], Mapping[tuple[str, str], Extremes]]:
-    """What changes at which instant, and what each line has in the course of the run.
+    """Return the topology changes of a run in order, and the values that they set in each direction.
 
     Args:
-        scenario: whose hand-overs.
+        scenario: the scenario.
         edges: links.
-        lines: by link and direction.
-        shared: by link, the round trip that "1 BDP" counts with before any hand-over.
-        wire: bytes of a full packet.
-        files: who knows when the way of an orbit changes.
-        users: how many meet on the links.
+        states: directions before any handover, by link and side.
+        rtts: by link, the round-trip time of "1 BDP" before any handover, in ns.
+        packet_bytes: bytes of a full packet.
+        files: input files, with the handovers of an orbit.
+        users: number of users that share the links.
 
     Raises:
-        ScenarioError: a hand-over of what is not there.
+        ScenarioError: a handover without its link or stage, or too many handovers.
     """
-    made = _Changes(scenario, lines, shared, wire, users)
-    for at, together in groupby(_in_order(scenario, lines, files), key=itemgetter(0)):
-        now = [(number, one) for _, number, one in together]
-        made.moves(one for _, one in now)
-        for number, one in now:
-            made.add(at, number, one)
-    used = {edge.name: True for edge in edges}
-    events: list[TopologyChange] = []
-    made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
-    for at in sorted({*made.links, *made.stages}):
-        final = dict(made.links.get(at, []))
+    builder = _ChangeBuilder(scenario, states, rtts, packet_bytes, users)
+    for at, group in groupby(_handovers_in_order(scenario, states, files), key=itemgetter(0)):
+        simultaneous = [(number, handover) for _, number, handover in group]
+        builder.track(handover for _, handover in simultaneous)
+        for number, handover in simultaneous:
+            builder.add(at, number, handover)
+    in_use = {edge.name: True for edge in edges}
+    changes: list[TopologyChange] = []
+    initially_unused = [(name, False) for name in sorted(links_initially_unused(scenario))]
+    builder.links[0] = [*initially_unused, *builder.links.get(0, [])]
+    for at in sorted({*builder.links, *builder.stages}):
+        latest = dict(builder.links.get(at, []))
         links: list[LinkAdminState] = [
-            {"link": name, "in_use": use} for name, use in final.items() if used[name] != use
+            {"link": name, "in_use": used} for name, used in latest.items() if in_use[name] != used
         ]
-        used |= final
-        event: TopologyChange = {"at_ns": at}
+        in_use |= latest
+        change: TopologyChange = {"at_ns": at}
         if links:
-            event["links"] = links
-        if made.stages.get(at):
-            event["stages"] = made.stages[at]
-        if len(event) > 1:
-            events.append(event)
-    return events, made.extremes
+            change["links"] = links
+        if builder.stages.get(at):
+            change["stages"] = builder.stages[at]
+        if len(change) > 1:
+            changes.append(change)
+    return changes, builder.extremes
 
 
-def _in_order(
-    scenario: Scenario, lines: Mapping[tuple[str, str], DirectionState], files: Files
+def _handovers_in_order(
+    scenario: Scenario, states: Mapping[tuple[str, str], DirectionState], files: Files
 ) -> Iterator[tuple[int, int, Handover]]:
-    """Every hand-over at every instant, in order of time, then of the scenario."""
-    many: list[tuple[int, int, Handover]] = []
-    for number, one in enumerate(handovers_of(scenario)):
-        for at in _instants(one, number, scenario, lines, files):
-            many.append((at, number, one))
-            if len(many) > MOST_HANDOVERS:
-                key = f"{_root(scenario)}.{one.name or f'handover[{number + 1}]'}"
-                text = f"gives more than {MOST_HANDOVERS:,} hand-overs in {scenario.duration}; expected fewer"
-                raise ScenarioError([(f"{key}.every" if one.every is not None else f"{key}.at", text)])
-    return iter(sorted(many, key=lambda event: event[:2]))
+    """Return (ns, number, handover) for each time of each handover, ordered by time, then as in the scenario."""
+    occurrences: list[tuple[int, int, Handover]] = []
+    for number, handover in enumerate(handovers_of(scenario)):
+        for at in _instants(handover, number, scenario, states, files):
+            occurrences.append((at, number, handover))
+            if len(occurrences) > MAX_HANDOVERS:
+                key = _handover_key(handover, number, scenario)
+                text = f"gives more than {MAX_HANDOVERS:,} hand-overs in {scenario.duration}; expected fewer"
+                raise ScenarioError([(f"{key}.every" if handover.every is not None else f"{key}.at", text)])
+    return iter(sorted(occurrences, key=lambda occurrence: occurrence[:2]))
 
 
-def _root(scenario: Scenario) -> str:
-    return "path" if scenario.path is not None else "graph"
+def _handover_key(handover: Handover, number: int, scenario: Scenario) -> str:
+    root = "path" if scenario.path is not None else "graph"
+    return f"{root}.{handover.name or f'handover[{number + 1}]'}"
 
 
 def _instants(
-    one: Handover,
+    handover: Handover,
     number: int,
     scenario: Scenario,
-    lines: Mapping[tuple[str, str], DirectionState],
+    states: Mapping[tuple[str, str], DirectionState],
     files: Files,
 ) -> Iterable[int]:
-    """When ``one`` happens: an orbit's hand-overs are those of the leg that the link takes."""
-    if one.at != "orbit":
-        return one.instants(scenario.duration.ns)
-    key = f"{_root(scenario)}.{one.name or f'handover[{number + 1}]'}.at"
-    delays = [line.direction.delay for side in SIDES if (line := lines.get((one.link, side))) is not None]
-    legs = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
-    if not legs:
-        raise ScenarioError([(key, f'found "orbit", and {one.link} takes no leg of it; expected a time')])
-    return files.followed(key).changes("first" if "first" in legs else "last")
+    """Return the times of a handover in ns; those of an orbit come from the hop that the link follows."""
+    if handover.at != "orbit":
+        return handover.iter_times_ns(scenario.duration.ns)
+    key = f"{_handover_key(handover, number, scenario)}.at"
+    delays = [
+        state.direction.delay for side in SIDES if (state := states.get((handover.link, side))) is not None
+    ]
+    orbit_hops = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
+    if not orbit_hops:
+        raise ScenarioError(
+            [(key, f'found "orbit", and {handover.link} takes no leg of it; expected a time')]
+        )
+    return files.route_timeline(key).changes("first" if "first" in orbit_hops else "last")
 
 
-class _Changes:
-    """What has changed so far."""
+class _ChangeBuilder:
+    """Builder of topology changes, with the current rate and delay of each direction."""
 
     def __init__(
         self,
         scenario: Scenario,
-        lines: Mapping[tuple[str, str], DirectionState],
-        shared: Mapping[str, int],
-        wire: int,
+        states: Mapping[tuple[str, str], DirectionState],
+        rtts: Mapping[str, int],
+        packet_bytes: int,
         users: int,
     ) -> None:
-        self.scenario, self.lines, self.shared, self.wire = scenario, lines, shared, wire
-        self.users = users
+        self.scenario, self.states, self.rtts = scenario, states, rtts
+        self.packet_bytes, self.users = packet_bytes, users
         self.links: dict[int, list[tuple[str, bool]]] = {}
         self.stages: dict[int, list[ScheduledStageUpdate]] = {}
         self.extremes: dict[tuple[str, str], Extremes] = defaultdict(Extremes)
         self.segments = {one.name for one in scenario.path.segment} if scenario.path is not None else set()
-        self.rate = {place: line.rate for place, line in lines.items()}
-        self.delay = {place: line.delay_ns for place, line in lines.items()}
+        self.rate = {direction: state.rate for direction, state in states.items()}
+        self.delay = {direction: state.delay_ns for direction, state in states.items()}
 
-    def moves(self, together: Iterable[Handover]) -> None:
-        """Rates and delays after hand-overs of one instant, which every "1 BDP" of it counts with."""
-        for one in together:
+    def track(self, handovers: Iterable[Handover]) -> None:
+        """Update rates and delays by the handovers of one instant, before any "1 BDP" of it is computed."""
+        for handover in handovers:
             for side in SIDES:
-                place, moved = (one.link, side), one.toward(side)
-                if place not in self.lines:
+                direction, update = (handover.link, side), handover.resolve_direction(side)
+                if direction not in self.states:
                     continue
-                if moved.delay is not None:
-                    self.delay[place] = moved.delay.ns
-                if moved.rate is not None:
-                    self.rate[place] = moved.rate
+                if update.delay is not None:
+                    self.delay[direction] = update.delay.ns
+                if update.rate is not None:
+                    self.rate[direction] = update.rate
 
-    def add(self, at: int, number: int, one: Handover) -> None:
-        """``one``, which is hand-over ``number``, happens at ``at``."""
-        key = f"{_root(self.scenario)}.{one.name or f'handover[{number + 1}]'}"
-        self._use(at, one)
+    def add(self, at: int, number: int, handover: Handover) -> None:
+        """Add the changes of handover ``number`` at the time ``at`` in ns."""
+        key = _handover_key(handover, number, self.scenario)
+        self._switch_links(at, handover)
         stages = self.stages.setdefault(at, [])
-        stages += self._in_flight(at, one, key)
+        stages += self._in_flight_updates(at, handover, key)
         for side in SIDES:
-            if (one.link, side) in self.lines:
-                stages += self._moved(one.link, side, one.toward(side), f"{key}.{side}")
+            if (handover.link, side) in self.states:
+                stages += self._direction_updates(
+                    handover.link, side, handover.resolve_direction(side), f"{key}.{side}"
+                )
 
-    def _use(self, at: int, one: Handover) -> None:
-        now = self.links.setdefault(at, [])
-        if one.leaves != one.link:
-            now.append((one.leaves, False))
-        now.append((one.link, one.gap is None))
-        if one.gap is not None:
-            self.links.setdefault(at + one.gap.ns, []).append((one.link, True))
+    def _switch_links(self, at: int, handover: Handover) -> None:
+        switches = self.links.setdefault(at, [])
+        if handover.previous_link != handover.link:
+            switches.append((handover.previous_link, False))
+        switches.append((handover.link, handover.gap is None))
+        if handover.gap is not None:
+            self.links.setdefault(at + handover.gap.ns, []).append((handover.link, True))
 
-    def _held(
-        self, one: Handover, side: str, index: int, stage: StageSpec, place: tuple[int, str]
+    def _pause_service(
+        self, handover: Handover, line: str, index: int, stage: StageSpec, at: int, key: str
     ) -> Iterator[ScheduledStageUpdate]:
-        """What waits stays in its queue until the gap is over."""
-        at, key = place
-        if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or one.gap is None:
-            text = f'found "held", which goes with a constant rate of {one.leaves}; expected one, or "kept"'
+        """Stop the transmitter of a queue until the gap ends, so that packets stay in the queue."""
+        if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or handover.gap is None:
+            text = f'found "held", which goes with a constant rate of {handover.previous_link}; expected one, or "kept"'
             raise ScenarioError([(f"{key}.waiting", text)])
-        line = f"{one.leaves}.{side}"
-        yield _stage(line, index, {"kind": "serves", "serves": False})
-        again = _stage(line, index, {"kind": "serves", "serves": True})
-        self.stages.setdefault(at + one.gap.ns, []).append(again)
+        yield _stage_update(line, index, {"kind": "serves", "serves": False})
+        resumption = _stage_update(line, index, {"kind": "serves", "serves": True})
+        self.stages.setdefault(at + handover.gap.ns, []).append(resumption)
 
-    def _in_flight(self, at: int, one: Handover, key: str) -> Iterator[ScheduledStageUpdate]:
-        """What becomes of what is on the link, and of what waits for it."""
-        waits = flies = False
+    def _in_flight_updates(self, at: int, handover: Handover, key: str) -> Iterator[ScheduledStageUpdate]:
+        """Yield the updates for packets in flight and in queues of the link that the handover leaves."""
+        has_queue = has_in_flight = False
         for side in SIDES:
-            line = self.lines.get((one.leaves, side))
-            for index, stage in enumerate(line.stages if line is not None else ()):
+            state = self.states.get((handover.previous_link, side))
+            line = f"{handover.previous_link}.{side}"
+            for index, stage in enumerate(state.stages if state is not None else ()):
                 kind = stage["kind"]
-                fate: InFlightPolicy | None = None
-                if kind in QUEUED:
-                    waits = True
-                    fate = "lost" if one.waiting == "lost" else None
-                    if one.waiting == "held":
-                        yield from self._held(one, side, index, stage, (at, key))
-                elif kind in AFTER and one.in_flight == "lost":
-                    flies, fate = True, "lost"
-                elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
-                    flies, fate = True, FATES[one.in_flight]
-                if fate is not None:
-                    yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
-        if one.waiting != "kept" and not waits:
-            text = f'found "{one.waiting}", and nothing waits on {one.leaves}; expected a queue there'
+                policy: InFlightPolicy | None = None
+                if kind in QUEUE_STAGES:
+                    has_queue = True
+                    policy = "lost" if handover.waiting == "lost" else None
+                    if handover.waiting == "held":
+                        yield from self._pause_service(handover, line, index, stage, at, key)
+                elif kind in IN_FLIGHT_STAGES and handover.in_flight == "lost":
+                    has_in_flight, policy = True, "lost"
+                elif kind in DELAY_STAGES and handover.in_flight is not None and not _reorders(stage):
+                    has_in_flight, policy = True, IN_FLIGHT_POLICIES[handover.in_flight]
+                if policy is not None:
+                    yield _stage_update(line, index, {"kind": "in_flight", "fate": policy})
+        if handover.waiting != "kept" and not has_queue:
+            text = f'found "{handover.waiting}", and nothing waits on {handover.previous_link}; expected a queue there'
             raise ScenarioError([(f"{key}.waiting", text)])
-        if one.in_flight is not None and not flies:
+        if handover.in_flight is not None and not has_in_flight:
             text = (
-                f'found "{one.in_flight}", and nothing is in flight on {one.leaves}; expected a delay there'
+                f'found "{handover.in_flight}", and nothing is in flight on {handover.previous_link}; expected a delay '
+                "there"
             )
             raise ScenarioError([(f"{key}.in_flight", text)])
 
-    def _moved(
-        self, link: str, side: str, moved: DirectionUpdate, key: str
+    def _direction_updates(
+        self, link: str, side: str, update: DirectionUpdate, key: str
     ) -> Iterator[ScheduledStageUpdate]:
-        """What one direction has from now on."""
-        line, place, name = self.lines[link, side], (link, side), f"{link}.{side}"
-        seen = self.extremes[place]
-        if moved.delay is not None:
-            index = self._index(line, ("delay", "netem"), f"{key}.delay")
-            seen.delays.append(moved.delay.ns)
-            yield _stage(name, index, {"kind": "delay", "delay_ns": moved.delay.ns})
-        if moved.rate is not None:
-            index = self._index(line, ("transmit", "netem"), f"{key}.rate")
-            seen.rates.append(moved.rate.bit_s)
-            yield _stage(name, index, {"kind": "rate", "rate_bit_s": moved.rate.bit_s})
-        if moved.queue is not None:
-            index = self._index(line, ("transmit", "netem"), f"{key}.queue")
-            rate = self.rate[place] or Rate(0)
-            rtt = Duration(self._round_trip(link))
-            queue = moved.queue.for_users(self.users)
-            limit = limit_of(line.direction, queue, rate, rtt, self.wire, key)
-            seen.limits.append(_bytes(limit, self.wire))
-            yield _stage(name, index, {"kind": "limit", "limit": limit})
-        if moved.loss is not None:
-            index = self._index(line, ("loss",), f"{key}.loss")
-            yield _stage(name, index, {"kind": "loss", "probability": moved.loss.value})
+        """Yield the stage updates of one direction of a link."""
+        direction, line = (link, side), f"{link}.{side}"
+        state, extremes = self.states[direction], self.extremes[direction]
+        if update.delay is not None:
+            index = self._stage_index(state, ("delay", "netem"), f"{key}.delay")
+            extremes.delays.append(update.delay.ns)
+            yield _stage_update(line, index, {"kind": "delay", "delay_ns": update.delay.ns})
+        if update.rate is not None:
+            index = self._stage_index(state, ("transmit", "netem"), f"{key}.rate")
+            extremes.rates.append(update.rate.bit_s)
+            yield _stage_update(line, index, {"kind": "rate", "rate_bit_s": update.rate.bit_s})
+        if update.queue is not None:
+            index = self._stage_index(state, ("transmit", "netem"), f"{key}.queue")
+            rate = self.rate[direction] or Rate(0)
+            rtt = Duration(self._round_trip_ns(link))
+            queue = update.queue.for_users(self.users)
+            limit = updated_limit(state.direction, queue, rate, rtt, self.packet_bytes, key)
+            extremes.limits.append(_limit_bytes(limit, self.packet_bytes))
+            yield _stage_update(line, index, {"kind": "limit", "limit": limit})
+        if update.loss is not None:
+            index = self._stage_index(state, ("loss",), f"{key}.loss")
+            yield _stage_update(line, index, {"kind": "loss", "probability": update.loss.value})
 
-    def _index(self, line: DirectionState, kinds: Sequence[str], key: str) -> int:
-        """The number of the first stage of these kinds, which must follow nothing of its own."""
-        what = key.rpartition(".")[2]
+    def _stage_index(self, state: DirectionState, kinds: Sequence[str], key: str) -> int:
+        """Return the index of the first stage of these kinds. Raises ScenarioError if it varies by itself."""
+        quantity, direction = key.rpartition(".")[2], state.direction
         traced = {
-            "delay": line.direction.delay is not None and line.direction.delay.constant is None,
-            "rate": line.direction.trace is not None
-            or (line.direction.rate is not None and line.direction.rate.trace is not None),
-            "loss": line.direction.loss is not None and (line.direction.loss.trace or "").endswith(".csv"),
+            "delay": direction.delay is not None and direction.delay.constant is None,
+            "rate": direction.trace is not None
+            or (direction.rate is not None and direction.rate.trace is not None),
+            "loss": direction.loss is not None and (direction.loss.trace or "").endswith(".csv"),
         }
-        slots = line.direction.slots
-        if slots is not None and (getattr(slots, what, None) or (what == "loss" and slots.bursts)):
-            raise ScenarioError([(key, f"found a {what} beside slots of {line.key}, expected one of them")])
-        if traced.get(what):
+        slots = direction.slots
+        if slots is not None and (getattr(slots, quantity, None) or (quantity == "loss" and slots.bursts)):
             raise ScenarioError(
-                [(key, f"found a {what} beside the trace of {line.key}, expected one of them")]
+                [(key, f"found a {quantity} beside slots of {state.key}, expected one of them")]
             )
-        if any(getattr(change, what, None) is not None for change in line.direction.changes or []):
-            raise ScenarioError([(key, f"found a {what} beside changes of {line.key}, expected one of them")])
-        index = next((n for n, stage in enumerate(line.stages) if stage["kind"] in kinds), None)
+        if traced.get(quantity):
+            raise ScenarioError(
+                [(key, f"found a {quantity} beside the trace of {state.key}, expected one of them")]
+            )
+        if any(getattr(change, quantity, None) is not None for change in direction.changes or []):
+            raise ScenarioError(
+                [(key, f"found a {quantity} beside changes of {state.key}, expected one of them")]
+            )
+        index = next((n for n, stage in enumerate(state.stages) if stage["kind"] in kinds), None)
         if index is None:
-            raise ScenarioError([(key, f"goes with a rate of {line.key}, and there is none")])
+            raise ScenarioError([(key, f"goes with a rate of {state.key}, and there is none")])
         return index
 
-    def _round_trip(self, link: str) -> int:
-        """The round trip of "1 BDP" now: on a path that of all segments, in a graph that of the link is another."""
-        moved = [
-            self.delay[place] - self.lines[place].delay_ns
-            for place in self.lines
-            if place[0] in self.segments or place[0] == link
+    def _round_trip_ns(self, link: str) -> int:
+        """Return the current round-trip time of "1 BDP": of the whole path, or in a graph with this link's change."""
+        shifts = [
+            self.delay[direction] - self.states[direction].delay_ns
+            for direction in self.states
+            if direction[0] in self.segments or direction[0] == link
         ]
-        return self.shared[link] + sum(moved)
+        return self.rtts[link] + sum(shifts)
 
 
 def _reorders(stage: StageSpec) -> bool:
     return (stage["kind"] == "delay_trace" or stage["kind"] == "jitter") and stage["reorder"]
 
 
-def _bytes(limit: QueueLimit | None, wire: int) -> int | None:
-    """A queue's bound in bytes, packets taken as full ones."""
+def _limit_bytes(limit: QueueLimit | None, packet_bytes: int) -> int | None:
+    """Return a queue limit in bytes, with full packets."""
     if limit is None:
         return None
-    return limit["packets"] * wire if "packets" in limit else limit["bytes"]
+    return limit["packets"] * packet_bytes if "packets" in limit else limit["bytes"]
 
 
-def _stage(line: str, stage: int, change: StageUpdateSpec) -> ScheduledStageUpdate:
+def _stage_update(line: str, stage: int, change: StageUpdateSpec) -> ScheduledStageUpdate:
     return {"line": line, "stage": stage, "change": change}

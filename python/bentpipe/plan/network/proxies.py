@@ -1,4 +1,4 @@
-"""Proxies on the way of a flow: the legs between them, and their sockets in the engine's words (``ProxySpec``)."""
+"""Splitting proxies: the TCP sockets of both sides (``ProxySpec``)."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.proxy import ProxyKeys, Side
     from bentpipe.scenario.flow.tcp import Tcp
 
-__all__ = ["NextTcpEndpoint", "proxy_words"]
+__all__ = ["NextTcpEndpoint", "proxy_spec"]
 
 DEFAULT_CONGESTION = "cubic"
-"""Linux's, for a proxy whose side names none."""
+"""Controller of a side that names none, as in Linux."""
 
-KNOWN_BDPS = 2
-"""Window of a sender that knows its rate, in bandwidth-delay products of its leg: one on the way, one in the queue."""
+RATE_KNOWING_BDPS = 2
+"""Window of a sender that knows its rate, in BDPs of its connection: one in flight, one in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextTcpEndpoint:
-    """What lies between a proxy and the next proxy or host on one side."""
+    """Path between a proxy and the next proxy or host on one side."""
 
     rate_bit_s: int | None
-    """The narrowest rate in the sending direction; None without a transmitter."""
+    """The lowest rate in the sending direction; None without a transmitter."""
     rtt_ns: int
+    """Round-trip propagation delay."""
 
 
-def proxy_words(
+def proxy_spec(
     name: str,
     keys: ProxyKeys,
     defaults: Tcp,
-    toward: Mapping[str, NextTcpEndpoint | None],
+    endpoints: Mapping[str, NextTcpEndpoint | None],
     buffers: tuple[int, int],
     key: str,
 ) -> ProxySpec:
-    """A proxy in the engine's words.
+    """Build the ``ProxySpec`` of a splitting proxy.
 
     Args:
-        name: of its node.
-        keys: what the scenario says of it.
-        defaults: ``[tcp]``; Fast Open is not passed on to the way onward, where nobody holds a cookie.
-        toward: by ``client_side`` and ``server_side``, what lies there; None where that is not one link.
-        buffers: receive and send buffer where the options are silent.
-        key: of the proxy, for errors.
+        name: name of its node.
+        keys: its table in the scenario.
+        defaults: ``[tcp]``. The server side does not inherit Fast Open, as no proxy holds a cookie of the server.
+        endpoints: the next endpoint of ``client_side`` and ``server_side``; None if the side has several links.
+        buffers: default receive and send buffer, bytes.
+        key: key of the proxy, for errors.
 
     Raises:
-        ScenarioError: options that do not go together, a rate to know that is not there.
+        ScenarioError: options that cannot be combined, or ``rate_knowing`` without a known rate.
     """
     sides: Sequence[tuple[Literal["client_side", "server_side"], Side]] = (
         ("client_side", keys.client_side),
@@ -62,21 +63,21 @@ def proxy_words(
         raise ValueError(f"{name} splits nothing")
     buffer = keys.buffer.bytes if keys.buffer is not None else buffers[1]
     sockets: dict[str, SocketSpec] = {}
-    for word, side in sides:
-        whole = side.over(defaults)
-        if word == "server_side" and side.fast_open is None:
-            whole = whole.model_copy(update={"fast_open": False})
-        congestion = whole.congestion or Congestion(name=DEFAULT_CONGESTION)
+    for side_name, side in sides:
+        options = side.with_defaults(defaults)
+        if side_name == "server_side" and side.fast_open is None:
+            options = options.model_copy(update={"fast_open": False})
+        congestion = options.congestion or Congestion(name=DEFAULT_CONGESTION)
         if side.rate_knowing:
-            congestion = _knowing(whole, toward[word], f"{key}.{word}")
-        sockets[word] = {
-            "tcp": tcp_spec(whole, buffers, f"{key}.{word}"),
+            congestion = _fixed_rate(options, endpoints[side_name], f"{key}.{side_name}")
+        sockets[side_name] = {
+            "tcp": tcp_spec(options, buffers, f"{key}.{side_name}"),
             "congestion": congestion.name,
             "options": congestion.options,
         }
-        if buffer < (least := mss_bytes(whole)):
-            said = f"found {buffer} B, expected at least a segment of {word}, {least} B"
-            raise ScenarioError([(f"{key}.buffer", said)])
+        if buffer < (segment := mss_bytes(options)):
+            text = f"found {buffer} B, expected at least a segment of {side_name}, {segment} B"
+            raise ScenarioError([(f"{key}.buffer", text)])
     return {
         "node": name,
         "setup": keys.setup,
@@ -86,18 +87,20 @@ def proxy_words(
     }
 
 
-def _knowing(side: Side, toward: NextTcpEndpoint | None, key: str) -> Congestion:
-    """The controller of a sender that knows its rate: no slow start, a window of two BDPs."""
-    if toward is None or toward.rate_bit_s is None:
-        what = (
+def _fixed_rate(side: Side, endpoint: NextTcpEndpoint | None, key: str) -> Congestion:
+    """Return the controller of a sender that knows its rate: no slow start, a window of two BDPs."""
+    if endpoint is None or endpoint.rate_bit_s is None:
+        expected = (
             "one link on this side"
-            if toward is None
+            if endpoint is None
             else "a rate in the sending direction of this side's segment"
         )
-        raise ScenarioError([(f"{key}.rate_knowing", f"found true, expected {what}, which it could know")])
-    wire = mss_bytes(side) + header_bytes(side)
-    rate = toward.rate_bit_s * payload_bytes(side) // wire  # the pacer counts payload
-    window = KNOWN_BDPS * toward.rate_bit_s * toward.rtt_ns // (8 * 10**9)
+        raise ScenarioError(
+            [(f"{key}.rate_knowing", f"found true, expected {expected}, which it could know")]
+        )
+    wire_bytes = mss_bytes(side) + header_bytes(side)
+    rate = endpoint.rate_bit_s * payload_bytes(side) // wire_bytes  # the pacer counts payload
+    window = RATE_KNOWING_BDPS * endpoint.rate_bit_s * endpoint.rtt_ns // (8 * 10**9)
     return Congestion.model_validate(
         {"name": "fixed", "window_bytes": max(window, 10 * mss_bytes(side)), "rate_bit_s": max(rate, 1)}
     )

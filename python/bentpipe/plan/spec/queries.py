@@ -1,4 +1,4 @@
-"""What a resolved run says of a stage's rate and propagation, and of a flow's transport, read in one place."""
+"""Rate and propagation delay of a stage, and transport of a flow, in a resolved run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
         UdpTransportSpec,
     )
 
-__all__ = ["delays_ns", "document_chain", "needs_tcp", "over", "quic_of", "rate_bit_s"]
+__all__ = ["data_transport", "delays_ns", "document_chain", "needs_tcp", "quic_of", "rate_bit_s"]
 
 
 def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
-    """Propagation of a stage: as it begins, then as its trace or (``changed``) its changes have it; none of others.
+    """Return the propagation delays of a stage in ns: at the start, then of its trace or its changes.
 
-    Jitter is no propagation, nor is what waits.
+    Jitter and queueing are not part of it; the list is empty for stages without propagation.
+
+    Args:
+        stage: the stage.
+        changed: include the changes of a constant delay.
     """
     if stage["kind"] == "delay":
-        later = stage.get("changes", ()) if changed else ()
-        return [stage["delay_ns"], *(change["delay_ns"] for change in later)]
+        changes = stage.get("changes", ()) if changed else ()
+        return [stage["delay_ns"], *(change["delay_ns"] for change in changes)]
     if stage["kind"] == "netem":
         return [stage["delay_ns"]]
     if stage["kind"] == "slot_delay":
@@ -37,7 +41,7 @@ def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
 
 
 def rate_bit_s(stage: StageSpec) -> float | None:
-    """Rate of a stage as it begins, where it is a number."""
+    """Return the rate of a stage at the start in bit/s; None without one, or with a rate that varies by a trace."""
     if stage["kind"] == "netem":
         return float(stage["rate_bit_s"])
     if stage["kind"] == "radio":
@@ -52,8 +56,8 @@ def rate_bit_s(stage: StageSpec) -> float | None:
     return None
 
 
-def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportSpec:
-    """The transport of a flow's data: of a page's flow, which has both, that of the first load."""
+def data_transport(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportSpec:
+    """Return the transport of a flow's data; for a page, which has QUIC and TCP, that of the first load."""
     transport, load = flow["transport"], flow["load"]
     if transport["kind"] != "web":
         return transport
@@ -63,20 +67,24 @@ def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportS
 
 
 def document_chain(page: PageSpec) -> list[ObjectSpec]:
-    """Return the first object of a page, what it redirects to, and so on: the last one is the document."""
-    found = [page["objects"][0]]
-    while (to := found[-1].get("redirect")) is not None:
-        found.append(page["objects"][to])
-    return found
+    """Return the first object of a page and its redirects in order; the last one is the document."""
+    chain = [page["objects"][0]]
+    while (target := chain[-1].get("redirect")) is not None:
+        chain.append(page["objects"][target])
+    return chain
 
 
 def needs_tcp(load: PageLoadSpec) -> bool:
-    """Whether anything of a page's loads comes over TCP."""
+    """Return whether any object of a page may use TCP."""
     return load["http"] != "3" or not all(host.get("tls", True) for host in load["page"]["hosts"])
 
 
 def quic_of(flow: FlowSpec) -> QuicSpec:
-    """Options of QUIC of a flow that has it."""
+    """Return the QUIC options of a flow.
+
+    Raises:
+        TypeError: the flow uses TCP or UDP alone.
+    """
     transport = flow["transport"]
     if transport["kind"] == "tcp" or transport["kind"] == "udp":
         raise TypeError(f"{flow['name']} is over {transport['kind'].upper()} alone")

@@ -1,4 +1,4 @@
-"""What a run is called: its id is a hash of all that its bytes rest on. Who reads a store needs no more of a plan."""
+"""Ids of runs: hashes of every input of a run. Readers of a store need no other part of a plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.link.scheduler import OWN, schedulers
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX, schedulers
 from bentpipe.plan.randomness import controllers
 
 if TYPE_CHECKING:
@@ -14,77 +14,84 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import RunSpec
 
-__all__ = ["SCHEMA", "canonical", "identities", "identity"]
+__all__ = ["SCHEMA", "canonical", "run_id", "run_ids"]
 
 SCHEMA = 1
-"""Version of plans, results and the store together."""
-
+"""Version of plans, results and the store."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-_SEED = "\0"
-"""In the place of a seed: no JSON has it as it is."""
+_SEED_PLACEHOLDER = "\0"
+"""Placeholder of the seed, which JSON cannot contain unescaped."""
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and no spaces: equal values give equal text."""
+    """Return JSON with sorted keys and no spaces, so that equal values give equal text."""
     return _ENCODER.encode(value)
 
 
-def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:
-    """A run's id: a hash of all that its bytes rest on."""
-    return identities(cell, spec, engine, own, [spec["seed"]])[0]
+def run_id(cell: Mapping[str, Any], spec: RunSpec, engine: str, user_code: Mapping[str, str]) -> str:
+    """Return the id of a run; see :func:`run_ids`."""
+    return run_ids(cell, spec, engine, user_code, [spec["seed"]])[0]
 
 
-def identities(
-    cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str], seeds: Sequence[int]
+def run_ids(
+    cell: Mapping[str, Any], spec: RunSpec, engine: str, user_code: Mapping[str, str], seeds: Sequence[int]
 ) -> list[str]:
-    """Ids of the runs of a cell, which differ by their seed.
+    """Return the ids of the runs of a cell, which differ in their seed.
 
-    Of a real server's, its key is left out: one that was started again has another, and its units are the same.
+    The certificate hash of a page server is not part of the id: a restarted server has another key and serves the
+    same sessions.
+
+    Args:
+        cell: swept keys and their values.
+        spec: the resolved run; its seed is ignored.
+        engine: version of the engine.
+        user_code: fingerprints of user-supplied controllers and schedulers, by name.
+        seeds: seeds of the runs.
     """
-    said: dict[str, Any] = {**spec}
-    if "browser" in said:
-        said["browser"] = {key: value for key, value in said["browser"].items() if key != "spki"}
-    whole = {key: _flows(value) if key == "flows" else canonical(value) for key, value in said.items()}
-    rests_on = {"schema": canonical(SCHEMA), "engine": canonical(engine), "cell": canonical(cell)}
-    named = [*sorted(controllers(spec)), *(OWN + name for name in sorted(schedulers(spec)))]
-    prints = {name: own[name] for name in named if name in own}
-    if prints:
-        rests_on["controllers"] = canonical(prints)
-    rests_on["spec"] = _table({**whole, "seed": _SEED})
-    before, _, after = _table(rests_on).partition(_SEED)
-    begun = hashlib.sha256(before.encode())
-    found = []
+    members: dict[str, Any] = {**spec}
+    if "browser" in members:
+        members["browser"] = {key: value for key, value in members["browser"].items() if key != "spki"}
+    texts = {key: _flows(value) if key == "flows" else canonical(value) for key, value in members.items()}
+    inputs = {"schema": canonical(SCHEMA), "engine": canonical(engine), "cell": canonical(cell)}
+    names = [*sorted(controllers(spec)), *(SCHEDULER_PREFIX + name for name in sorted(schedulers(spec)))]
+    fingerprints = {name: user_code[name] for name in names if name in user_code}
+    if fingerprints:
+        inputs["controllers"] = canonical(fingerprints)
+    inputs["spec"] = _table({**texts, "seed": _SEED_PLACEHOLDER})
+    prefix, _, suffix = _table(inputs).partition(_SEED_PLACEHOLDER)
+    prefix_hash = hashlib.sha256(prefix.encode())
+    ids = []
     for seed in seeds:
-        one = begun.copy()
-        one.update(f"{canonical(seed)}{after}".encode())
-        found.append(one.hexdigest()[:16])
-    return found
+        run_hash = prefix_hash.copy()
+        run_hash.update(f"{canonical(seed)}{suffix}".encode())
+        ids.append(run_hash.hexdigest()[:16])
+    return ids
 
 
 def _flows(flows: Sequence[Mapping[str, Any]]) -> str:
-    """As :func:`canonical` has them. Flows of a group share most of their tables: each of these is encoded once."""
-    known: dict[int, str] = {}
+    """Encode flows like :func:`canonical`; tables that flows of a group share are encoded once."""
+    encoded: dict[int, str] = {}
     orders: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    found = []
+    texts = []
     for flow in flows:
         keys = tuple(flow)
         if keys not in orders:
             orders[keys] = [(key, f'"{key}":') for key in sorted(keys)]
         members = []
-        for key, lead in orders[keys]:
+        for key, prefix in orders[keys]:
             value = flow[key]
             if isinstance(value, str):
                 text = canonical(value)
-            elif (kept := known.get(id(value))) is not None:
-                text = kept
+            elif (cached := encoded.get(id(value))) is not None:
+                text = cached
             else:
-                text = known[id(value)] = canonical(value)
-            members.append(lead + text)
-        found.append("{" + ",".join(members) + "}")
-    return f"[{','.join(found)}]"
+                text = encoded[id(value)] = canonical(value)
+            members.append(prefix + text)
+        texts.append("{" + ",".join(members) + "}")
+    return f"[{','.join(texts)}]"
 
 
 def _table(texts: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
-"""Codecs of speech: what they send, and what the E-model knows of them.
+"""Speech codecs: bit rates, frames, and their parameters in the E-model.
 
-Rates, frames and payload types are RFC 3551's (sections 4.5 and 6), look-ahead is G.114 Annex A's. Equipment
-impairment (Ie) and robustness against loss (Bpl) are those of ITU-T G.113 Appendix I. It has no Bpl for G.729 as such:
-that of G.729A, which decodes the same stream and conceals losses the same way, stands in.
+Rates, frames and payload types are from RFC 3551 (sections 4.5 and 6), look-ahead is from ITU-T G.114 Annex A.
+Equipment impairment (Ie) and robustness against loss (Bpl) are from ITU-T G.113 Appendix I. It has no Bpl of G.729. The
+value of G.729A is used instead: that codec decodes the same stream and conceals losses in the same way.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from dataclasses import dataclass
 __all__ = ["CODECS", "RTP_BYTES", "Codec"]
 
 RTP_BYTES = 12
-"""RTP's header without contributing sources (RFC 3550 section 5.1)."""
+"""RTP header without contributing sources (RFC 3550 section 5.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A codec of speech."""
+    """Speech codec."""
 
     name: str
     bit_s: int
     frame_ms: float
-    """Of G.711, which has none, a sample."""
+    """Frame in ms; for G.711, which has no frames, a sample."""
     lookahead_ms: float
     rtp_type: int
     ie: float
     bpl: float
-    """With its own concealment of lost packets (PLC)."""
+    """Bpl with packet loss concealment (PLC)."""
     bpl_plain: float | None
-    """Without, where that can be chosen."""
+    """Bpl without PLC; None if PLC is always on."""
     vad: bool
-    """Silence is not sent, unless the call says otherwise."""
+    """Default of voice activity detection: silence is not sent."""
 
 
 CODECS = {
@@ -42,4 +42,4 @@ CODECS = {
         Codec("g729a-vad", 8_000, 10.0, 5.0, 18, 11.0, 19.0, None, vad=True),
     )
 }
-"""By name."""
+"""Codecs by name."""

@@ -1,4 +1,4 @@
-"""What sends datagrams whatever the network does: the tables ``load.call``, ``load.live``, ``load.on_off``; ``udp``."""
+"""Sources of datagrams: the tables ``load.call``, ``load.live`` and ``load.on_off``, and ``udp``."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.scenario.quantities import Duration, Size
 
-__all__ = ["Call", "Live", "OnOff", "Udp", "udp_payload"]
+__all__ = ["Call", "Live", "OnOff", "Udp", "check_udp_payload"]
 
 LEAST_BYTES, MOST_BYTES = 22, 65_507
-"""RTP's header and what the engine writes behind it; what a UDP datagram holds over IPv4."""
+"""Smallest datagram: RTP header and the fields of the engine. Largest: the payload of UDP over IPv4."""
 
 LEAST_MTU_BYTES = 200
-"""Room for the head of any segment of LTP, and for a few claims of a report."""
+"""Smallest payload: the header of any LTP segment and a few claims of a report."""
 
 NS2_SHAPE = 1.5
-"""Of a Pareto source where nothing is said: ns-2's ``shape_``."""
+"""Default shape of a Pareto source: ``shape_`` of ns-2."""
 
 
-def udp_payload(mtu: Size | None) -> None:
-    """Raises ValueError where no full packet can have so long a UDP payload."""
+def check_udp_payload(mtu: Size | None) -> None:
+    """Check that UDP can carry the payload ``mtu``. Raises ValueError."""
     if mtu is not None and not LEAST_MTU_BYTES <= mtu.bytes <= MOST_BYTES:
         raise ValueError(
             f"found mtu = {mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (what UDP carries)"
         )
 
 
-def _datagram(packet: Size | None) -> None:
-    """Raises ValueError for a datagram that cannot be."""
+def _check_packet(packet: Size | None) -> None:
+    """Check the size of a datagram. Raises ValueError."""
     if packet is not None and not LEAST_BYTES <= packet.bytes <= MOST_BYTES:
         raise ValueError(
             f"found packet = {packet}, expected {LEAST_BYTES} B to {MOST_BYTES} B (what UDP carries)"
         )
 
 
-def _interval(rate_bit_s: int, packet_bytes: int) -> None:
-    """Raises ValueError for datagrams that follow each other too closely."""
+def _check_interval(rate_bit_s: int, packet_bytes: int) -> None:
+    """Check that datagrams are at least 1 us apart. Raises ValueError."""
     if packet_bytes * 8_000_000 < rate_bit_s:
         raise ValueError(
             f"found {packet_bytes} B at {rate_bit_s} bit/s, expected a datagram in 1 us or longer"
@@ -49,7 +49,7 @@ def _interval(rate_bit_s: int, packet_bytes: int) -> None:
 
 
 class Call(Table):
-    """A telephone call, both ways. A bare word is ``codec``."""
+    """Telephone call in both directions. A bare text is ``codec``."""
 
     codec: StrictStr
     packet: PositiveText = Duration(20_000_000)
@@ -57,7 +57,7 @@ class Call(Table):
     time: PositiveText | None = None
 
     @model_validator(mode="after")
-    def _frames(self) -> Call:
+    def _check_frames(self) -> Call:
         codec = CODECS.get(self.codec)
         if codec is None:
             error = unknown_name(self.codec, CODECS, "codec")
@@ -65,29 +65,31 @@ class Call(Table):
         frame = round(codec.frame_ms * 1e6)
         ms = self.packet.ns / 1e6
         if self.packet.ns % max(frame, 1_000_000) or not 1 <= ms <= 200:
-            whole = max(codec.frame_ms, 1.0)
-            error = f"found {self.packet}, expected a multiple of {whole:g} ms up to 200 ms"
+            step_ms = max(codec.frame_ms, 1.0)
+            error = f"found {self.packet}, expected a multiple of {step_ms:g} ms up to 200 ms"
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "packet"})
         return self
 
 
 class Live(Table):
-    """A live stream of constant rate: datagrams of one size, by default 7 packets of an MPEG transport stream and RTP's
-    header (RFC 2250 section 2)."""
+    """Live stream of constant bit rate, with datagrams of one size.
+
+    The default size is 7 packets of an MPEG transport stream and the RTP header (RFC 2250 section 2).
+    """
 
     rate: RateText
     packet: SizeText = Size(1328)
     time: PositiveText | None = None
 
     @model_validator(mode="after")
-    def _fits(self) -> Live:
-        _datagram(self.packet)
-        _interval(self.rate.bit_s, self.packet.bytes)
+    def _check_datagrams(self) -> Live:
+        _check_packet(self.packet)
+        _check_interval(self.rate.bit_s, self.packet.bytes)
         return self
 
 
 class OnOff(Table):
-    """A source that sends for ``on`` and is silent for ``off``."""
+    """Source that sends for ``on`` and is silent for ``off``."""
 
     on: PositiveText
     off: PositiveText
@@ -99,19 +101,19 @@ class OnOff(Table):
     time: PositiveText | None = None
 
     @property
-    def drawn(self) -> str:
-        """How lengths of periods are drawn."""
+    def distribution(self) -> str:
+        """Distribution of the durations of periods."""
         return self.periods or ("exponential" if self.exponential else "fixed")
 
     @property
     def pareto_shape(self) -> float | None:
-        """Shape of Pareto periods; None of others."""
-        if self.drawn != "pareto":
+        """Shape of Pareto periods; None for other distributions."""
+        if self.distribution != "pareto":
             return None
         return float(self.shape) if self.shape is not None else NS2_SHAPE
 
     @model_validator(mode="after")
-    def _whole(self) -> OnOff:
+    def _check_combination(self) -> OnOff:
         if self.exponential and self.periods is not None:
             raise ValueError(f'found exponential = true and periods = "{self.periods}", expected one of them')
         if self.shape is not None:
@@ -120,9 +122,9 @@ class OnOff(Table):
             if not self.shape > 1:
                 error = f"found {self.shape}, expected more than 1: Pareto periods of that shape have no mean"
                 raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "shape"})
-        _datagram(self.packet)
+        _check_packet(self.packet)
         if self.packet is not None and self.rate is not None:
-            _interval(self.rate.bit_s, self.packet.bytes)
+            _check_interval(self.rate.bit_s, self.packet.bytes)
         return self
 
 
@@ -131,13 +133,13 @@ class Udp(Table):
 
     ip: Literal[4, 6] | None = None
     mtu: SizeText | None = None
-    """UDP payload of a full packet, where the application fills packets: LTP's longest segment."""
+    """UDP payload of a full packet, such as the longest segment of LTP."""
 
     @model_validator(mode="after")
-    def _room(self) -> Udp:
-        udp_payload(self.mtu)
+    def _check_mtu(self) -> Udp:
+        check_udp_payload(self.mtu)
         return self
 
-    def over(self, other: Udp) -> Udp:
-        """These options, with those of ``other`` where this table is silent."""
-        return merge_tables(self, other)
+    def with_defaults(self, defaults: Udp) -> Udp:
+        """Return these options with those of ``defaults`` that this table does not set."""
+        return merge_tables(self, defaults)

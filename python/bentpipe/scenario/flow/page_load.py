@@ -1,14 +1,14 @@
-"""Loads of pages in a scenario.
+"""Page loads of a scenario.
 
-The defaults, with their reasons (docs/models/web.md has the sizes and how they were measured):
+The defaults, with their reasons (docs/models/web.md has the sizes and their measurement):
 
 =====================  ========================================================================================
 certificate            2300 B: the median chain of services that speak QUIC (Nawrocki et al., CoNEXT 2022)
-client_hello           2014 B: a browser of today, with a post-quantum key share (measured)
+client_hello           2014 B: a current browser with a post-quantum key share (measured)
 connections_per_host   6 (Chromium, Firefox)
-quic_head_start        300 ms (Chromium, where the server's round trip is not known)
+quic_head_start        300 ms (Chromium, for an unknown round-trip time)
 timeout                300 s (the page load timeout of WebDriver)
-resumption             false: Chromium keeps no TLS sessions over a restart
+resumption             false: Chromium does not keep TLS sessions over a restart
 =====================  ========================================================================================
 """
 
@@ -27,19 +27,24 @@ __all__ = ["PageLoad"]
 Http = Literal["1.1", "2", "3", "alt-svc"]
 
 CERTIFICATE_BYTES = 2300
+"""Default size of the certificate chain."""
+
 CLIENT_HELLO_BYTES = 2014
+"""Default size of a ClientHello."""
+
 MOST_LOADS = 10_000
+"""Largest number of loads of a flow."""
 
 
-def _pause(found: object) -> tuple[Duration, Duration]:
+def _parse_pause(found: object) -> tuple[Duration, Duration]:
     expected = 'a duration such as "5 s", or two such as ["5 s", "15 s"]'
     if isinstance(found, (list, tuple)):
         if len(found) != 2:
             raise ValueError(f"found a list of {len(found)}, expected {expected}")
-        least, most = Duration.parse(found[0]), Duration.parse(found[1])
-        if least > most:
-            raise ValueError(f"found {least} to {most}, expected the shorter one first")
-        return least, most
+        shortest, longest = Duration.parse(found[0]), Duration.parse(found[1])
+        if shortest > longest:
+            raise ValueError(f"found {shortest} to {longest}, expected the shorter one first")
+        return shortest, longest
     return Duration.parse(found), Duration.parse(found)
 
 
@@ -52,7 +57,7 @@ _PAUSE_SCHEMA = {
 
 
 class PageLoad(Table):
-    """Loads of a page: how a browser fetches it, how often, and what it remembers."""
+    """Loads of a page: behaviour of the browser, number of loads, and state between them."""
 
     page: Annotated[PageSource, as_table("named")] | None = None
     http: Http | None = None
@@ -62,7 +67,9 @@ class PageLoad(Table):
     certificate: SizeText = Size(CERTIFICATE_BYTES)
     client_hello: SizeText = Size(CLIENT_HELLO_BYTES)
     loads: Annotated[StrictInt, Field(ge=1, le=MOST_LOADS)] = 3
-    pause: Annotated[tuple[Duration, Duration], PlainValidator(_pause), WithJsonSchema(_PAUSE_SCHEMA)] = (
+    pause: Annotated[
+        tuple[Duration, Duration], PlainValidator(_parse_pause), WithJsonSchema(_PAUSE_SCHEMA)
+    ] = (
         Duration(0),
         Duration(0),
     )
@@ -76,10 +83,10 @@ class PageLoad(Table):
 
     @model_validator(mode="after")
     def _check_combination(self) -> PageLoad:
-        strays = [key for key in PageLoad.model_fields if key in self.model_fields_set and key != "page"]
+        page_keys = [key for key in PageLoad.model_fields if key in self.model_fields_set and key != "page"]
         if self.page is None:
-            if strays:
-                raise ValueError(f"found {strays[0]} without page, expected it beside a page")
+            if page_keys:
+                raise ValueError(f"found {page_keys[0]} without page, expected it beside a page")
             return self
         if self.udp_blocked and self.http == "3":
             raise ValueError('found http = "3" with udp_blocked, expected another version: UDP is dropped')
@@ -94,8 +101,8 @@ class PageLoad(Table):
         return self
 
     def _check_early_data(self) -> None:
-        """Early data needs a ticket from an earlier load."""
-        for wrong, found, expected in (
+        """Check that early data has a ticket of an earlier load. Raises ValueError."""
+        for is_wrong, found, expected in (
             (not self.resumption, "without resumption", "resumption = true beside it"),
             (
                 self.profile == "fresh",
@@ -105,5 +112,5 @@ class PageLoad(Table):
             (self.loads == 1, "with loads = 1", "loads of at least 2: the first has no ticket"),
             (self.tls != "1.3", f'with tls = "{self.tls}"', 'tls = "1.3" (RFC 8446)'),
         ):
-            if wrong:
+            if is_wrong:
                 raise ValueError(f"found early_data {found}, expected {expected}")

@@ -1,4 +1,4 @@
-"""Options of QUIC in a scenario: the tables ``[quic]`` and ``flow.NAME.quic``."""
+"""Options of QUIC: the tables ``[quic]`` and ``flow.NAME.quic``."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ from bentpipe.scenario.base import (
 )
 from bentpipe.scenario.quantities import Duration
 
-__all__ = ["LARGEST_MTU_BYTES", "LONGEST", "Quic"]
+__all__ = ["LARGEST_MTU_BYTES", "MAX_RTT", "Quic"]
 
 LARGEST_MTU_BYTES = 16_000
-"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+"""Largest packet: the length of handshake packets has 14 bits (RFC 9000 sections 16 and 17.2)."""
+
+MAX_RTT = Duration(10_000 * 3600 * 10**9)
+"""Largest round-trip time of a profile. Voyager has less than 50 h, and doubled timers stay far below 64 bits."""
 
 
-LONGEST = Duration(10_000 * 3600 * 10**9)
-"""Of a round trip that a profile reckons with: Voyager's are under 50 h. Doubled timers stay far from 64 bits."""
-
-
-def _longest(found: object) -> Duration:
+def _parse_max_rtt(found: object) -> Duration:
     value = parse_positive_duration(found)
-    if value > LONGEST:
+    if value > MAX_RTT:
         raise ValueError(f"found {value}, expected a round trip of at most 10000 h")
     return value
 
 
 class Quic(Table):
-    """Options of QUIC connections; what is silent takes ``[quic]``'s, then what the profile says (``plan.profiles``),
-    then the default of ``plan.quic``."""
+    """Options of QUIC connections.
+
+    A missing option is taken from ``[quic]``, then from the profile (``plan.flow.quic_profiles``), then from the
+    defaults of ``plan.flow.quic``.
+    """
 
     profile: Literal["none", "deep-space"] | None = None
-    longest_rtt: Annotated[Duration, PlainValidator(_longest), text_schema("45 min", "a duration")] | None = (
-        None
-    )
+    longest_rtt: (
+        Annotated[Duration, PlainValidator(_parse_max_rtt), text_schema("45 min", "a duration")] | None
+    ) = None
     crypto: Literal["modelled", "rustls"] | None = None
     handshake: Literal["1-rtt", "0-rtt"] | None = None
     mtu: SizeText | None = None
@@ -68,12 +70,13 @@ class Quic(Table):
     time_threshold: Annotated[StrictFloat | StrictInt, Field(gt=1, le=1000)] | None = None
 
     @model_validator(mode="after")
-    def _datagram(self) -> Quic:
+    def _check_mtu(self) -> Quic:
         if self.mtu is not None and not 1200 <= self.mtu.bytes <= LARGEST_MTU_BYTES:
-            most = f"{LARGEST_MTU_BYTES} B"
-            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to {most}")
+            raise ValueError(
+                f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to {LARGEST_MTU_BYTES} B"
+            )
         return self
 
-    def over(self, other: Quic) -> Quic:
-        """These options, with those of ``other`` where this table is silent."""
-        return merge_tables(self, other)
+    def with_defaults(self, defaults: Quic) -> Quic:
+        """Return these options with those of ``defaults`` that this table does not set."""
+        return merge_tables(self, defaults)

@@ -1,4 +1,4 @@
-"""Options of TCP in a scenario: the tables ``[tcp]``, ``flow.NAME.tcp`` and those of a proxy's two sides."""
+"""Options of TCP: the tables ``[tcp]``, ``flow.NAME.tcp`` and those of the two sides of a proxy."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from bentpipe.scenario.quantities import Duration
 __all__ = ["MOST_BUFFER", "DelayedAck", "LossDetection", "Tcp", "TcpEnd"]
 
 LEAST_MSS = 88
-"""Linux's TCP_MIN_MSS: room for 40 bytes of options."""
+"""Smallest MSS: TCP_MIN_MSS of Linux, with 40 bytes of options."""
 
 MOST_MSS = 65_495
-"""What an IPv4 packet of 65,535 bytes holds behind 40 bytes of headers."""
+"""Largest MSS: an IPv4 packet of 65,535 bytes less 40 bytes of headers."""
 
 MOST_BUFFER = 65_535 << 14
-"""The largest window that window scaling can say (RFC 7323 section 2.3): about 1 GiB."""
+"""Largest window with window scaling in bytes (RFC 7323 section 2.3): about 1 GiB."""
 
 
 class LossDetection(Table):
-    """How losses are found. A bare word is ``name``."""
+    """Loss detection. A bare text is ``name``."""
 
     name: Literal["rack-tlp", "dupacks"]
     threshold: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     forward: StrictBool | None = None
 
     @model_validator(mode="after")
-    def _threshold(self) -> LossDetection:
+    def _check_combination(self) -> LossDetection:
         if self.threshold is not None and self.name != "dupacks":
             raise ValueError('found threshold beside "rack-tlp", which counts time; it goes with "dupacks"')
         if self.forward is not None and self.name != "dupacks":
@@ -46,7 +46,7 @@ class LossDetection(Table):
 
 
 class DelayedAck(Table):
-    """Delayed acknowledgements: a bare duration is ``timeout``, ``"off"`` acknowledges every segment at once."""
+    """Delayed acknowledgements. A bare duration is ``timeout``; ``"off"`` acknowledges every segment immediately."""
 
     timeout: PositiveText = Duration(40_000_000)
     every: Annotated[StrictInt, Field(ge=1, le=1000)] = 2
@@ -54,14 +54,14 @@ class DelayedAck(Table):
     off: StrictBool = False
 
 
-def _widened(found: object) -> object:
+def _to_delayed_ack(found: object) -> object:
     if found == "off":
         return {"off": True}
     return {"timeout": found} if isinstance(found, (str, int, float)) else found
 
 
 class TcpEnd(Table):
-    """Options of one end of TCP connections; what is silent takes the defaults of ``plan.tcp``."""
+    """Options of one end of TCP connections. Missing options have the defaults of ``plan.flow.tcp``."""
 
     congestion: Annotated[Congestion, as_table("name")] | None = None
     mss: SizeText | None = None
@@ -81,7 +81,8 @@ class TcpEnd(Table):
     timestamps: StrictBool | None = None
     window_scaling: StrictBool | None = None
     delayed_ack: (
-        Annotated[DelayedAck, BeforeValidator(_widened, json_schema_input_type=DelayedAck | str)] | None
+        Annotated[DelayedAck, BeforeValidator(_to_delayed_ack, json_schema_input_type=DelayedAck | str)]
+        | None
     ) = None
     abc: Literal["unlimited", "off", 1, 2] | None = None
     ecn: StrictBool | None = None
@@ -92,7 +93,7 @@ class TcpEnd(Table):
     send_buffer: SizeText | None = None
 
     @model_validator(mode="after")
-    def _in_range(self) -> Self:
+    def _check_ranges(self) -> Self:
         if self.mss is not None and not LEAST_MSS <= self.mss.bytes <= MOST_MSS:
             raise ValueError(f"found mss = {self.mss}, expected {LEAST_MSS} B to {MOST_MSS} B")
         for key in ("receive_buffer", "send_buffer"):
@@ -103,32 +104,32 @@ class TcpEnd(Table):
                 )
         return self
 
-    def over(self, other: TcpEnd) -> Self:
-        """These options, with those of ``other`` where this table is silent."""
-        if type(self) is type(other):
-            return merge_tables(self, other)
+    def with_defaults(self, defaults: TcpEnd) -> Self:
+        """Return these options with those of ``defaults`` that this table does not set."""
+        if type(self) is type(defaults):
+            return merge_tables(self, defaults)
         known = type(self).model_fields
-        both = {name: getattr(other, name) for name in other.model_fields_set if name in known}
-        both |= {name: getattr(self, name) for name in self.model_fields_set}
-        return cast("Self", type(self).model_construct(_fields_set=set(both), **both))
+        options = {name: getattr(defaults, name) for name in defaults.model_fields_set if name in known}
+        options |= {name: getattr(self, name) for name in self.model_fields_set}
+        return cast("Self", type(self).model_construct(_fields_set=set(options), **options))
 
 
 class Tcp(TcpEnd):
-    """Options of both ends, and of the server's where they differ."""
+    """Options of both ends, and different options of the server."""
 
     server: TcpEnd | None = None
 
-    def over(self, other: TcpEnd) -> Self:
-        """These options, with those of ``other`` where this table is silent; ``server`` key by key."""
-        whole = super().over(other)
-        theirs = other.server if isinstance(other, Tcp) else None
-        if self.server is None or theirs is None:
-            return whole
-        server = self.server.over(theirs)
-        complete: Self = whole.model_copy(update={"server": server})
-        return complete
+    def with_defaults(self, defaults: TcpEnd) -> Self:
+        """Return these options with those of ``defaults`` that this table does not set; ``server`` key by key."""
+        options = super().with_defaults(defaults)
+        server_defaults = defaults.server if isinstance(defaults, Tcp) else None
+        if self.server is None or server_defaults is None:
+            return options
+        server = self.server.with_defaults(server_defaults)
+        result: Self = options.model_copy(update={"server": server})
+        return result
 
     def server_end(self) -> TcpEnd:
-        """The server's options: its own over those of both ends."""
-        own = self.server if self.server is not None else TcpEnd()
-        return own.over(self)
+        """Return the options of the server: its own over those of both ends."""
+        server = self.server if self.server is not None else TcpEnd()
+        return server.with_defaults(self)

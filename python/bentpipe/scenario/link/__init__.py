@@ -1,0 +1,14 @@
+"""Tables of one direction of a link.
+
+- ``direction``: all stages of a direction: rate, queue, delay, loss, jitter, outages
+- ``generated``: loss models, queue disciplines and schedulers, from the descriptors of the engine
+- ``rules``: rules across keys of the generated tables
+- ``hooks``: values of the generated tables that the planner supplies
+- ``scheduler``: scheduler of a link with one queue per user
+- ``channel``: radio channel
+- ``acm``: adaptive coding and modulation
+- ``arq``: codes, retransmissions and reordering of a radio link
+- ``nr``: 5G link
+- ``reconfiguration``: reconfiguration intervals of a constellation
+- ``handover``: handovers of a path or graph
+"""

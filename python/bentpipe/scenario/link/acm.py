@@ -1,4 +1,4 @@
-"""Adaptive coding and modulation of a direction: its rate follows what receivers report of the channel."""
+"""Adaptive coding and modulation: the rate of a direction follows the reports of the receivers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bentpipe.scenario.radio_quantities import Decibel, SymbolRate
 __all__ = ["AdaptiveCoding"]
 
 SymbolRateText = Annotated[
-    SymbolRate, PlainValidator(SymbolRate.parse), text_schema("27.5 Mbaud", "symbols a second, above 0")
+    SymbolRate, PlainValidator(SymbolRate.parse), text_schema("27.5 Mbaud", "symbols per second, above 0")
 ]
 
 
 class AdaptiveCoding(Table):
-    """DVB-S2's modes, or those of them that are named; ``report_delay`` is the way of a report to the sender."""
+    """Adaptive coding over the modes of DVB-S2, or over ``modes``; reports reach the sender after ``report_delay``."""
 
     symbol_rate: SymbolRateText
     report_delay: DurationText
@@ -29,7 +29,7 @@ class AdaptiveCoding(Table):
     modes: list[StrictStr] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
-    def _in_range(self) -> AdaptiveCoding:
+    def _check_ranges(self) -> AdaptiveCoding:
         if self.report_delay.ns > 10**9:
             raise ValueError(
                 f"report_delay: found {self.report_delay}, expected at most 1 s, as far back as a channel is known"

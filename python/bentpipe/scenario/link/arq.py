@@ -1,4 +1,4 @@
-"""What the link layer of a radio link does: codes, what is sent again and when, how the order is restored."""
+"""Link layer of a radio link: codes, retransmissions and reordering."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from bentpipe.scenario.quantities import Duration, Probability
 __all__ = ["HARQ", "LinkLayer", "ReorderingBuffer"]
 
 HARQ = ("harq-1", "harq-chase", "harq-2", "harq-3", "adaptive-harq")
+"""Hybrid ARQ schemes."""
+
 INCREMENTAL = ("harq-2", "harq-3", "adaptive-harq")
-"""Each attempt has new bits of the code."""
+"""Schemes with incremental redundancy: each attempt has new bits of the code."""
+
 ARQ = ("stop-and-wait", "go-back-n", "selective-repeat")
+"""ARQ schemes without combining."""
 
 
-def _code_rate(found: object) -> float:
-    """From 0.001 to 1, as a number or a fraction. Raises ValueError."""
+def _parse_code_rate(found: object) -> float:
+    """Return a code rate from 0.001 to 1, given as a number or a fraction. Raises ValueError."""
     try:
         rate = (
             Fraction(found) if isinstance(found, (str, int, float)) and not isinstance(found, bool) else None
@@ -37,20 +41,22 @@ def _code_rate(found: object) -> float:
 
 CodeRate = Annotated[
     float,
-    PlainValidator(_code_rate),
+    PlainValidator(_parse_code_rate),
     WithJsonSchema({"type": ["string", "number"], "examples": ["1/3"], "description": "a code rate"}),
 ]
+
 MOST_FRAME = 65_535
-"""What an IP packet has at most."""
+"""Largest IP packet in bytes."""
+
 Bits = Annotated[StrictInt, Field(ge=1, le=2**32 - 1)]
 
 
 class LinkLayer(Table):
-    """A link layer over a channel.
+    """Link layer over a channel.
 
-    Defaults are those of Tauran 2018, section 3.4: packets are decoded after one, two, three attempts in 50, 70, 85 %
-    of the cases, sent again after 20 ms, at most three times; 500 may be open. The mother code's rate 1/6 and the
-    margin of 5 % to the mutual information that a frame needs are fitted to table 4.1.
+    The defaults are those of Tauran 2018, section 3.4. Packets are decoded after one, two and three attempts with
+    probability 0.5, 0.7 and 0.85. They are retransmitted after 20 ms, at most three times; 500 may be outstanding. The
+    rate 1/6 of the mother code and the margin of 5 % above the mutual information of a frame are fitted to table 4.1.
     """
 
     scheme: Literal[
@@ -76,36 +82,38 @@ class LinkLayer(Table):
     def _check_combination(self) -> LinkLayer:
         if not 0 < self.frame.bytes <= MOST_FRAME:
             raise ValueError(f'frame: found {self.frame}, expected 1 to {MOST_FRAME} B, such as "1115 B"')
-        foreign = self.model_fields_set & self._foreign()
-        if foreign:
-            beside = (
+        unused = self.model_fields_set & self._unused_keys()
+        if unused:
+            condition = (
                 " and coded_bits" if self.scheme == "adaptive-harq" and self.coded_bits is not None else ""
             )
-            raise ValueError(f'found {min(foreign)}, which does not go with scheme = "{self.scheme}"{beside}')
+            raise ValueError(
+                f'found {min(unused)}, which does not go with scheme = "{self.scheme}"{condition}'
+            )
         if self.time_out is not None and self.time_out.ns < self.feedback_delay.ns:
             least = self.feedback_delay
             raise ValueError(f"time_out: found {self.time_out}, expected at least feedback_delay = {least}")
         self._check_bits()
         return self
 
-    def _foreign(self) -> set[str]:
-        """Keys that do not go with the scheme."""
-        answers = {"feedback_delay", "feedback_loss", "time_out", "window"}
-        foreign = set() if self.scheme in INCREMENTAL else {"mother_rate"}
+    def _unused_keys(self) -> set[str]:
+        """Return the keys that the scheme does not use."""
+        feedback_keys = {"feedback_delay", "feedback_loss", "time_out", "window"}
+        unused = set() if self.scheme in INCREMENTAL else {"mother_rate"}
         if self.scheme != "adaptive-harq" or self.coded_bits is not None:
-            foreign |= {"decoded"}
+            unused |= {"decoded"}
         if self.scheme == "adaptive-harq":
-            foreign |= {"code_rate", "block_error_rate"}
+            unused |= {"code_rate", "block_error_rate"}
         if self.scheme == "code":
-            foreign |= answers | {"retransmissions"}
+            unused |= feedback_keys | {"retransmissions"}
         if self.scheme == "stop-and-wait":
-            foreign |= {"window"}
+            unused |= {"window"}
         if self.block_error_rate is not None:
-            foreign |= {"margin"}
-        return foreign
+            unused |= {"margin"}
+        return unused
 
     def _check_bits(self) -> None:
-        """The coded bits are said once, and as many as the scheme has."""
+        """Check the coded bits against the scheme. Raises ValueError."""
         bits, information = self.coded_bits or [], self.frame.bytes * 8
         if self.code_rate is not None and bits:
             raise ValueError("found code_rate and coded_bits, expected one of them")
@@ -113,43 +121,48 @@ class LinkLayer(Table):
             raise ValueError(
                 "coded_bits: found several, expected one: Chase combining sends the same bits again"
             )
-        if self.scheme == "harq-3" and any(one < information for one in bits):
+        if self.scheme == "harq-3" and any(count < information for count in bits):
             raise ValueError(
                 f"coded_bits: found {min(bits)}, expected at least the frame's {information}: each attempt of type III "
                 "can be decoded alone"
             )
-        self._check_mother()
+        self._check_mother_code()
         for before, after in pairwise(self.decoded):
             if after.value < before.value:
                 raise ValueError(
                     f"decoded: found {after} after {before}, expected no less: each is of all attempts so far"
                 )
-        most = self.retransmissions
-        if self.scheme == "adaptive-harq" and not bits and most is not None and most != len(self.decoded):
+        retransmissions = self.retransmissions
+        if (
+            self.scheme == "adaptive-harq"
+            and not bits
+            and retransmissions is not None
+            and retransmissions != len(self.decoded)
+        ):
             raise ValueError(
-                f"retransmissions: found {most}, expected {len(self.decoded)}: decoded has as many shares"
+                f"retransmissions: found {retransmissions}, expected {len(self.decoded)}: decoded has as many shares"
             )
 
-    def _check_mother(self) -> None:
-        """Bits that are new in each attempt are of one mother code; with a code rate alone it has enough of them."""
-        designed = self.scheme == "adaptive-harq" and self.coded_bits is None
-        said = self.coded_bits is not None or "mother_rate" in self.model_fields_set
-        if self.scheme not in INCREMENTAL or designed or not said or self.block_error_rate is not None:
+    def _check_mother_code(self) -> None:
+        """Check that the mother code has enough bits for all attempts. Raises ValueError."""
+        is_adaptive = self.scheme == "adaptive-harq" and self.coded_bits is None
+        has_bits = self.coded_bits is not None or "mother_rate" in self.model_fields_set
+        if self.scheme not in INCREMENTAL or is_adaptive or not has_bits or self.block_error_rate is not None:
             return
         information, attempts = self.frame.bytes * 8, self.attempts or 1
         bits = self.coded_bits or [math.ceil(round(information / (self.code_rate or 1), 6))]
         sent = sum(bits[:attempts]) + max(0, attempts - len(bits)) * bits[-1]
-        there = math.floor(information / self.mother_rate + 1e-6)
-        if sent > there:
+        available = math.floor(information / self.mother_rate + 1e-6)
+        if sent > available:
             key = "coded_bits" if self.coded_bits is not None else "code_rate"
             raise ValueError(
-                f"{key}: found {sent} coded bits in {attempts} attempts, expected at most the {there} of the mother "
-                f"code ({information} information bits at mother_rate = {self.mother_rate:.4g})"
+                f"{key}: found {sent} coded bits in {attempts} attempts, expected at most the {available} of the "
+                f"mother code ({information} information bits at mother_rate = {self.mother_rate:.4g})"
             )
 
     @property
     def attempts(self) -> int | None:
-        """Attempts at a packet; None: until it is decoded."""
+        """Largest number of attempts for a packet; None for no limit."""
         if self.scheme == "code":
             return 1
         if self.retransmissions is not None:
@@ -160,9 +173,9 @@ class LinkLayer(Table):
 
 
 class ReorderingBuffer(Table):
-    """Holds back what came out of order. A bare number is ``packets``, of each flow; 0 is no buffer.
+    """Buffer that restores the order of packets. A bare number is ``packets`` of each flow; 0 is no buffer.
 
-    125 are Tauran's (2018, section 4.4.1). Packets are numbered by the link layer, or as TCP numbers its bytes.
+    The default of 125 is from Tauran 2018, section 4.4.1. ``numbering``: sequence numbers of the link layer, or of TCP.
     """
 
     packets: Annotated[StrictInt, Field(ge=0, le=2**20)] = 125

@@ -29,8 +29,8 @@ FrequencyText = Annotated[
 SpeedText = Annotated[Speed, PlainValidator(Speed.parse), text_schema("60 km/h", "a speed above 0")]
 
 
-def _elevation(found: object) -> Angle | Literal["orbit"]:
-    """An angle up to 90 degrees, or that of the last satellite of ``[orbit]``. Raises ValueError."""
+def _parse_elevation(found: object) -> Angle | Literal["orbit"]:
+    """Return an angle up to 90 degrees, or "orbit" for the last satellite of ``[orbit]``. Raises ValueError."""
     if found == "orbit":
         return "orbit"
     angle = Angle.parse(found)
@@ -41,36 +41,38 @@ def _elevation(found: object) -> Angle | Literal["orbit"]:
 
 ElevationText = Annotated[
     Angle | Literal["orbit"],
-    PlainValidator(_elevation),
+    PlainValidator(_parse_elevation),
     text_schema("40 deg", 'an angle up to 90 deg, or "orbit"'),
 ]
 
-_MOVING = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
-_PLACED = _MOVING | {"environment", "elevation", "azimuth", "snr_range"}
-_KEYS: Mapping[str, frozenset[str]] = {
+_FADING_KEYS = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
+_LAND_MOBILE_KEYS = _FADING_KEYS | {"environment", "elevation", "azimuth", "snr_range"}
+_MODEL_KEYS: Mapping[str, frozenset[str]] = {
     "white-noise": frozenset(),
-    "perez-fontan": _PLACED | {"state_lengths"},
-    "p681": _PLACED,
-    "rayleigh": _MOVING,
+    "perez-fontan": _LAND_MOBILE_KEYS | {"state_lengths"},
+    "p681": _LAND_MOBILE_KEYS,
+    "rayleigh": _FADING_KEYS,
     "attenuation": frozenset({"snr_error", "trace", "schedule", "interpolation", "repeat"}),
 }
-"""Keys beside ``model`` and ``snr`` that a model has."""
-_NEEDED: Mapping[str, tuple[str, ...]] = {
+"""Keys of each model beside ``model`` and ``snr``."""
+
+_REQUIRED_KEYS: Mapping[str, tuple[str, ...]] = {
     "perez-fontan": ("environment", "elevation", "speed"),
     "p681": ("environment", "elevation", "speed"),
     "rayleigh": ("speed",),
 }
+"""Required keys of each model."""
 
 
 class Attenuation(Table):
-    """A point of a schedule."""
+    """Point of an attenuation schedule."""
 
     at: DurationText
     attenuation: DecibelText
 
 
 class Channel(Table):
-    """A channel; ``snr`` is Es/N0 of a coded symbol where nothing is in the way."""
+    """Radio channel; ``snr`` is Es/N0 of a coded symbol without obstruction."""
 
     hints: ClassVar[Mapping[str, str]] = {
         "band": 'no key "band": the frequency says it; did you mean "frequency"?',
@@ -93,12 +95,12 @@ class Channel(Table):
     repeat: PositiveText | None = None
 
     @model_validator(mode="after")
-    def _keys_of_the_model(self) -> Channel:
+    def _check_model_keys(self) -> Channel:
         given = self.model_fields_set - {"model", "snr"}
-        foreign = sorted(given - _KEYS[self.model])
+        foreign = sorted(given - _MODEL_KEYS[self.model])
         if foreign:
             raise ValueError(f'found {foreign[0]}, which does not go with model = "{self.model}"')
-        missing = [key for key in _NEEDED.get(self.model, ()) if getattr(self, key) is None]
+        missing = [key for key in _REQUIRED_KEYS.get(self.model, ()) if getattr(self, key) is None]
         if missing:
             raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
         if self.snr_range is not None and self.elevation != "orbit":

@@ -1,4 +1,4 @@
-"""Hand-overs in a scenario: ``[[path.handover]]`` and ``[[graph.handover]]``, with units in types."""
+"""Handovers of a scenario: ``[[path.handover]]`` and ``[[graph.handover]]``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["DirectionUpdate", "GraphHandover", "Handover", "PathHandover", "chec
 
 
 class DirectionUpdate(Table):
-    """What a direction has from a hand-over on; what it does not say stays."""
+    """New values of a direction from a handover on; a missing key keeps its value."""
 
     rate: RateText | None = None
     queue: QueueText | None = None
@@ -41,7 +41,7 @@ _HINTS = {
 
 
 class Handover(Table):
-    """What changes together at one instant: delay, rate, queue and loss of a link, and what is in flight on it."""
+    """Simultaneous change of delay, rate, queue and loss of a link, and the fate of its packets in flight."""
 
     hints: ClassVar[Mapping[str, str]] = _HINTS
     name: Name | None = None
@@ -61,25 +61,25 @@ class Handover(Table):
 
     @property
     def link(self) -> str:
-        """The link that is handed over to."""
+        """Link after the handover."""
         raise NotImplementedError
 
     @property
-    def leaves(self) -> str:
-        """The link that is handed over from: what is in flight on it meets the hand-over."""
+    def previous_link(self) -> str:
+        """Link before the handover, with the packets in flight."""
         return self.link
 
-    def toward(self, side: Literal["up", "down"]) -> DirectionUpdate:
-        """One direction whole: its own keys over ``both`` over ``delay``."""
-        whole = (self.up if side == "up" else self.down) or DirectionUpdate()
+    def resolve_direction(self, side: Literal["up", "down"]) -> DirectionUpdate:
+        """Return the update of one direction: its keys over those of ``both`` over ``delay``."""
+        update = (self.up if side == "up" else self.down) or DirectionUpdate()
         if self.both is not None:
-            whole = merge_tables(whole, self.both)
+            update = merge_tables(update, self.both)
         if self.delay is not None:
-            whole = merge_tables(whole, DirectionUpdate().model_copy(update={"delay": self.delay}))
-        return whole
+            update = merge_tables(update, DirectionUpdate().model_copy(update={"delay": self.delay}))
+        return update
 
-    def instants(self, duration_ns: int) -> Iterator[int]:
-        """When it happens in a run of this length; those of an orbit are not known here."""
+    def iter_times_ns(self, duration_ns: int) -> Iterator[int]:
+        """Yield the times of the handover in a run of ``duration_ns``, in ns; none with ``at = "orbit"``."""
         if not isinstance(self.at, Duration):
             return
         at = self.at.ns
@@ -90,7 +90,7 @@ class Handover(Table):
             at += self.every.ns
 
     @model_validator(mode="after")
-    def _shorter(self) -> Handover:
+    def _check_combination(self) -> Handover:
         if self.at == "orbit" and self.every is not None:
             raise ValueError('found every beside at = "orbit", which says when; expected none')
         if self.waiting == "held" and self.gap is None:
@@ -103,19 +103,19 @@ class Handover(Table):
 
 
 class PathHandover(Handover):
-    """Of a segment."""
+    """Handover of a segment."""
 
     segment: Name
 
     @property
     def link(self) -> str:
-        """The segment."""
+        """Segment of the handover."""
         return self.segment
 
     @model_validator(mode="after")
-    def _something(self) -> PathHandover:
-        silent = {"name", "at", "every", "segment", "waiting"}
-        if not self.model_fields_set - silent and self.waiting == "kept":
+    def _check_change(self) -> PathHandover:
+        ignored = {"name", "at", "every", "segment", "waiting"}
+        if not self.model_fields_set - ignored and self.waiting == "kept":
             raise ValueError(
                 "found a hand-over that changes nothing, expected at least one of delay, up, down, both, in_flight, gap"
             )
@@ -123,44 +123,53 @@ class PathHandover(Handover):
 
 
 class GraphHandover(Handover):
-    """From one link to another, or of one."""
+    """Handover between two links of a graph, or of one link."""
 
     to: Name
     replaces: Name | None = None
 
     @property
     def link(self) -> str:
-        """The link that is in use from now on."""
+        """Link after the handover."""
         return self.to
 
     @property
-    def leaves(self) -> str:
-        """The link that is not, or the same."""
+    def previous_link(self) -> str:
+        """Link before the handover: ``replaces``, or the same link."""
         return self.replaces or self.to
 
     @model_validator(mode="after")
-    def _two(self) -> GraphHandover:
+    def _check_links(self) -> GraphHandover:
         if self.replaces == self.to:
             raise ValueError(f'found to and replaces "{self.to}", expected two links, or no replaces')
         return self
 
 
 def check_handovers(
-    handovers: Sequence[Handover], links: Sequence[str], what: str, others: Sequence[str]
+    handovers: Sequence[Handover], links: Sequence[str], kind: str, names: Sequence[str]
 ) -> None:
-    """Links exist, names are free. Raises a scenario error at the key."""
-    names = [one.name for one in handovers]
-    for number, one in enumerate(handovers):
-        at = one.name or f"handover[{number + 1}]"
+    """Check that links exist and names are unique. Raises PydanticCustomError at the key.
+
+    Args:
+        handovers: the handovers of a path or graph.
+        links: the names of its links.
+        kind: the kind of link, for messages: "segment" or "link".
+        names: the names of the nodes.
+    """
+    handover_names = [handover.name for handover in handovers]
+    for number, handover in enumerate(handovers):
+        at = handover.name or f"handover[{number + 1}]"
         for key in ("segment", "to", "replaces"):
-            found = getattr(one, key, None)
-            if found is not None and found not in links:
-                _refuse(unknown_name(found, links, what), f"{at}.{key}")
-        if one.name is not None and names.count(one.name) > 1:
-            _refuse(f'two hand-overs are called "{one.name}", expected a name for each', at)
-        if one.name in (*links, *others):
-            _refuse(f'a hand-over and something else are called "{one.name}", expected a name for each', at)
+            link = getattr(handover, key, None)
+            if link is not None and link not in links:
+                _reject(unknown_name(link, links, kind), f"{at}.{key}")
+        if handover.name is not None and handover_names.count(handover.name) > 1:
+            _reject(f'two hand-overs are called "{handover.name}", expected a name for each', at)
+        if handover.name in (*links, *names):
+            _reject(
+                f'a hand-over and something else are called "{handover.name}", expected a name for each', at
+            )
 
 
-def _refuse(error: str, at: str) -> None:
+def _reject(error: str, at: str) -> None:
     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": at})

@@ -1,4 +1,4 @@
-"""A 5G link (3GPP Release 17): transport blocks in slots, HARQ processes, RLC's modes and timers, the order of PDCP."""
+"""5G link (3GPP Release 17): transport blocks in slots, HARQ processes, RLC modes and timers, order of PDCP."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from bentpipe.scenario.quantities import Duration, Probability
 __all__ = ["Nr", "Rlc"]
 
 LEAST_SLOT = Duration(15_625)
-"""That of subcarriers 960 kHz apart (TS 38.211 section 4.3.2)."""
+"""Slot at a subcarrier spacing of 960 kHz (TS 38.211 section 4.3.2)."""
+
 MOST_SLOT = Duration(100_000_000)
 
 
 class Rlc(Table):
-    """RLC's mode and, of the acknowledged one, its parameters (TS 38.322 section 7). A bare word is ``mode``.
+    """RLC mode, and the parameters of acknowledged mode (TS 38.322 section 7). A bare text is ``mode``.
 
-    Timers that are not given come of the link: see docs/models/link-layer.md.
+    The defaults of the timers depend on the link: see docs/models/link-layer.md.
     """
 
     mode: Literal["am", "um"]
@@ -50,8 +51,11 @@ class Rlc(Table):
 
 
 class Nr(Table):
-    """A bearer of New Radio. ``processes`` are 16 or, from Release 17 on, 32; of them ``without_feedback`` do not wait
-    for answers (and send a block once)."""
+    """Bearer of New Radio.
+
+    It has 16 HARQ ``processes``, or 32 from Release 17. The ``without_feedback`` processes do not wait for feedback and
+    send a block once.
+    """
 
     slot: PositiveText = Duration(1_000_000)
     processes: Annotated[StrictInt, Field(ge=1, le=32)] = 16
@@ -93,5 +97,5 @@ class Nr(Table):
 
     @property
     def attempts(self) -> int:
-        """How often a block is sent at most."""
+        """Largest number of transmissions of a block."""
         return 1 if self.without_feedback == self.processes else self.retransmissions + 1

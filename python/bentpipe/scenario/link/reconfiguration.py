@@ -1,4 +1,4 @@
-"""Slots of a direction: a link that is drawn anew at boundaries, as a constellation's scheduler has it."""
+"""Reconfiguration intervals of a direction: random link properties, new in each interval."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from bentpipe.scenario.quantities import Duration, Probability, Rate
 __all__ = ["Reconfiguration", "SlotBursts"]
 
 
-def _number(quantity: Duration | Rate | Probability) -> float:
+def _to_number(quantity: Duration | Rate | Probability) -> float:
     if isinstance(quantity, Duration):
         return quantity.ns
     return quantity.bit_s if isinstance(quantity, Rate) else quantity.value
 
 
-def _quantiles(found: list[Any]) -> list[Any]:
+def _check_quantiles(found: list[Any]) -> list[Any]:
     for before, after in pairwise(found):
-        if _number(after) < _number(before):
+        if _to_number(after) < _to_number(before):
             raise ValueError(f"quantiles fall from {before} to {after}, expected none below the one before")
     return found
 
 
-Durations = Annotated[list[DurationText], Field(min_length=1), AfterValidator(_quantiles)]
-Rates = Annotated[list[RateText], Field(min_length=1), AfterValidator(_quantiles)]
-Chances = Annotated[list[ProbabilityText], Field(min_length=1), AfterValidator(_quantiles)]
+Durations = Annotated[list[DurationText], Field(min_length=1), AfterValidator(_check_quantiles)]
+Rates = Annotated[list[RateText], Field(min_length=1), AfterValidator(_check_quantiles)]
+Probabilities = Annotated[list[ProbabilityText], Field(min_length=1), AfterValidator(_check_quantiles)]
 
 
 class SlotBursts(Table):
-    """A slot begins, with this probability, with a time in which everything is lost; quantiles of its length."""
+    """Loss of all packets at the start of an interval: its probability, and the quantiles of its duration."""
 
     probability: ProbabilityText
     length: Durations
 
 
 class Reconfiguration(Table):
-    """What is drawn anew in each slot, each by its quantiles: values for equally spaced probabilities from 0 to 1.
+    """Random properties of each interval, given by quantiles at equally spaced probabilities from 0 to 1.
 
-    A slot's delay has the same rank in both directions of a link, its rate and its losses are each direction's own.
-    Starlink's slots are of 15 s, from second 12 of a minute on.
+    Both directions of a link use the same quantile of delay. Rate and losses are independent in each direction. The
+    intervals of Starlink last 15 s and start at second 12 of a minute.
     """
 
     every: PositiveText = Duration(15_000_000_000)
@@ -53,20 +53,20 @@ class Reconfiguration(Table):
     delay_step: PositiveText = Duration(10_000_000)
     delay_correlation: StrictFloat | StrictInt = 0.0
     rate: Rates | None = None
-    loss: Chances | None = None
+    loss: Probabilities | None = None
     bursts: SlotBursts | None = None
 
     @model_validator(mode="after")
-    def _within_a_slot(self) -> Reconfiguration:
+    def _check_interval(self) -> Reconfiguration:
         if self.phase.ns >= self.every.ns:
             raise ValueError(f"phase: found {self.phase}, expected less than every = {self.every}")
         if 2 * self.jitter.ns >= self.every.ns:
             raise ValueError(f"jitter: found {self.jitter}, expected less than half of every = {self.every}")
         if not 0 <= self.delay_correlation < 1:
             raise ValueError(f"delay_correlation: found {self.delay_correlation}, expected 0 to below 1")
-        lonely = self.model_fields_set & {"delay_step", "delay_correlation"}
-        if lonely and self.delay_jitter is None:
-            raise ValueError(f"found {min(lonely)} and no delay_jitter, expected it with delay_jitter")
-        if all(one is None for one in (self.delay, self.delay_jitter, self.rate, self.loss, self.bursts)):
+        incomplete = self.model_fields_set & {"delay_step", "delay_correlation"}
+        if incomplete and self.delay_jitter is None:
+            raise ValueError(f"found {min(incomplete)} and no delay_jitter, expected it with delay_jitter")
+        if all(value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.bursts)):
             raise ValueError("found slots of nothing, expected delay, delay_jitter, rate, loss or bursts")
         return self

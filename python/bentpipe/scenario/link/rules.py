@@ -1,4 +1,4 @@
-"""Rules across keys of the tables in ``generated``: a function for each, named after its class in lower case."""
+"""Rules across keys of the tables in ``generated``: one function per class, with its name in lower case."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["burstloss", "scheduleroptions"]
 
 
 def burstloss(table: BurstLoss) -> None:
-    """Raises ValueError unless a burst is shorter than its period."""
+    """Check that a burst is shorter than its interval. Raises ValueError."""
     if table.length >= table.every:
         raise ValueError(f"found a burst of {table.length} every {table.every}, expected a shorter one")
 
 
 def scheduleroptions(table: SchedulerOptions) -> None:
-    """Raises ValueError unless some packets may exceed the bound, and not all."""
+    """Check that the share of packets beyond the bound is above 0 and below 1. Raises ValueError."""
     if not 0 < table.violation.value < 1:
         raise ValueError(
             f'violation: found {table.violation}, expected a share between 0 and 1 such as "3 %"'

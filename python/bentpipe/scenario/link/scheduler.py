@@ -1,4 +1,4 @@
-"""The scheduler of a link that has a queue for each user."""
+"""Scheduler of a link with one queue per user."""
 
 from __future__ import annotations
 
@@ -14,46 +14,53 @@ from bentpipe.scenario.link.generated import SCHEDULER_ALIASES, SchedulerOptions
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["SCHEDULERS", "Scheduler", "unknown"]
+__all__ = ["SCHEDULERS", "Scheduler", "unknown_scheduler"]
 
 SCHEDULERS = ("drop-tail", *generated.SCHEDULERS)
-_WITHOUT_FORMULA = ("ubmt", "bbs", "bps")
+"""Names of all schedulers of the package."""
+
+_UNPUBLISHED = ("ubmt", "bbs", "bps")
 """Schedulers of table 6.1 of Tauran 2018 whose formulas are not public."""
 
 
-def _known(name: str) -> str:
-    if name.casefold() in _WITHOUT_FORMULA:
+def _check_name(name: str) -> str:
+    if name.casefold() in _UNPUBLISHED:
         raise ValueError(
             f'found "{name}", of which no formula is public; expected one of: {", ".join(SCHEDULERS)}'
         )
     return name
 
 
-def unknown(name: str, own: Collection[str] = ()) -> str | None:
-    """What is wrong with a name that is neither of ours nor of one's ``own``; None of one that is."""
-    if name in SCHEDULERS or name in own:
+def unknown_scheduler(name: str, user_supplied: Collection[str] = ()) -> str | None:
+    """Return the message for an unknown scheduler; None for a known one.
+
+    Args:
+        name: the name of the scheduler.
+        user_supplied: names of user-supplied schedulers.
+    """
+    if name in SCHEDULERS or name in user_supplied:
         return None
-    called = SCHEDULER_ALIASES.get(name.casefold())
-    hint = f'no scheduler "{name}", expected one of: {", ".join(SCHEDULERS)}; did you mean "{called}"?'
-    return hint if called else unknown_name(name, [*SCHEDULERS, *sorted(own)], "scheduler")
+    alias = SCHEDULER_ALIASES.get(name.casefold())
+    hint = f'no scheduler "{name}", expected one of: {", ".join(SCHEDULERS)}; did you mean "{alias}"?'
+    return hint if alias else unknown_name(name, [*SCHEDULERS, *sorted(user_supplied)], "scheduler")
 
 
 class Scheduler(SchedulerOptions):
-    """A scheduler of a queue for each user. A bare word is ``name``; ``drop-tail`` is one queue for all."""
+    """Scheduler with one queue per user. A bare text is ``name``; ``drop-tail`` is one queue for all users."""
 
     name: Annotated[
-        StrictStr, AfterValidator(_known), Field(json_schema_extra={"examples": list(SCHEDULERS)})
+        StrictStr, AfterValidator(_check_name), Field(json_schema_extra={"examples": list(SCHEDULERS)})
     ]
     room: Literal["each", "all"] = "each"
     options: dict[StrictStr, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_combination(self) -> Scheduler:
-        given = self.model_fields_set - {"channel_delay"} if self.own else self.model_fields_set
+        given = self.model_fields_set - {"channel_delay"} if self.is_user_supplied else self.model_fields_set
         check_options(self.name, given, self.option_owners)
         if self.name == "drop-tail" and "room" in self.model_fields_set:
             raise ValueError('found room beside "drop-tail", which is one queue for all')
-        if self.options and not self.own:
+        if self.options and not self.is_user_supplied:
             raise ValueError(
                 f'found options beside "{self.name}", expected them with a scheduler of one\'s own'
             )
@@ -65,11 +72,11 @@ class Scheduler(SchedulerOptions):
         return self.name != "drop-tail"
 
     @property
-    def own(self) -> bool:
-        """Whether the scheduler comes from outside."""
+    def is_user_supplied(self) -> bool:
+        """Whether the scheduler is user-supplied."""
         return self.name not in SCHEDULERS
 
     @property
-    def by_channel(self) -> bool:
+    def uses_channel(self) -> bool:
         """Whether the scheduler uses the state of the channels."""
         return self.name in self.option_owners["channel_delay"]
