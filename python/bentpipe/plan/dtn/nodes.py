@@ -275,7 +275,7 @@ def perf_spec(
         amount = {"kind": "data", "bytes": client.bytes}
     pace: dict[str, object] = {"kind": "window", "bundles": client.window}
     if client.window is None:
-        rate = client.rate_bit_s or round((client.bundle_bits or 0) * client.payload_bytes * 8)
+        rate = client.rate_bit_s or round((client.bundles_per_s or 0) * client.payload_bytes * 8)
         pace = {"kind": "rate", "bit_s": rate}
     words = {
         "name": name,
