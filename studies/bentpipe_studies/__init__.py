@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe.figures.export import FigureExport
     from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
     from bentpipe_studies.output import Judged
     from bentpipe_studies.study import Study
 
@@ -78,10 +78,10 @@ def run(
     Raises:
         ScenarioError: no such study, part or figure, or no longer form, by the argument.
         bentpipe.StoreError: a store there is not this study's.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import InterruptedExecution
+    from bentpipe.runners.execute import InterruptedExecution
     from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe_studies.page import figures_of, write_page
     from bentpipe_studies.parts import Measured, plan_part, run_part

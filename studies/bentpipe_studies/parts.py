@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
     from bentpipe.store.reader import Store
 
 __all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
@@ -83,12 +83,12 @@ def run_part(
     """Runs what the part's store does not have yet of it, on workers of parts before it where some are ``idle``.
 
     Raises:
-        bentpipe.runners.observed.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
+        bentpipe.runners.execute.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
     """
     from bentpipe.api.user_code import import_place
     from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import execute
 
     part, plan = planned.part, planned.plan
     if not planned.ids:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.figures.export import FigureExport
     from bentpipe.metrics.format import CommandOutput
     from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
 __all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
@@ -80,7 +80,7 @@ def run(
     Raises:
         ScenarioError: what is wrong with the question or ``files``, by the argument of :func:`measure`.
         bentpipe.StoreError: ``out`` holds another map.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C came before the last run.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
     """
     from bentpipe.break_even.page import KEYS, figure, write
     from bentpipe.break_even.ratios import break_even_rows
@@ -181,7 +181,7 @@ def _measured(
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import execute
 
     overrides = [parse_override(text) for text in settings]
     document = load_scenario(scenario(question), overrides, list(settings))

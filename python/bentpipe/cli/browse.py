@@ -132,7 +132,7 @@ def browse(
     from bentpipe.plan.analysis.lint import page_remarks
     from bentpipe.runners import engine
     from bentpipe.runners.execute import BROWSER
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import execute
 
     far = _far(field, spki)
     notes = _notes(note, metar)

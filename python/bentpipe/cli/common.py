@@ -98,7 +98,7 @@ def not_made(report: ExecutionSummary) -> str:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Says on standard error what Ctrl-C left of a session, and how it goes on."""
-    from bentpipe.runners.observed import InterruptedExecution
+    from bentpipe.runners.execute import InterruptedExecution
 
     try:
         yield

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bentpipe.metrics.format import CommandOutput
     from bentpipe.plan.plan import Plan, Run
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
 __all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "steps", "watch"]
 
@@ -210,7 +210,7 @@ def answer(said: CommandOutput, *, as_json: bool = False) -> None:
 
 def watch(*, quiet: bool = False) -> Observer:
     """Says on standard error how far a session is; ``quiet`` is without its bar."""
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
     return Observer(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
     from bentpipe.runners.runner import Runner
 
 __all__ = ["Both", "plan_engines", "run_both", "stores_of"]
@@ -101,12 +101,12 @@ def run_both(
     """Runs what the stores do not have yet, in virtual time and then in real time (``jobs`` labs at a time).
 
     Raises:
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
         bentpipe.StoreError: a store there is not this scenario's.
     """
     from bentpipe.runners.execute import BROWSER, REAL_TIME
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import execute
 
     where = BROWSER if both.chromium else REAL_TIME
     simulated = execute(both.simulated, LocalRunner(), both.stores[0], watch=watch)

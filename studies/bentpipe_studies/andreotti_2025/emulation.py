@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.engine_validation.compare import EngineComparison
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
 __all__ = ["run", "side_by_side"]
 
@@ -42,7 +42,7 @@ def run(
 
     Raises:
         ScenarioError: no such part, or what this machine cannot have in real time.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     words = [word.strip() for word in only.split(",")] if only else list(PARTS)
     for word in words:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.registry import METRICS
-from bentpipe.runners.observed import InterruptedExecution, Observer, execute
+from bentpipe.runners.execute import InterruptedExecution, Observer, execute
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measured, Part
@@ -90,7 +90,7 @@ def run(
     Raises:
         ScenarioError: no such part; no Chromium.
         bentpipe.StoreError: a store there is not this study's.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe_studies.page import write_page
