@@ -141,8 +141,7 @@ def browse(
     from bentpipe.lab.executable import executable
     from bentpipe.plan.analysis.lint import page_remarks
     from bentpipe.runners import engine
-    from bentpipe.runners.execute import BROWSER
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import BROWSER, execute
 
     remote = _parse_remote(field, spki)
     notes = _parse_notes(note, metar)
