@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.figures.export import FigureExport
-    from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import ExecutionSummary, Observer
     from bentpipe_studies.output import StudyOutput
     from bentpipe_studies.study import Study
 
@@ -95,10 +94,10 @@ def run(
     Raises:
         ScenarioError: no such study, part or figure, or no longer form; it names the argument.
         bentpipe.StoreError: a store in ``out`` belongs to another study.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
+    from bentpipe.runners.execute import InterruptedExecution
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import InterruptedExecution
     from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import figures_of, write_page
     from bentpipe_studies.parts import Measurements, plan_part, run_part

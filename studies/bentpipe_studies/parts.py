@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.execute import ExecutionSummary, Observer
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import Observer
     from bentpipe.store.reader import Store
 
 __all__ = ["CellFilter", "Measurements", "Part", "PlannedPart", "plan_part", "run_part"]
@@ -107,14 +106,13 @@ def run_part(
         idle: pool of idle workers of earlier parts, to use first.
 
     Raises:
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
         bentpipe.StoreError: the store belongs to another plan.
         bentpipe.runners.runner.RunnerError: a worker cannot start.
     """
     from bentpipe.api.user_code import import_place
-    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.execute import ExecutionSummary, execute
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import execute
 
     part, plan = planned.part, planned.plan
     if not planned.ids:

@@ -61,7 +61,7 @@ CLI = [sys.executable, "-m", "bentpipe.cli"]
 FORMS: dict[str, list[str]] = {
     "shell": [*CLI, "shell", "path.toml", "--", "sh", "-c", COMMAND],
     "emu": [*CLI, "run", "path.toml", "--engine", "emu", "--out", "store"],
-    "browse": [*CLI, "browse", "page.toml", "--units", "1", "--loads", "1", "--http", "3", "--keep-invalid",
+    "browse": [*CLI, "browse", "page.toml", "--sessions", "1", "--loads", "1", "--http", "3", "--keep-invalid",
                "--out", "store"],
 }  # fmt: skip
 """Who starts labs."""

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bentpipe.figures.registry import FIGURES, FigureContext
-from bentpipe.scenario.dtn.nodes import dtnperf
+from bentpipe.scenario.dtn.nodes import parse_dtnperf
 from bentpipe.store.reader import open_store
 from commands import bentpipe
 
@@ -90,15 +90,15 @@ def run(tmp_path: Path, text: str) -> Path:
 
 
 def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
-    one = dtnperf("-W 32 -P 1M -T 30 -l 300 -p expedited -C -f -r --del --crc 32 -N")
+    one = parse_dtnperf("-W 32 -P 1M -T 30 -l 300 -p expedited -C -f -r --del --crc 32 -N")
     assert (one.window, one.payload_bytes, one.time_s, one.lifetime_s) == (32, 1_000_000, 30.0, 300.0)
     assert (one.priority, one.crc, one.whole) == ("expedited", "crc32c", True)
     assert one.reports == {"received", "forwarded", "delivered", "deleted"}
-    plain = dtnperf("")
+    plain = parse_dtnperf("")
     assert (plain.window, plain.payload_bytes, plain.lifetime_s) == (1, 50_000, 60.0)
-    assert dtnperf("-R2M -D1G").rate_bit_s == 2_000_000
-    assert dtnperf("-R 10b -D1G").bundle_bits == 10.0
-    assert (dtnperf("-T 0.7 -l 2.5").time_s, dtnperf("-T 0.7 -l 2.5").lifetime_s) == (0.7, 2.5)
+    assert parse_dtnperf("-R2M -D1G").rate_bit_s == 2_000_000
+    assert parse_dtnperf("-R 10b -D1G").bundles_per_s == 10.0
+    assert (parse_dtnperf("-T 0.7 -l 2.5").time_s, parse_dtnperf("-T 0.7 -l 2.5").lifetime_s) == (0.7, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
 )
 def test_words_that_mean_nothing_are_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        dtnperf(text)
+        parse_dtnperf(text)
 
 
 def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_page_in_a_browser() -> None:
     with realtime.nobody(realtime.program()) as (place, words):
         _need_browser(place, words)
         (place / "path.toml").write_text(PATH)
-        command = ["browse", "path.toml", "--units", "1", "--loads", "1", "--http", "3", "--no-path-check", "--keep-invalid",
+        command = ["browse", "path.toml", "--sessions", "1", "--loads", "1", "--http", "3", "--no-path-check", "--keep-invalid",
                    "--out", "store", "--json"]  # fmt: skip
         done = subprocess.run(
             [*words, sys.executable, "-m", "bentpipe.cli", *command],

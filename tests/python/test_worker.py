@@ -14,7 +14,7 @@ import pytest
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Run, build_plan
 from bentpipe.runners import dask, engine
-from bentpipe.runners.local import Idle, InProcess, LocalRunner, _started
+from bentpipe.runners.local import Idle, InProcess, LocalRunner, _start_process
 from bentpipe.runners.worker_process import READY, exactly, receive, send
 from bentpipe.store.codec import RunFiles, decode, encode, encoder
 from bentpipe.store.files import checksum
@@ -46,10 +46,10 @@ def test_runners_one_after_the_other_have_the_same_worker(monkeypatch: pytest.Mo
     made: list[subprocess.Popen[bytes]] = []
 
     def started(threads: int) -> subprocess.Popen[bytes]:
-        made.append(_started(threads))
+        made.append(_start_process(threads))
         return made[-1]
 
-    monkeypatch.setattr("bentpipe.runners.local._started", started)
+    monkeypatch.setattr("bentpipe.runners.local._start_process", started)
     one = run()
     wanted = encode(decode(engine.run(one.spec_json())))
     with Idle() as idle:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.break_even.ratios import Map
     from bentpipe.figures.export import FigureExport
     from bentpipe.metrics.format import CommandOutput
-    from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import ExecutionSummary, Observer
 
 __all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
@@ -94,7 +93,7 @@ def run(
     Raises:
         ScenarioError: the input or ``files`` is wrong, by the argument of :func:`break_even_map`.
         bentpipe.StoreError: ``out`` holds another map.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C came before the last run.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
     """
     from bentpipe.break_even.page import KEYS, figure, write
     from bentpipe.break_even.ratios import break_even_rows
@@ -193,8 +192,8 @@ def _compute(
     from bentpipe.plan.document import load_scenario
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
+    from bentpipe.runners.execute import execute
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import execute
 
     overrides = [parse_override(text) for text in settings]
     document = load_scenario(scenario(config), overrides, list(settings))

@@ -144,8 +144,7 @@ def browse(
     from bentpipe.lab.executable import executable
     from bentpipe.plan.analysis.lint import page_remarks
     from bentpipe.runners import engine
-    from bentpipe.runners.execute import BROWSER
-    from bentpipe.runners.observed import execute
+    from bentpipe.runners.execute import BROWSER, execute
 
     server = _parse_remote(remote, spki)
     notes = _parse_notes(annotate, metar)

@@ -98,7 +98,7 @@ def not_made(report: ExecutionSummary) -> str:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Report on standard error what remains after Ctrl-C and how to resume; exit with status 130."""
-    from bentpipe.runners.observed import InterruptedExecution
+    from bentpipe.runners.execute import InterruptedExecution
 
     try:
         yield

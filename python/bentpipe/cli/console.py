@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bentpipe.metrics.format import CommandOutput
     from bentpipe.plan.plan import Plan, Run
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
 __all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "steps", "watch"]
 
@@ -231,7 +231,7 @@ def watch(*, quiet: bool = False) -> Observer:
     Args:
         quiet: omit the progress bar.
     """
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
     return Observer(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
 

@@ -15,7 +15,7 @@ from bentpipe.dtn.node_plan import node_plan
 from bentpipe.lab.bundle_node import run_node
 from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.plan.dtn.nodes import perf_spec
-from bentpipe.scenario.dtn.nodes import dtnperf
+from bentpipe.scenario.dtn.nodes import parse_dtnperf
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Client:
         if found == plan["name"]:
             raise ScenarioError([("TO", f"found {to}, this node itself, expected another one")])
         try:
-            self._asked: Dtnperf = dtnperf(words)
+            self._asked: Dtnperf = parse_dtnperf(words)
         except ValueError as error:
             key, _, text = str(error).removeprefix("dtnperf").strip(" ").partition(": ")
             raise ScenarioError([("", f"{key}: {text}" if key else text)]) from None

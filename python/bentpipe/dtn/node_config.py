@@ -10,7 +10,7 @@ from bentpipe.dtn.contact_plan import read, tables
 from bentpipe.runners import engine
 from bentpipe.scenario.base import DurationText, RateText, SizeText, Table
 from bentpipe.scenario.dtn.integrity import Integrity
-from bentpipe.scenario.dtn.nodes import Copies, Layer, Routing, routed
+from bentpipe.scenario.dtn.nodes import Copies, Layer, Routing, check_routing
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.flow.datagrams import check_udp_payload
 from bentpipe.scenario.network.contact_plan import ContactPlan, NextHop, NodeName
@@ -180,7 +180,7 @@ class NodeFile(ContactPlan):
 
     @model_validator(mode="after")
     def _of_routing(self) -> NodeFile:
-        routed(self.routing, self.copies, by_hand=bool(self.route))
+        check_routing(self.routing, self.copies, static_routes=bool(self.route))
         return self
 
     @model_validator(mode="after")
@@ -233,7 +233,7 @@ def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpe
         spec = dict(other.spec)
         hops = [NextHop(at=at, to=to, via=via) for at, to, via in other.statics]
         try:
-            routed(found.routing, found.copies, by_hand=bool(hops))
+            check_routing(found.routing, found.copies, static_routes=bool(hops))
         except ValueError as error:
             raise ScenarioError([("plan", str(error))], name) from None
         found = found.model_copy(update={"route": [*found.route, *hops]})

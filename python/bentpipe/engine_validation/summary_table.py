@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.runners.execute import RunFailure
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer, RunFailure
 
 __all__ = ["markdown", "write_summary"]
 
@@ -86,12 +85,12 @@ def write_summary(
 
     Raises:
         ScenarioError: a scenario is wrong, or emulation does not support it. Nothing has run then.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.engine_validation.archive import publish
     from bentpipe.engine_validation.compare import compare_engines
     from bentpipe.engine_validation.run_both import plan_engines, run_both, stores_of
-    from bentpipe.runners.observed import InterruptedExecution
+    from bentpipe.runners.execute import InterruptedExecution
     from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import EmptyStoreError

@@ -1,9 +1,9 @@
 """Runs on a dask.distributed cluster whose workers have the same engine.
 
-The cluster returns the files of a run; or the engine's bytes, from a worker that would encode them otherwise (another
-Polars). The coordinator alone writes them, so the store is the same as from local workers. A worker that is killed has
-its runs moved to others by the scheduler. A thread submits a few runs for each thread of the cluster and fetches what
-has finished, so that the cluster holds no more than these.
+The cluster returns the files of a run, or the bytes of the engine from a worker with another encoder (another Polars).
+Only the coordinator writes, so the store is equal to one from local workers. The scheduler moves the runs of a killed
+worker to others. A thread submits a few runs for each thread of the cluster and fetches finished ones, so the cluster
+never holds more than these.
 """
 
 from __future__ import annotations
@@ -36,34 +36,40 @@ __all__ = ["DaskRunner", "execute", "worker_version"]
 CONNECT_SECONDS = 10
 RETRIES = 3
 MOVES = 3
-"""How often a run moves on when every worker that it may go to has ended: it may be the run that ends them."""
+"""Moves of a run whose workers have all ended: the run itself may end them."""
 
 AHEAD = 3
-"""Runs for each thread of the cluster at a time: one is made, one waits for the thread, one is fetched."""
+"""Runs for each thread of the cluster: one executes, one waits for the thread, one is fetched."""
 
 LOOK_AT_WORKERS_S = 1.0
-"""Time between two looks at which workers there are."""
+"""Interval between two queries of the workers."""
 
 PATIENCE_S = 30.0
-"""Longest time with workers of other engines alone: one that a nanny starts again takes some seconds."""
+"""Maximum time with workers of other engines only: a restart by a nanny takes some seconds."""
 
 KEPT = "what is finished is in the store, and the same command goes on where it stopped"
 
 
 def worker_version() -> str:
-    """Version of a worker's engine; runs there."""
+    """Return the version of the engine of a worker; called on the worker."""
     from bentpipe.runners import engine
 
     return engine.version()
 
 
 def execute(
-    spec: str, controllers: Mapping[str, str], version: str, encodes: str
+    spec: str, controllers: Mapping[str, str], version: str, coordinator_encoder: str
 ) -> tuple[str, bytes, float]:
-    """One run; runs on a worker.
+    """Execute one run on a worker.
+
+    Args:
+        spec: specification of the run as JSON.
+        controllers: user-supplied classes as ``module:Class``, by name.
+        version: version of the coordinator's engine.
+        coordinator_encoder: encoder of the coordinator.
 
     Returns:
-        What came of it (FILES, MEASURED, or an error), that, or the error's text, and the seconds it took.
+        Kind of the result (FILES, MEASURED or FAILED), the result or the text of the error, and the wall time in s.
     """
     from bentpipe.runners import engine
     from bentpipe.runners.worker_process import serve
@@ -71,11 +77,11 @@ def execute(
 
     if engine.version() != version:
         return FAILED, f"{WRONG}{engine.version()}".encode(), 0.0
-    began = time.perf_counter()
-    encoded = encoder() == encodes
-    status, answer = serve(spec, engine.load_controllers(controllers), encoded=encoded)
-    what = FAILED if status != b"+" else FILES if encoded else MEASURED
-    return what, answer, time.perf_counter() - began
+    start = time.perf_counter()
+    is_encoded = encoder() == coordinator_encoder
+    status, answer = serve(spec, engine.load_controllers(controllers), encoded=is_encoded)
+    kind = FAILED if status != b"+" else FILES if is_encoded else MEASURED
+    return kind, answer, time.perf_counter() - start
 
 
 FILES, MEASURED, FAILED = "files", "measured", "failed"
@@ -83,10 +89,10 @@ WRONG = "another engine on this worker: "
 
 
 class DaskRunner:
-    """A cluster by the address of its scheduler."""
+    """Cluster at the address of its scheduler."""
 
     def __init__(self, address: str, version: str, controllers: Mapping[str, str] | None = None) -> None:
-        """``address`` is ``dask://HOST:PORT`` or what ``distributed.Client`` takes."""
+        """Create a runner; ``address`` is ``dask://HOST:PORT`` or an address of ``distributed.Client``."""
         self.address = (
             "tcp://" + address.removeprefix("dask://") if address.startswith("dask://") else address
         )
@@ -94,7 +100,7 @@ class DaskRunner:
         self.controllers = dict(controllers or {})
 
     def check(self) -> None:
-        """Raises RunnerError without a cluster, or with a worker of another engine."""
+        """Raise RunnerError if there is no cluster, or a worker has another engine."""
         client = _connect(self.address)
         try:
             _check_workers(client, self.address, self.version)
@@ -102,11 +108,12 @@ class DaskRunner:
             client.close()
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes as they come.
+        """Yield outcomes as runs finish.
 
         Raises:
-            RunnerError: no cluster there, a worker with another engine at the beginning, no worker with this one later,
-                or the scheduler is lost. The iterator raises it.
+            RunnerError: no cluster, a worker with another engine at the start, no worker with this engine later, or a
+                lost
+                scheduler. The iterator raises it.
         """
         tasks = _Tasks(self.address, self.version, self.controllers)
         return Outcomes([tasks], dispatch(runs), tasks.connected)
@@ -125,7 +132,7 @@ def _connect(address: str) -> Any:
         raise RunnerError(f"no Dask scheduler at {address}: {error}") from None
 
 
-def _check_workers(client: Any, address: str, wanted: str) -> None:
+def _check_workers(client: Any, address: str, expected: str) -> None:
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:
@@ -135,53 +142,56 @@ def _check_workers(client: Any, address: str, wanted: str) -> None:
     except Exception as error:
         raise RunnerError(f"a worker of {address} cannot load the engine: {error}") from error
     for worker, version in sorted(versions.items()):
-        if version != wanted:
-            raise RunnerError(f"worker {worker} has engine {version}, this is {wanted}: results would differ")
+        if version != expected:
+            raise RunnerError(
+                f"worker {worker} has engine {version}, this is {expected}: results would differ"
+            )
 
 
 class _StoppedError(Exception):
-    """The session ends while the cluster is asked something."""
+    """End of the execution during a request to the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A run that the cluster has."""
+    """Run on the cluster."""
 
     run: Run
     workers: frozenset[str] | None
-    """Where it may go; None: to any worker."""
+    """Permitted workers; None: any."""
     moves: int
-    """How often all of them have ended."""
+    """Number of moves after the end of all permitted workers."""
 
 
 class _Tasks(Maker):
-    """The runs of a session, as tasks of a cluster.
+    """Runs of an execution, as tasks of a cluster.
 
-    Runs go to any worker until one of another engine has answered. From then on they go to those of this engine alone,
-    and to others when these have ended: the scheduler itself would wait for them for ever.
+    Runs go to any worker until one of another engine answers. From then on they go to workers of this engine only.
+    When
+    these have ended, the runs move to others, since the scheduler would wait for the first ones forever.
     """
 
     def __init__(self, address: str, version: str, controllers: Mapping[str, str]) -> None:
         self.address, self.version, self.controllers = address, version, controllers
         self.client: Any = None
-        self.encodes = ""
+        self.encoder = ""
         self.name = uuid.uuid4().hex
         self.submitted = 0
         self.stopping = threading.Event()
         self.tasks: dict[Any, _Task] = {}
         self.settled: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        """Futures in the order in which the cluster was done with them; some are not in ``tasks`` any more."""
+        """Futures in the order of completion; some are no longer in ``tasks``."""
         self.lost: set[Any] = set()
-        """Futures whose results ended with their workers: the scheduler has them made again."""
+        """Futures whose results ended with their workers; the scheduler repeats them."""
         self.window = 1
-        """Runs that the cluster may have at a time."""
-        self.looked = float("-inf")
-        self.here: frozenset[str] = frozenset()
-        """Workers at the last look."""
-        self.good: frozenset[str] | None = None
-        """Workers of this engine; None where no other is known."""
-        self.alone_since: float | None = None
-        """Since when there are no workers; infinite once this is said."""
+        """Maximum number of runs on the cluster."""
+        self.queried_at = float("-inf")
+        self.workers: frozenset[str] = frozenset()
+        """Workers at the last query."""
+        self.matching: frozenset[str] | None = None
+        """Workers of this engine; None: no other engine is known."""
+        self.empty_since: float | None = None
+        """Instant since which there are no workers; infinite after the warning."""
         self.warned: set[str] = set()
 
     @contextmanager
@@ -189,36 +199,36 @@ class _Tasks(Maker):
         """Connect to the cluster, and close the connection at the end."""
         from bentpipe.store.codec import encoder
 
-        self.encodes = encoder()
-        with _quiet():
+        self.encoder = encoder()
+        with _silence_log():
             self.client = _connect(self.address)
             try:
-                with _telling_of_loss(self.client, self.address):
+                with _convert_errors(self.client, self.address):
                     _check_workers(self.client, self.address, self.version)
                 yield
             finally:
                 self.client.close()
 
     def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
-        """Submits the runs that ``take`` gives, as many at a time as the window has, and fetches what they give."""
+        """Submit runs from ``take`` up to the window, and yield their outcomes."""
         self.stopping = stopping
-        with _telling_of_loss(self.client, self.address):
+        with _convert_errors(self.client, self.address):
             try:
                 yield from self._outcomes(take)
             except _StoppedError:
                 return
 
     def stop(self) -> None:
-        """Leaves it to the event that ``work`` looks at; the cluster drops the runs when the connection is closed."""
+        """Do nothing: ``work`` checks the stop event, and the cluster drops the runs when the connection closes."""
         return
 
     def _outcomes(self, take: Take) -> Iterator[RunOutcome]:
-        more = True
+        has_more = True
         while not self.stopping.is_set():
-            yield from self._look()
-            while more and len(self.tasks) < self.window:
+            yield from self._follow_workers()
+            while has_more and len(self.tasks) < self.window:
                 run = take(self.stopping)
-                more = run is not None
+                has_more = run is not None
                 if run is not None:
                     self._submit(run)
             if not self.tasks:
@@ -237,78 +247,78 @@ class _Tasks(Maker):
             run.spec_json(),
             self.controllers,
             self.version,
-            self.encodes,
+            self.encoder,
             key=f"bentpipe-{run.id}-{self.name}-{self.submitted}",
             pure=False,
             retries=RETRIES,
-            workers=None if self.good is None else sorted(self.good),
+            workers=None if self.matching is None else sorted(self.matching),
         )
-        self.tasks[future] = _Task(run, self.good, moves)
+        self.tasks[future] = _Task(run, self.matching, moves)
         future.add_done_callback(self.settled.put)
 
     def _settle(self, future: Any) -> RunOutcome | None:
-        """Return what came of a run; None where it is made again."""
+        """Return the outcome of a run; None: the cluster repeats it."""
         task = self.tasks.get(future)
         if task is None:
             return None
         if future.status == "cancelled":
-            raise _lost(self.address)
+            raise _connection_error(self.address)
         if future.status == "error":
-            error = f"lost on the cluster: {self._ask(future.exception)}"
+            error = f"lost on the cluster: {self._request(future.exception)}"
             self._forget(future)
             return RunOutcome(task.run, None, error)
-        found = self._fetch(future)
-        if found is None:
+        result = self._fetch(future)
+        if result is None:
             self.lost.add(future)
             return None
         self._forget(future)
-        what, answer, seconds = found
-        text = answer.decode(errors="replace") if what == FAILED else ""
+        kind, answer, seconds = result
+        text = answer.decode(errors="replace") if kind == FAILED else ""
         if text.startswith(WRONG):
-            if self.good is None or task.workers is not None:
-                self._find_good()
+            if self.matching is None or task.workers is not None:
+                self._find_matching()
             self._submit(task.run, task.moves)
             return None
-        if what == FILES:
+        if kind == FILES:
             return RunOutcome(task.run, RunFiles.from_bytes(answer), "", seconds)
-        if what == MEASURED:
+        if kind == MEASURED:
             return RunOutcome(task.run, answer, "", seconds)
         return RunOutcome(task.run, None, text, seconds)
 
     def _fetch(self, future: Any) -> tuple[str, bytes, float] | None:
-        """Return what a run gave; None where it ended with its worker."""
+        """Return the result of a run; None: it ended with its worker."""
         try:
-            found: tuple[str, bytes, float] | None = self._ask(
+            result: tuple[str, bytes, float] | None = self._request(
                 partial(self.client.gather, future), lambda: future.status == "finished"
             )
         except Exception:
             if future.status == "finished":
                 raise
             return None
-        return found
+        return result
 
     def _forget(self, future: Any) -> None:
         del self.tasks[future]
         self.lost.discard(future)
         future.release()
 
-    def _look(self) -> Iterator[RunOutcome]:
-        """Once a second, follow the workers that come and go; give runs that have moved too often."""
+    def _follow_workers(self) -> Iterator[RunOutcome]:
+        """Query the workers once a second; yield runs that have moved too often."""
         now = time.monotonic()
-        if now < self.looked + LOOK_AT_WORKERS_S:
+        if now < self.queried_at + LOOK_AT_WORKERS_S:
             return
-        self.looked = now
-        threads: dict[str, int] = self._ask(self.client.nthreads)
-        here = frozenset(threads)
-        if self.good is not None and here != self.here:
-            self._find_good()
-        self.here = here
+        self.queried_at = now
+        threads: dict[str, int] = self._request(self.client.nthreads)
+        workers = frozenset(threads)
+        if self.matching is not None and workers != self.workers:
+            self._find_matching()
+        self.workers = workers
         self._warn_without_workers(now)
-        usable = here if self.good is None else here & self.good
-        self.window = max(AHEAD * sum(threads[worker] for worker in usable), 1)
+        permitted = workers if self.matching is None else workers & self.matching
+        self.window = max(AHEAD * sum(threads[worker] for worker in permitted), 1)
         for future, task in list(self.tasks.items()):
             if future.status in {"pending", "lost"}:
-                if task.workers is not None and here.isdisjoint(task.workers):
+                if task.workers is not None and workers.isdisjoint(task.workers):
                     self._forget(future)
                     if task.moves == MOVES:
                         times = f"{MOVES + 1} times" if MOVES else "once"
@@ -319,33 +329,37 @@ class _Tasks(Maker):
                 self.lost.discard(future)
                 self.settled.put(future)
 
-    def _find_good(self) -> None:
-        """Find the workers of this engine; where there are others alone, wait for one.
+    def _find_matching(self) -> None:
+        """Find the workers of this engine; wait for one if there are only others.
 
         Raises:
-            RunnerError: none came.
+            RunnerError: none appeared.
         """
-        end = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
-            found: dict[str, object] = self._ask(partial(self.client.run, worker_version, on_error="return"))
-            good = frozenset(worker for worker, version in found.items() if version == self.version)
-            # One that cannot be reached is about to leave.
-            wrong = {
+            versions: dict[str, object] = self._request(
+                partial(self.client.run, worker_version, on_error="return")
+            )
+            matching = frozenset(worker for worker, version in versions.items() if version == self.version)
+            # An unreachable worker is about to leave.
+            other_workers = {
                 worker: version
-                for worker, version in sorted(found.items())
-                if worker not in good and not isinstance(version, OSError)
+                for worker, version in sorted(versions.items())
+                if worker not in matching and not isinstance(version, OSError)
             }
-            for worker in sorted(wrong.keys() - self.warned):
+            for worker in sorted(other_workers.keys() - self.warned):
                 self.warned.add(worker)
                 warnings.warn(
-                    f"worker {worker} has engine {wrong[worker]}, this is {self.version}: it is left out",
+                    f"worker {worker} has engine {other_workers[worker]}, this is {self.version}: it is left out",
                     stacklevel=2,
                 )
-            if good or not found:
-                self.good = good if wrong else None
+            if matching or not versions:
+                self.matching = matching if other_workers else None
                 return
-            if time.monotonic() > end:
-                others = "".join(f"; worker {worker} has {version}" for worker, version in wrong.items())
+            if time.monotonic() > deadline:
+                others = "".join(
+                    f"; worker {worker} has {version}" for worker, version in other_workers.items()
+                )
                 raise RunnerError(
                     f"the cluster at {self.address} has no worker with engine {self.version} any more{others}; {KEPT}"
                 )
@@ -353,44 +367,46 @@ class _Tasks(Maker):
                 raise _StoppedError
 
     def _warn_without_workers(self, now: float) -> None:
-        if self.here:
-            self.alone_since = None
-        elif self.alone_since is None:
-            self.alone_since = now
-        elif now > self.alone_since + CONNECT_SECONDS:
-            self.alone_since = float("inf")
+        if self.workers:
+            self.empty_since = None
+        elif self.empty_since is None:
+            self.empty_since = now
+        elif now > self.empty_since + CONNECT_SECONDS:
+            self.empty_since = float("inf")
             warnings.warn(
                 f"the cluster at {self.address} has no workers any more: its runs wait for one", stacklevel=2
             )
 
-    def _ask(self, function: Callable[[], Awaitable[Any]], wanted: Callable[[], bool] = lambda: True) -> Any:
-        """Return what a ``function`` of the client answers; None once the answer is not ``wanted`` any more.
+    def _request(
+        self, function: Callable[[], Awaitable[Any]], is_needed: Callable[[], bool] = lambda: True
+    ) -> Any:
+        """Return the result of a ``function`` of the client; None once ``wanted`` returns false.
 
         Raises:
-            _StoppedError: the session ends.
+            _StoppedError: the execution ends.
         """
-        asked = asyncio.run_coroutine_threadsafe(_called(function), self.client.loop.asyncio_loop)
-        while not wait([asked], timeout=LOOK_S).done:
+        request = asyncio.run_coroutine_threadsafe(_await(function), self.client.loop.asyncio_loop)
+        while not wait([request], timeout=LOOK_S).done:
             if self.stopping.is_set():
-                asked.cancel()
+                request.cancel()
                 raise _StoppedError
-            if not wanted():
-                asked.cancel()
+            if not is_needed():
+                request.cancel()
                 return None
-        return asked.result()
+        return request.result()
 
 
-async def _called(function: Callable[[], Awaitable[Any]]) -> Any:
+async def _await(function: Callable[[], Awaitable[Any]]) -> Any:
     return await function()
 
 
-def _lost(address: str) -> RunnerError:
+def _connection_error(address: str) -> RunnerError:
     return RunnerError(f"the connection to the Dask scheduler at {address} was lost; {KEPT}")
 
 
 @contextmanager
-def _telling_of_loss(client: Any, address: str) -> Iterator[None]:
-    """Raise one error for the many of a connection that ends while something is asked."""
+def _convert_errors(client: Any, address: str) -> Iterator[None]:
+    """Raise one error in place of the many errors of a lost connection."""
     try:
         yield
     except RunnerError:
@@ -398,18 +414,18 @@ def _telling_of_loss(client: Any, address: str) -> Iterator[None]:
     except Exception as error:
         if client.status == "running" and not isinstance(error, (OSError, CancelledError)):
             raise
-        raise _lost(address) from error
+        raise _connection_error(address) from error
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep distributed's log silent: it has tracebacks of a lost connection, of which there is an error already."""
+def _silence_log() -> Iterator[None]:
+    """Silence the log of distributed: it has tracebacks of a lost connection beside our own error."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL + 1)
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,6 +1,6 @@
-"""The engine, and nothing else of bentpipe: the only module that imports it. Workers load only this.
+"""Interface to the engine: the only module that imports it, and the only module of bentpipe that workers load.
 
-``$BENTPIPE_ENGINE`` names the file of another one than the package's.
+``$BENTPIPE_ENGINE`` names the file of another engine than the one of the package.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RadioStageSpec
 
 
-def _from_file(file: str) -> None:
-    """Puts the engine of a file in the place of the package's. Raises ImportError."""
+def _load_file(file: str) -> None:
+    """Load the engine of a file in place of the packaged one; raise ImportError."""
     name = "bentpipe._engine"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -29,13 +29,13 @@ def _from_file(file: str) -> None:
     except ImportError as error:
         raise ImportError(f'BENTPIPE_ENGINE: "{file}" does not load: {error}') from None
     sys.modules[name] = module
-    vars(sys.modules["bentpipe"])["_engine"] = module  # as an import does
+    vars(sys.modules["bentpipe"])["_engine"] = module  # as an import statement does
 
 
-if _other := os.environ.get("BENTPIPE_ENGINE"):
-    _from_file(_other)
+if _engine_file := os.environ.get("BENTPIPE_ENGINE"):
+    _load_file(_engine_file)
 
-from bentpipe import _engine  # noqa: E402 - once it is known which
+from bentpipe import _engine  # noqa: E402 - after the choice of the engine
 from bentpipe.runners.user_modules import module_of  # noqa: E402
 
 __all__ = [
@@ -61,15 +61,16 @@ __all__ = [
 
 
 def version() -> str:
-    """Version of the engine; it changes whenever results may."""
+    """Return the version of the engine; it changes with every possible change of results."""
     return _engine.version()
 
 
 def slowness() -> str:
-    """Why the engine is slower than it could be, and what mends it; empty if it is compiled for speed.
+    """Return why the engine is slower than possible, and the remedy; empty: it is compiled for speed.
 
-    ``make demo`` compiles one that is there soon (docs/decisions/0077), ``make test`` one that checks itself, ``make
-    engine`` one that no counts guide where none are kept (docs/decisions/0078). Results are the same.
+    ``make demo`` compiles an engine quickly (docs/decisions/0077), ``make test`` one with self-checks, and ``make
+    engine``
+    one without profile-guided optimisation where no profiles exist (docs/decisions/0078). Results are equal.
     """
     profile = _engine.profile()
     return (
@@ -91,126 +92,138 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def run_schema() -> dict[str, Any]:
-    """What :func:`run` takes, as a JSON Schema."""
+    """Return the JSON Schema of the argument of :func:`run`."""
     schema: dict[str, Any] = json.loads(_engine.run_schema())
     return schema
 
 
 def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:
-    """Runs one resolved run and returns its measurements (docs/manual/engine.md).
+    """Execute one resolved run and return its measurements (docs/manual/engine.md).
 
     Raises:
-        ValueError: what is wrong with the run.
+        ValueError: invalid run; the message names the cause.
     """
     return _engine.run(spec_json, dict(controllers) if controllers else None)
 
 
 def coded_bits(radio: RadioStageSpec) -> list[int]:
-    """Coded bits of a frame in each attempt of a radio link; the last holds for all that follow.
+    """Return the coded bits of a frame in each attempt of a radio link; the last value holds for all further attempts.
 
     Raises:
-        ValueError: what is wrong with the specification.
+        ValueError: invalid specification; the message names the cause.
     """
     return _engine.coded_bits(json.dumps({key: value for key, value in radio.items() if key != "kind"}))
 
 
 def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int) -> float:
-    """Mean information per coded bit of a channel of a resolved run, to its first user at ``count`` instants.
+    """Return the mean information per coded bit of a channel of a resolved run.
+
+    Args:
+        channel: specification of the channel.
+        spacing_ns: interval between the instants.
+        count: number of instants; the value is for the first user.
 
     Raises:
-        ValueError: what is wrong with the specification.
+        ValueError: invalid specification; the message names the cause.
     """
     return _engine.channel_information(json.dumps(channel), spacing_ns, count)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Paths and delays over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
+    """Return paths and delays over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
 
     Raises:
-        ValueError: what is wrong with the question.
+        ValueError: invalid request; the message names the cause.
     """
     answer: dict[str, Any] = json.loads(_engine.orbit(json.dumps(question)))
     return answer
 
 
 def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """When who sees whom under a constellation (``PassesSpec`` and ``PassList`` of ``crates/orbit``).
+    """Return the visibility intervals under a constellation (``PassesSpec`` and ``PassList`` of ``crates/orbit``).
 
     Raises:
-        ValueError: what is wrong with the specification.
+        ValueError: invalid specification; the message names the cause.
     """
     found: dict[str, Any] = json.loads(_engine.orbit_passes(json.dumps(spec)))
     return found
 
 
 def orbit_tables(spec: Mapping[str, Any]) -> int:
-    """Every satellite's next hop to every ground station (``ForwardingTablesSpec`` of ``crates/orbit``), as one number.
+    """Return the forwarding tables of all satellites to all ground stations as one number.
+
+    The specification is ``ForwardingTablesSpec`` of ``crates/orbit``.
 
     Raises:
-        ValueError: what is wrong with the specification.
+        ValueError: invalid specification; the message names the cause.
     """
     return _engine.orbit_tables(json.dumps(spec))
 
 
 def read_contact_plan(text: str) -> dict[str, Any]:
-    """A contact plan of ION's commands: ``plan``, and lines passed over and wrong (``ion`` of ``crates/contacts``)."""
+    """Parse a contact plan of ION commands: ``plan``, skipped and invalid lines (``ion`` of ``crates/contacts``)."""
     found: dict[str, Any] = json.loads(_engine.read_contact_plan(text))
     return found
 
 
 def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """``problems`` and ``remarks`` of a contact plan, and the ranges of its pairs.
+    """Return ``problems`` and ``remarks`` of a contact plan, and the ranges of its pairs.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a contact plan.
     """
     found: dict[str, Any] = json.loads(_engine.check_contact_plan(json.dumps(spec)))
     return found
 
 
 def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node does with a bundle by a contact plan, and why (``RouteRequest`` of ``crates/contacts``).
+    """Return the routing decision of a node for a bundle, and its reasons (``RouteRequest`` of ``crates/contacts``).
 
     Raises:
-        ValueError: what is wrong with the question, by its field.
+        ValueError: invalid request; the message starts with the field.
     """
     answer: dict[str, Any] = json.loads(_engine.route_bundle(json.dumps(question)))
     return answer
 
 
 def best_delivery(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a destination can have at best by a contact plan (``BoundRequest`` of ``crates/contacts``).
+    """Return the upper bound of deliveries by a contact plan (``BoundRequest`` of ``crates/contacts``).
 
     Raises:
-        ValueError: what is wrong with the question, by its field.
+        ValueError: invalid request; the message starts with the field.
     """
     answer: dict[str, Any] = json.loads(_engine.best_delivery(json.dumps(question)))
     return answer
 
 
 def check_controller(controller: str | type, options: Mapping[str, object]) -> Any:
-    """Verdicts of the conformance list on a controller, by name or as a class."""
+    """Return the verdicts of the conformance list on a controller, by name or as a class."""
     return json.loads(_engine.check_controller(controller, json.dumps(dict(options))))
 
 
 def check_scheduler(scheduler: str | type, options: Mapping[str, object]) -> Any:
-    """Verdicts of the conformance list on a scheduler of users, by name or as a class; None: there is no such."""
+    """Return the verdicts of the conformance list on a scheduler, by name or as a class; None: no such scheduler."""
     rows = _engine.check_scheduler(scheduler, json.dumps(dict(options)))
     return None if rows is None else json.loads(rows)
 
 
 def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> dict[str, type]:
-    """Classes by name, from ``module:Class``; ``search`` is put behind the module search path.
+    """Load classes by name.
+
+    Args:
+        places: ``module:Class`` by name.
+        search: directories to append to the module search path.
 
     Raises:
-        ImportError, AttributeError: there is no such class here.
+        ImportError: no such module.
+        AttributeError: no such class in the module.
     """
     sys.path.extend(place for place in search if place not in sys.path)
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for name, place in places.items():
         module, _, qualified = place.partition(":")
-        at: Any = module_of(module)
-        for word in qualified.split("."):
-            at = getattr(at, word)
-        found[name] = at
-    return found
+        attribute: Any = module_of(module)
+        for part in qualified.split("."):
+            attribute = getattr(attribute, part)
+        classes[name] = attribute
+    return classes

@@ -1,4 +1,7 @@
-"""From a plan to a store: what is missing is run, what comes back is written, what fails is said with its replay."""
+"""Execution of a plan into a store: runs that the store lacks, with an observer of their progress.
+
+Every command that executes runs does it here.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ import time
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.runners.worker_pool import Outcomes
 from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
+from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Mapping, Sequence
@@ -24,66 +28,146 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan, Run
     from bentpipe.runners.runner import Runner, RunOutcome
-    from bentpipe.store.writer import Writer
 
-__all__ = ["CorruptRunWarning", "ExecutionSummary", "RunFailure", "RunResult", "execute_plan", "iter_results"]
+    Each = Callable[[Run, bool], None]
+    """Callback after every run: run and success."""
+
+__all__ = [
+    "BROWSER",
+    "REAL_TIME",
+    "CorruptRunWarning",
+    "ExecutionSummary",
+    "InterruptedExecution",
+    "Observer",
+    "RunFailure",
+    "RunResult",
+    "execute",
+    "execute_plan",
+    "iter_results",
+    "replay_command",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
-    """A run that failed."""
+    """Failed or invalid run."""
 
     run: str
     error: str
     replay: str
-    """The command that makes it again, alone."""
+    """Command that repeats this run alone."""
     late: bool = False
-    """The machine was too late for it; there is nothing wrong with the run."""
+    """Invalid run: the lab missed its deadlines, and the run itself is correct."""
 
     @property
     def word(self) -> str:
-        """What happened to it."""
+        """Kind of the failure: ``late`` or ``failed``."""
         return "late" if self.late else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run that has just been made, or could not be."""
+    """Run that has just finished or failed."""
 
     run: Run
     done: int
-    """How many runs of this session there are with it, the failed ones too..."""
+    """Number of finished and failed runs of this execution, with this one."""
     total: int
-    """... and how many there will be."""
+    """Number of runs of this execution."""
     seconds: float
-    """Wall time that it took."""
+    """Wall time of the run in s."""
     packets: int = 0
-    """Packets that it moved; 0 where it failed."""
+    """Packets of the run; 0 after a failure."""
     error: str = ""
-    """Why it failed; empty where it did not."""
+    """Reason of the failure; empty: finished."""
 
 
 @dataclass(slots=True)
 class ExecutionSummary:
-    """What a session did."""
+    """Counts of finished, failed and invalid runs."""
 
     store: Path
     planned: int
     kept: int = 0
-    """Runs that were in the store already."""
+    """Runs that the store had before."""
     done: int = 0
     failed: list[RunFailure] = field(default_factory=list)
-    """Runs that were not made; the late ones too."""
+    """Failed and invalid runs."""
     seconds: float = 0.0
     packets: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
-    """What was wrong with each run that was there and damaged, by its id."""
+    """Damage of runs that the store had, by id."""
     refused: str = ""
-    """Why nothing could be written, where nothing had to be."""
+    """Reason why the store is read-only, if no run was missing."""
 
 
 class CorruptRunWarning(UserWarning):
-    """A finished run was damaged."""
+    """Damage of a finished run."""
+
+
+class Progress(Protocol):
+    """Context of an execution, entered before the first missing run and left after the last."""
+
+    def __call__(
+        self, plan: Plan, missing: Sequence[Run], /
+    ) -> contextlib.AbstractContextManager[Each | None]:
+        """Return a context with a callback after each run, or None."""
+
+
+def _no_progress(_plan: Plan, _missing: Sequence[Run], /) -> contextlib.AbstractContextManager[Each | None]:
+    return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Callbacks for progress and messages. The default does nothing."""
+
+    progress: Progress = _no_progress
+    on_message: Callable[[str], None] = lambda _: None
+    """Callback for messages to the user during the execution."""
+
+
+class InterruptedExecution(KeyboardInterrupt):
+    """Interrupt by Ctrl-C; the text states what the store has."""
+
+
+def execute(
+    plan: Plan,
+    runner: Runner,
+    store: Path,
+    *,
+    only: Sequence[str] = (),
+    watch: Observer | None = None,
+    where: str = "local",
+    command: str = "run",
+    what: str = "runs",
+) -> ExecutionSummary:
+    """Execute the runs that ``store`` lacks, as :func:`execute_plan`, with an observer.
+
+    Args:
+        plan: runs.
+        runner: runner of the runs.
+        store: directory of the store.
+        only: ids of the runs to execute; empty: all.
+        watch: observer; None: no callbacks.
+        where: place of the runs, for the journal.
+        command: command that repeats a failed run.
+        what: plural noun of a run, for messages.
+
+    Raises:
+        InterruptedExecution: Ctrl-C; the message has the number of finished runs.
+        bentpipe.StoreError: as ``execute_plan``.
+        bentpipe.runners.runner.RunnerError: as ``execute_plan``.
+    """
+    with Writer(store, plan) as writer:
+        requested = set(only)
+        missing = writer.missing([run for run in plan.runs if not requested or run.id in requested])
+        try:
+            with (watch or Observer()).progress(plan, missing) as each:
+                return execute_plan(plan, runner, writer, only=only, each=each, where=where, command=command)
+        except KeyboardInterrupt:
+            finished = f"{writer.count()} of {len(plan.runs)} {what} are in {writer.path}"
+            raise InterruptedExecution(f"{finished}; the same command goes on from there") from None
 
 
 def execute_plan(
@@ -92,35 +176,35 @@ def execute_plan(
     writer: Writer,
     *,
     only: Sequence[str] = (),
-    each: Callable[[Run, bool], None] | None = None,
+    each: Each | None = None,
     where: str = "local",
     command: str = "run",
 ) -> ExecutionSummary:
-    """Runs what ``writer``'s store does not have yet.
+    """Execute the runs that the store of ``writer`` lacks.
 
     Args:
-        plan: the runs.
-        runner: where they run.
-        writer: an entered store.
-        only: ids of the runs to make; all without.
-        each: told after every run whether it went well, for a progress bar.
-        where: for the journal; ``REAL_TIME`` and ``BROWSER`` have commands of their own that make a run again.
-        command: the one that makes a run again, in what is said of those that failed.
+        plan: runs.
+        runner: runner of the runs.
+        writer: entered store.
+        only: ids of the runs to execute; empty: all.
+        each: callback after every run with its success, for a progress bar.
+        where: place of the runs, for the journal; ``REAL_TIME`` and ``BROWSER`` have replay commands of their own.
+        command: command that repeats a failed run.
 
     Raises:
-        StoreError: the disk is full, and what is finished is kept; or it cannot be written, and a run is missing.
-        RunnerError: no run can be made at all.
+        StoreError: the disk is full (finished runs remain), or the store is read-only and a run is missing.
+        RunnerError: no run can be executed.
     """
-    session = iter_results(plan, runner, writer, only=only, where=where, command=command)
-    with contextlib.closing(session):
+    results = iter_results(plan, runner, writer, only=only, where=where, command=command)
+    with contextlib.closing(results):
         while True:
             try:
-                one = next(session)
-            except StopIteration as end:
-                report: ExecutionSummary = end.value
-                return report
+                result = next(results)
+            except StopIteration as stop:
+                summary: ExecutionSummary = stop.value
+                return summary
             if each is not None:
-                each(one.run, not one.error)
+                each(result.run, not result.error)
 
 
 def iter_results(
@@ -132,41 +216,41 @@ def iter_results(
     where: str = "local",
     command: str = "run",
 ) -> Generator[RunResult, None, ExecutionSummary]:
-    """:func:`conduct` step by step: each run as it finishes and is in the store, and the report at the end.
+    """Yield each run of :func:`execute_plan` when it is in the store; return the summary.
 
-    Closing it stops what is under way; what is finished is kept.
+    Closing the iterator stops running work; finished runs remain.
     """
-    began = time.perf_counter()
-    wanted = [run for run in plan.runs if not only or run.id in only]
-    missing = writer.missing(wanted)
-    report = ExecutionSummary(writer.path, len(wanted), kept=len(wanted) - len(missing))
-    report.damaged, report.refused = dict(writer.damaged), writer.refused
+    start = time.perf_counter()
+    requested = [run for run in plan.runs if not only or run.id in only]
+    missing = writer.missing(requested)
+    summary = ExecutionSummary(writer.path, len(requested), kept=len(requested) - len(missing))
+    summary.damaged, summary.refused = dict(writer.damaged), writer.refused
     if missing and writer.refused:
         runs = "1 run is" if len(missing) == 1 else f"{len(missing)} runs are"
-        what = f"{writer.path} cannot be written: {writer.refused}; {runs} missing in it"
-        raise StoreError("; ".join([what, *list(report.damaged.values())[:3]]))
+        message = f"{writer.path} cannot be written: {writer.refused}; {runs} missing in it"
+        raise StoreError("; ".join([message, *list(summary.damaged.values())[:3]]))
     writer.note({"event": "begin", "at": _now(), "where": where, "runs": len(missing), **_host()})
-    _warn(report.damaged, {run.id for run in missing}, writer)
+    _warn_damage(summary.damaged, {run.id for run in missing}, writer)
     if missing:
         outcomes = runner.run(missing)
-        keep = partial(_keep, writer)
-        if isinstance(outcomes, Outcomes):  # each is written when it comes, whether it is asked for or not
-            outcomes.process_with(keep)
+        write = partial(_write_outcome, writer)
+        if isinstance(outcomes, Outcomes):  # a thread writes each outcome, even without a further ``next``
+            outcomes.process_with(write)
         try:
-            for one in outcomes:
-                outcome = one if isinstance(outcomes, Outcomes) else keep(one)
+            for item in outcomes:
+                outcome = item if isinstance(outcomes, Outcomes) else write(item)
                 packets = 0
                 if outcome.counts is not None:
-                    report.done += 1
+                    summary.done += 1
                     packets = outcome.counts["packets"]
-                    report.packets += packets
+                    summary.packets += packets
                 if outcome.error:
-                    again = replay_command(plan, outcome.run, command, where)
-                    report.failed.append(RunFailure(outcome.run.id, outcome.error, again, outcome.late))
-                made = report.done + len(report.failed)
+                    replay = replay_command(plan, outcome.run, command, where)
+                    summary.failed.append(RunFailure(outcome.run.id, outcome.error, replay, outcome.late))
+                count = summary.done + len(summary.failed)
                 yield RunResult(
                     outcome.run,
-                    made,
+                    count,
                     len(missing),
                     outcome.seconds,
                     packets if not outcome.error else 0,
@@ -176,14 +260,14 @@ def iter_results(
             close = getattr(outcomes, "close", None)
             if close is not None:
                 close()
-    report.seconds = time.perf_counter() - began
-    unmade = {word: sum(one.word == word for one in report.failed) for word in ("failed", "late")}
-    writer.note({"event": "end", "at": _now(), "done": report.done, **unmade})
-    return report
+    summary.seconds = time.perf_counter() - start
+    failures = {kind: sum(item.word == kind for item in summary.failed) for kind in ("failed", "late")}
+    writer.note({"event": "end", "at": _now(), "done": summary.done, **failures})
+    return summary
 
 
-def _keep(writer: Writer, outcome: RunOutcome) -> RunOutcome:
-    """Write what a run measured, note it in the journal, and return the outcome without its data.
+def _write_outcome(writer: Writer, outcome: RunOutcome) -> RunOutcome:
+    """Write the measurements of a run, add it to the journal, and return the outcome without its data.
 
     Raises:
         DiskError: the disk is full or refuses.
@@ -197,8 +281,8 @@ def _keep(writer: Writer, outcome: RunOutcome) -> RunOutcome:
     if outcome.data is not None:
         try:
             counts = writer.add(outcome.run, outcome.data)
-        except DecodeError as wrong:
-            error = str(wrong)
+        except DecodeError as decode_error:
+            error = str(decode_error)
         else:
             entry |= counts
     if error:
@@ -211,56 +295,58 @@ def _keep(writer: Writer, outcome: RunOutcome) -> RunOutcome:
     return replace(outcome, data=None, error=error, counts=counts)
 
 
-def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -> None:
-    """Names damaged runs: a few to people, all in the journal."""
-    for run, what in damaged.items():
-        writer.note({"event": "damaged", "run": run, "error": what})
-    together: dict[str, list[str]] = {}
-    for run, what in damaged.items():
-        together.setdefault(what, []).append(run)
-    said = [_told(what, runs, missing) for what, runs in together.items()]
-    for one in said[:MOST_NAMED]:
-        warnings.warn(one, CorruptRunWarning, stacklevel=4)
-    if len(said) > MOST_NAMED:
-        more = f"{len(said) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
-        warnings.warn(more, CorruptRunWarning, stacklevel=4)
+def _warn_damage(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -> None:
+    """Warn of damaged runs: a few as warnings, all in the journal."""
+    for run, damage in damaged.items():
+        writer.note({"event": "damaged", "run": run, "error": damage})
+    by_damage: dict[str, list[str]] = {}
+    for run, damage in damaged.items():
+        by_damage.setdefault(damage, []).append(run)
+    messages = [_damage_message(damage, runs, missing) for damage, runs in by_damage.items()]
+    for message in messages[:MOST_NAMED]:
+        warnings.warn(message, CorruptRunWarning, stacklevel=4)
+    if len(messages) > MOST_NAMED:
+        rest = f"{len(messages) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
+        warnings.warn(rest, CorruptRunWarning, stacklevel=4)
 
 
-def _told(what: str, runs: Sequence[str], missing: Container[str]) -> str:
-    """What is damaged, and what becomes of the runs in it: one, or many of a pack, or those that nobody knows."""
+def _damage_message(damage: str, runs: Sequence[str], missing: Container[str]) -> str:
+    """Return the warning about damaged runs: one run, several of a pack, or the unknown runs of a pack."""
     if len(runs) > 1:
-        made = sum(run in missing for run in runs)
-        return f"{what}: {len(runs):,} runs, of which {made:,} are made again"
+        repeated = sum(run in missing for run in runs)
+        return f"{damage}: {len(runs):,} runs, of which {repeated:,} are made again"
     if "/" in runs[0]:
-        return f"{what}: its runs are made again"
-    then = "it is made again" if runs[0] in missing else "not asked for, and left as it is"
-    return f"{what}: run {runs[0]}, {then}"
+        return f"{damage}: its runs are made again"
+    consequence = "it is made again" if runs[0] in missing else "not asked for, and left as it is"
+    return f"{damage}: run {runs[0]}, {consequence}"
 
 
 MOST_NAMED = 10
-"""Damaged runs that people are told of, each."""
+"""Maximum number of warnings about damaged runs."""
 
 REAL_TIME = "real time"
+"""Place of emulated runs in the journal."""
 BROWSER = "browser"
+"""Place of browser sessions in the journal."""
 
 
 def replay_command(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
-    """One command that makes this run again, alone."""
+    """Return a command that repeats this run alone."""
     if command != "run":
         return f"{command} --run {run.id}"
-    words = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
+    arguments = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
     for override in plan.document.overrides:
-        words += ["--set", override]
-    words += plan.document.options
+        arguments += ["--set", override]
+    arguments += plan.document.options
     if where == BROWSER:
-        words += ["--units", str(run.seed)]
+        arguments += ["--sessions", str(run.seed)]
     elif len({other.seed for other in plan.runs}) > 1 or run.seed != 1:
         seed = f"seeds=[{run.seed}]"
-        words += [] if seed in plan.document.overrides else ["--set", seed]
+        arguments += [] if seed in plan.document.overrides else ["--set", seed]
     if where == REAL_TIME:
-        words += ["--engine", "emu"]
-    words += ["--run", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
-    return shlex.join([*words, "--out", f"out/replay-{run.id}"])
+        arguments += ["--engine", "emu"]
+    arguments += ["--run", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
+    return shlex.join([*arguments, "--out", f"out/replay-{run.id}"])
 
 
 def _now() -> str:

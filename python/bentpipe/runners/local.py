@@ -1,8 +1,8 @@
-"""Runs on this machine: worker processes on all cores, or this process.
+"""Runs on this host: worker processes on all cores, or this process.
 
 Workers are spawned, never forked, as ``python -m bentpipe.runners.worker_process``: a script that calls bentpipe needs
-no guard, and a notebook works. A run that fails fails alone; when a worker dies (killed, out of memory) its run is
-tried once more in a fresh one, and then fails alone too.
+no guard, and notebooks work. A failed run fails alone. When a worker dies (killed, out of memory), its run gets one
+more attempt in a new worker, and then fails alone too.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ __all__ = ["Idle", "InProcess", "LocalRunner", "cores"]
 
 
 def cores() -> int:
-    """Processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 class InProcess:
-    """Runs one after the other in this process: for controllers that cannot be imported elsewhere."""
+    """Execution in this process, one run after the other: for controllers that other processes cannot import."""
 
     def __init__(self, controllers: Mapping[str, type]) -> None:
-        """``controllers`` are classes by the name the scenario gives them."""
+        """Create a runner; ``controllers`` are classes by their name in the scenario."""
         self.controllers = dict(controllers)
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes in order."""
+        """Yield outcomes in order."""
         for run in runs:
-            began = time.perf_counter()
+            start = time.perf_counter()
             status, answer = serve(run.spec_json(), self.controllers)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             if status == b"+":
                 yield RunOutcome(run, RunFiles.from_bytes(answer), seconds=seconds)
             else:
@@ -59,35 +59,35 @@ class InProcess:
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A worker's process. What it writes to standard error reaches this process' without control characters."""
+    """Process of a worker; its standard error is copied without control characters."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         pipe = subprocess.PIPE
-        super().__init__(words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
-        self.passing = threading.Thread(target=_pass_on, args=(self.stderr,), daemon=True)
-        self.passing.start()
+        super().__init__(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+        self.copier = threading.Thread(target=_copy_stderr, args=(self.stderr,), daemon=True)
+        self.copier.start()
 
 
-def _pass_on(source: IO[bytes]) -> None:
-    """Write what comes from ``source`` to standard error, control characters written out, until it ends."""
+def _copy_stderr(source: IO[bytes]) -> None:
+    """Copy ``source`` to standard error until it ends, with escaped control characters."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
     with source:
-        more = True
-        while more:
+        is_open = True
+        while is_open:
             data = os.read(source.fileno(), 1 << 16)
-            more = bool(data)
-            rest = plain(decoder.decode(data, final=not more)).encode(encoding, "backslashreplace")
-            with suppress(OSError):  # nobody to tell; the worker must not wait for a full pipe
-                while rest:
-                    rest = rest[os.write(2, rest) :]
+            is_open = bool(data)
+            pending = plain(decoder.decode(data, final=not is_open)).encode(encoding, "backslashreplace")
+            with suppress(OSError):  # standard error is closed; the worker must not block on a full pipe
+                while pending:
+                    pending = pending[os.write(2, pending) :]
 
 
 class Idle:
-    """Worker processes that wait for the next runner of the same kind: starting one takes as long as many a short run.
+    """Idle worker processes for the next runner of the same kind: starting one takes as long as many short runs.
 
-    They end with the ``with`` that it stands in; those that have waited longest before, if there are too many. A
-    worker ends with the thread that starts it (prctl(2)), so that one thread starts all of them.
+    They end with the ``with`` block; above the limit the longest idle ones end. A worker ends with the thread that
+    started it (prctl(2)), so one thread starts all of them.
     """
 
     def __init__(self) -> None:
@@ -99,46 +99,46 @@ class Idle:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._keep(0)
+        self._limit_idle(0)
         self._starter.shutdown()
 
     def start(self, threads: int) -> _Process:
-        """A fresh one."""
-        return self._starter.submit(_started, threads).result()
+        """Start a new worker."""
+        return self._starter.submit(_start_process, threads).result()
 
     def take(self, kind: str) -> _Process | None:
-        """One that waits; None: there is none of this kind."""
+        """Return an idle worker of this kind; None: there is none."""
         with self._lock:
-            for place, (other, worker) in enumerate(self._waiting):
-                if other == kind and worker.poll() is None:
-                    del self._waiting[place]
+            for index, (worker_kind, worker) in enumerate(self._waiting):
+                if worker_kind == kind and worker.poll() is None:
+                    del self._waiting[index]
                     return worker
         return None
 
     def leave(self, kind: str, worker: _Process) -> None:
-        """Has ``worker`` wait."""
+        """Add ``worker`` to the idle workers."""
         with self._lock:
             self._waiting.append((kind, worker))
-        self._keep(MOST_IDLE * cores())
+        self._limit_idle(MOST_IDLE * cores())
 
-    def _keep(self, most: int) -> None:
-        """Ends those that have waited longest, up to ``most``."""
+    def _limit_idle(self, limit: int) -> None:
+        """End the longest idle workers above ``most``."""
         with self._lock:
-            surplus = self._waiting[: max(len(self._waiting) - most, 0)]
+            surplus = self._waiting[: max(len(self._waiting) - limit, 0)]
             del self._waiting[: len(surplus)]
         for _kind, worker in surplus:
-            _ended(worker)
+            _end_process(worker)
 
 
 LAST_WORDS_S = 1.0
-"""So long the last output of a worker is waited for: a process of its controller's may hold the pipe for ever."""
+"""Maximum time to wait for the last output of a worker: a process of its controller may hold the pipe open."""
 
 MOST_IDLE = 2
-"""Workers that wait, a processor: each holds some 100 MB."""
+"""Idle workers for each processor: each takes about 100 MB."""
 
 
 class LocalRunner:
-    """A pool of worker processes."""
+    """Pool of worker processes."""
 
     def __init__(
         self,
@@ -146,18 +146,23 @@ class LocalRunner:
         controllers: Mapping[str, str] | None = None,
         idle: Idle | None = None,
     ) -> None:
-        """``jobs`` workers (default: one a processor); ``controllers`` as ``module:Class`` by name; ``idle``: who takes
-        and gives workers."""
+        """Create a pool.
+
+        Args:
+            jobs: workers; None: one for each processor.
+            controllers: user-supplied classes as ``module:Class``, by name.
+            idle: idle workers to use and to add to.
+        """
         self.jobs = jobs or cores()
         self.idle = idle
         self.setup = {
             "controllers": dict(controllers or {}),
-            "search": [p for p in sys.path if p],
+            "search": [entry for entry in sys.path if entry],
             "coordinator": os.getpid(),
         }
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes as they come. Closing the iterator kills the workers.
+        """Yield outcomes as runs finish. Closing the iterator kills the workers.
 
         Raises:
             RunnerError: no worker starts.
@@ -166,12 +171,12 @@ class LocalRunner:
             raise RunnerError(f"no run can be made: {lack}")
         count = min(self.jobs, len(runs))
         threads = max(cores() // max(count, 1), 1)
-        hands = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
-        return collect(hands, dispatch(runs))
+        workers = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
+        return collect(workers, dispatch(runs))
 
 
 class _Worker(Worker):
-    """One worker process, and another when it has died."""
+    """Worker process, replaced when it dies."""
 
     def __init__(self, setup: Mapping[str, Any], threads: int, idle: Idle | None) -> None:
         self.setup = json.dumps(setup)
@@ -179,31 +184,31 @@ class _Worker(Worker):
         self.idle = idle
         self.stopping = False
         self.starting = False
-        """Whether the worker has not said yet that it is ready."""
+        """Whether the worker has not reported its start yet."""
         self.worker: _Process | None = None
         self.lock = threading.Lock()
 
     def make(self, run: Run) -> RunOutcome:
-        """Has the worker make it, or a fresh one if that dies."""
-        began = time.perf_counter()
+        """Execute a run in the worker; if it dies, in a new one."""
+        start = time.perf_counter()
         reason = ""
         for attempt in (1, 2):
             try:
                 status, answer = self._ask(run.spec_json())
             except (EOFError, OSError):
                 starting, self.starting = self.starting, False
-                reason = self._end()
+                reason = self._end_worker()
                 if starting and attempt > 1 and not self.stopping:
                     raise RunnerError(f"no worker starts: {reason}, before its first run") from None
                 if self.stopping:
                     break
                 continue
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             if status == b"+":
                 return RunOutcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
             return RunOutcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
         error = f"the worker died twice in this run: {reason}"
-        return RunOutcome(run, None, error, time.perf_counter() - began, retried=True)
+        return RunOutcome(run, None, error, time.perf_counter() - start, retried=True)
 
     def _ask(self, spec: str) -> tuple[bytes, bytes]:
         source, target = self._pipes()
@@ -216,13 +221,13 @@ class _Worker(Worker):
                 raise EOFError
             if self.worker is None and self.idle is not None:
                 self.worker = self.idle.take(self.kind)
-            fresh = self.worker is None
+            is_new = self.worker is None
             if self.worker is None:
-                self.worker = (self.idle.start if self.idle is not None else _started)(self.threads)
+                self.worker = (self.idle.start if self.idle is not None else _start_process)(self.threads)
             worker = self.worker
         if worker.stdin is None or worker.stdout is None:
             raise EOFError
-        if fresh:
+        if is_new:
             self.starting = True
             send(worker.stdin, self.setup.encode())
             if exactly(worker.stdout, 1) != READY:
@@ -230,48 +235,48 @@ class _Worker(Worker):
             self.starting = False
         return worker.stdin, worker.stdout
 
-    def _end(self) -> str:
-        """Ends the worker; says how it had ended."""
+    def _end_worker(self) -> str:
+        """End the worker and return how it ended."""
         with self.lock:
             worker, self.worker = self.worker, None
-        return "it did not start" if worker is None else _ended(worker)
+        return "it did not start" if worker is None else _end_process(worker)
 
     @property
     def kind(self) -> str:
-        """What workers have to have in common to do each other's work."""
+        """Key of workers that can replace each other."""
         return f"{self.threads} {self.setup}"
 
     def leave(self) -> None:
-        """Ends the worker, or has it wait for who comes next."""
+        """End the worker, or add it to the idle ones."""
         if self.idle is not None:
             with self.lock:
                 worker, self.worker = (self.worker, None) if not self.stopping else (None, self.worker)
             if worker is not None:
                 self.idle.leave(self.kind, worker)
-        self._end()
+        self._end_worker()
 
     def stop(self) -> None:
-        """Kills the worker, whatever it is doing."""
+        """Kill the worker, whatever it does."""
         with self.lock:
             self.stopping = True
             if self.worker is not None:
                 self.worker.kill()
 
 
-def _started(threads: int) -> _Process:
-    """A worker, which ends with the calling thread."""
-    # Ctrl-C at a terminal comes to it too, and waits until the worker ignores it.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _start_process(threads: int) -> _Process:
+    """Start a worker, which ends with the calling thread."""
+    # A terminal sends SIGINT to the worker too; it stays blocked until the worker ignores it.
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return _Process(
             [sys.executable, "-P", "-m", "bentpipe.runners.worker_process"], _environment(threads)
         )
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
-def _ended(worker: _Process) -> str:
-    """Ends a worker; says how it had ended."""
+def _end_process(worker: _Process) -> str:
+    """End a worker and return how it ended."""
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:
             try:
@@ -283,15 +288,15 @@ def _ended(worker: _Process) -> str:
     except subprocess.TimeoutExpired:
         worker.kill()
         code = worker.wait()
-    worker.passing.join(LAST_WORDS_S)
+    worker.copier.join(LAST_WORDS_S)
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """The parent's environment, with the place this package was loaded from in the search path.
+    """Return the environment of the parent, with the module search path of this package.
 
-    Polars takes ``threads`` where nothing else is said: the workers share the machine, and a small table that is handed
-    from thread to thread takes longer.
+    ``threads`` is the default of Polars threads: the workers share the host, and small tables are slower on many
+    threads.
     """
-    paths = [p for p in sys.path if p]
+    paths = [entry for entry in sys.path if entry]
     return {"POLARS_MAX_THREADS": str(threads), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,4 +1,4 @@
-"""What a runner gives back, and what all runners have in common."""
+"""Protocol of a runner, and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ __all__ = ["RunOutcome", "Runner", "RunnerError"]
 
 
 class RunnerError(RuntimeError):
-    """No run can be made at all: no cluster, or workers of another engine."""
+    """Failure of a whole runner: no cluster, or workers of another engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """One run, done or failed."""
+    """Finished or failed run."""
 
     run: Run
     data: bytes | Measurements | RunFiles | None
-    """The run's files; or the engine's bytes, or what they would decode to. None when the run failed."""
+    """Files of the run, bytes of the engine, or decoded measurements; None after a failure."""
     error: str = ""
     seconds: float = 0.0
-    """Wall time."""
+    """Wall time in s."""
     retried: bool = False
-    """The first worker that had it died, or the machine was too late for it."""
+    """The first worker died, or an attempt missed deadlines."""
     late: bool = False
-    """There is no data since the machine was too late each time: nothing is wrong with the run."""
+    """Invalid run without data: every attempt missed deadlines, and the run itself is correct."""
     counts: Mapping[str, int] | None = None
-    """Packets and events, once it has been written; there is no data any more then."""
+    """Packets and events of a written run; its data is then None."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """For the journal: what is outside the promise of equal bytes (lateness, processor time)."""
+    """Entries of the journal that are not reproducible (lateness, processor time)."""
 
 
 class Runner(Protocol):
-    """Runs a plan's runs somewhere."""
+    """Execution of runs."""
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Outcomes as they come, in any order; closing the iterator stops what is under way."""
+        """Yield outcomes in any order, as they finish; closing the iterator stops running work."""
         ...

@@ -1,7 +1,7 @@
-"""Modules of a user's, compiled from their text each time.
+"""User-supplied modules, compiled from source at each import.
 
-Python takes what it has compiled before for a file that has the same size and was changed in the same second. Who
-writes a controller anew from a script, a value in it changed, would have a run of the old one under the id of the new.
+Python reuses compiled code of a file with the same size and the same second of change. A script that rewrites a
+controller with one changed value would then run the old one under the id of the new one.
 """
 
 from __future__ import annotations
@@ -18,40 +18,47 @@ if TYPE_CHECKING:
 __all__ = ["module_at", "module_of"]
 
 
-class _FromText(SourceFileLoader):
+class _SourceLoader(SourceFileLoader):
+    """Loader that compiles the source of a module."""
+
     def get_code(self, fullname: str) -> CodeType:
         del fullname
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def module_of(name: str) -> ModuleType:
-    """As :func:`importlib.import_module`. Raises ImportError, and whatever the module raises."""
+    """Import a module as :func:`importlib.import_module`.
+
+    Raises:
+        ImportError: no such module.
+        Exception: errors of the module itself.
+    """
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.find_spec(name)
     if spec is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     if type(spec.loader) is SourceFileLoader:
-        spec.loader = _FromText(spec.loader.name, spec.loader.path)
-    module = _carried_out(spec)
-    package, _, own = name.rpartition(".")
-    if package:  # as an import does
-        setattr(sys.modules[package], own, module)
+        spec.loader = _SourceLoader(spec.loader.name, spec.loader.path)
+    module = _load(spec)
+    package, _, attribute = name.rpartition(".")
+    if package:  # as an import statement does
+        setattr(sys.modules[package], attribute, module)
     return module
 
 
 def module_at(path: Path) -> ModuleType:
-    """The module of a file, under its name and in the place of whatever was there. Raises whatever it raises."""
-    spec = ModuleSpec(path.stem, _FromText(path.stem, str(path)), origin=str(path))
+    """Load the module of a file under its name, in place of a loaded one; errors of the module are raised."""
+    spec = ModuleSpec(path.stem, _SourceLoader(path.stem, str(path)), origin=str(path))
     spec.has_location = True
-    return _carried_out(spec)
+    return _load(spec)
 
 
-def _carried_out(spec: ModuleSpec) -> ModuleType:
+def _load(spec: ModuleSpec) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
-        if spec.loader is not None:  # a folder has none
+        if spec.loader is not None:  # a namespace package has none
             spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(spec.name, None)

@@ -1,4 +1,4 @@
-"""Threads that have runs made, and one that processes what comes of them: what most runners have in common."""
+"""Threads that execute runs, and one that processes the outcomes: common code of most runners."""
 
 from __future__ import annotations
 
@@ -21,48 +21,50 @@ if TYPE_CHECKING:
 __all__ = ["LOOK_S", "Maker", "Outcomes", "Worker", "collect", "dispatch"]
 
 LOOK_S = 0.2
-"""Ctrl-C is seen at least this often: the handler of SIGINT that Polars installs restarts a system call that waits, so
-that Python's own runs only between two waits."""
+"""Maximum interval between checks for Ctrl-C.
+
+The SIGINT handler of Polars restarts blocking system calls, so Python's handler runs only between two waits.
+"""
 
 
 class Maker(ABC):
-    """Makers of runs, one a thread."""
+    """Executor of runs in one thread."""
 
     @abstractmethod
     def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
-        """Gives outcomes of the runs that ``take`` gives, as they come, until ``stopping`` is set."""
+        """Yield outcomes of the runs from ``take`` until ``stopping`` is set."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends what is under way, from another thread; none is begun after it. It may be called again."""
+        """End running work, from another thread, and start none; repeated calls are valid."""
 
     def leave(self) -> None:
-        """Lets go what is kept from run to run: the last thing that its thread does."""
+        """Release resources that runs share: the last call of the thread."""
         return
 
 
 class Worker(Maker):
-    """The maker of runs of one thread, for one run at a time."""
+    """Executor of one run at a time."""
 
     @abstractmethod
     def make(self, run: Run) -> RunOutcome:
-        """Makes a run, to its end or until it is stopped."""
+        """Execute a run until its end or a stop."""
 
     def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
-        """Makes the runs that ``take`` gives, one after the other."""
+        """Execute the runs from ``take`` one after the other."""
         while not stopping.is_set() and (run := take(stopping)) is not None:
             yield self.make(run)
 
 
 def dispatch(runs: Sequence[Run]) -> Take:
-    """Gives ``runs`` in their order, each to the hand that asks first."""
-    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    """Return a function that gives ``runs`` in order, each to the first caller."""
+    pending: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:
-        waiting.put(run)
+        pending.put(run)
 
     def take(_stopping: threading.Event) -> Run | None:
         try:
-            return waiting.get_nowait()
+            return pending.get_nowait()
         except queue.Empty:
             return None
 
@@ -70,32 +72,34 @@ def dispatch(runs: Sequence[Run]) -> Take:
 
 
 class Outcomes:
-    """Iterator of what ``hands`` make of the runs that ``take`` gives them, as it comes. Closing it stops them.
+    """Iterator of the outcomes of ``executors``; closing it stops them.
 
-    ``take`` is asked in each hand's thread and says None when there are no more, or when the event it is given is set.
-    An exception of a hand is raised. Nothing begins before the first outcome is asked for; from then on hands go on
-    whether another one is asked for or not, and wait only where outcomes are processed more slowly than they come.
-    ``around`` is entered before the threads begin and left when all have ended, in the thread that iterates.
+    Each thread calls ``take`` for its next run. The result None means no more runs, or a set stop event. The iterator
+    raises exceptions of the threads. Nothing starts before the first ``next``. From then on the threads continue
+    without
+    further calls, and wait only if outcomes are processed more slowly than they finish. ``around`` is a context
+    entered
+    before the threads start and left after all have ended, in the iterating thread.
     """
 
     def __init__(
         self,
-        hands: Sequence[Maker],
+        executors: Sequence[Maker],
         take: Take,
         around: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self._hands = hands
+        self._executors = executors
         self._take = take
         self._around = around
         self._process: Process = lambda outcome: outcome
         self._outcomes: Generator[RunOutcome] | None = None
 
     def process_with(self, function: Process) -> None:
-        """Have a thread call ``function`` with each outcome when it comes; its answers are what is iterated.
+        """Call ``function`` with each outcome in a thread, and iterate its results.
 
-        Its exception is raised by the iterator, and it is not called again: the hands stop at once, whether another
-        outcome is asked for or not. Outcomes that come after the iterator is closed are processed if their runs have
-        finished.
+        The iterator raises an exception of the function, which is not called again: the executors stop at once, even
+        without
+        a further ``next``. After a close, outcomes of finished runs are still processed.
         """
         self._process = function
 
@@ -104,103 +108,103 @@ class Outcomes:
 
     def __next__(self) -> RunOutcome:
         if self._outcomes is None:
-            self._outcomes = self._surrounded()
+            self._outcomes = self._iterate_in_context()
         return next(self._outcomes)
 
     def close(self) -> None:
-        """Stop what is under way."""
+        """Stop running work."""
         if self._outcomes is not None:
             self._outcomes.close()
 
-    def _surrounded(self) -> Generator[RunOutcome]:
+    def _iterate_in_context(self) -> Generator[RunOutcome]:
         with self._around():
             yield from self._run()
 
     def _run(self) -> Generator[RunOutcome]:
-        # Waiting outcomes hold their data, so that they are bounded; processed ones need no bound.
-        done: queue.Queue[RunOutcome | BaseException | None] = queue.Queue(max(len(self._hands), 1))
+        # Waiting outcomes hold their data, so their queue is bounded; processed ones need no bound.
+        done: queue.Queue[RunOutcome | BaseException | None] = queue.Queue(max(len(self._executors), 1))
         processed: queue.SimpleQueue[RunOutcome | BaseException | None] = queue.SimpleQueue()
         stopping = threading.Event()
         threads = [
-            threading.Thread(target=_work, args=(hand, self._take, stopping, done), daemon=True)
-            for hand in self._hands
+            threading.Thread(target=_work, args=(executor, self._take, stopping, done), daemon=True)
+            for executor in self._executors
         ]
         processor = threading.Thread(
-            target=_process, args=(done, processed, self._hands, self._process, stopping), daemon=True
+            target=_process, args=(done, processed, self._executors, self._process, stopping), daemon=True
         )
         try:
             for thread in (processor, *threads):
                 thread.start()
             while True:
                 try:
-                    found = processed.get(timeout=LOOK_S)
+                    item = processed.get(timeout=LOOK_S)
                 except queue.Empty:
                     continue
-                if found is None:
+                if item is None:
                     return
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
         finally:
-            _stop(self._hands, stopping)
+            _stop(self._executors, stopping)
             for thread in threads:
-                if thread.ident is None:  # there was no room for another thread
+                if thread.ident is None:  # the system refused another thread
                     done.put(None)
                 else:
                     thread.join()
             processor.join()
 
 
-def collect(hands: Sequence[Maker], take: Take) -> Outcomes:
-    """Return an iterator of what ``hands`` make of the runs that ``take`` gives them."""
-    return Outcomes(hands, take)
+def collect(executors: Sequence[Maker], take: Take) -> Outcomes:
+    """Return an iterator of the outcomes of ``executors``."""
+    return Outcomes(executors, take)
 
 
 def _process(
     done: queue.Queue[RunOutcome | BaseException | None],
     processed: queue.SimpleQueue[RunOutcome | BaseException | None],
-    hands: Sequence[Maker],
+    executors: Sequence[Maker],
     function: Process,
     stopping: threading.Event,
 ) -> None:
-    """Process outcomes until the last of ``hands`` has ended; None is the last that is handed on."""
-    broken = False
-    left = len(hands)
-    while left:
-        found = done.get()
-        if found is None:
-            left -= 1
-        elif isinstance(found, BaseException):
-            processed.put(found)
-        elif not broken and (found.data is not None or not stopping.is_set()):
+    """Process outcomes until the last executor has ended; None marks the end."""
+    has_failed = False
+    running = len(executors)
+    while running:
+        item = done.get()
+        if item is None:
+            running -= 1
+        elif isinstance(item, BaseException):
+            processed.put(item)
+        elif not has_failed and (item.data is not None or not stopping.is_set()):
             try:
-                processed.put(function(found))
-            except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
-                broken = True
+                processed.put(function(item))
+            except BaseException as error:  # noqa: BLE001 - the caller gets the error
+                has_failed = True
                 processed.put(error)
-                _stop(hands, stopping)  # what they make from now on would be thrown away
+                _stop(executors, stopping)  # later outcomes would be discarded
     processed.put(None)
 
 
-def _stop(hands: Sequence[Maker], stopping: threading.Event) -> None:
+def _stop(executors: Sequence[Maker], stopping: threading.Event) -> None:
     stopping.set()
-    for hand in hands:
-        hand.stop()
+    for executor in executors:
+        executor.stop()
 
 
 def _work(
-    hand: Maker,
+    executor: Maker,
     take: Take,
     stopping: threading.Event,
     done: queue.Queue[RunOutcome | BaseException | None],
 ) -> None:
-    """The life of a thread; None is its last word."""
+    """Run one executor; None marks the end of its thread."""
     try:
         try:
-            for outcome in hand.work(take, stopping):
+            for outcome in executor.work(take, stopping):
                 done.put(outcome)
         finally:
-            hand.leave()
-    except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
+            executor.leave()
+    except BaseException as error:  # noqa: BLE001 - the caller gets the error
         done.put(error)
     done.put(None)

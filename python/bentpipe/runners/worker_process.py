@@ -1,9 +1,9 @@
-"""A worker process: reads runs from its standard input, writes their files to its standard output.
+"""Worker process: reads runs from standard input and writes their files to standard output.
 
-A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search",
-"coordinator"}``, then one resolved run after the other. Out: ``=`` when it is ready, or ``-`` and a message why it is
-not; then for each run one byte (``+`` files, ``-`` an error's text) and a message. It imports the engine and what
-encodes its tables, and it ends when its input does.
+A message is a length (8 bytes, little-endian) and that many bytes. Input: JSON, first ``{"controllers", "search",
+"coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error message. For
+each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and the encoder
+of tables only, and ends with its input.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ __all__ = ["READY", "format_error", "main", "receive", "send", "serve"]
 
 
 READY = b"="
-"""The first byte that a worker sends."""
+"""First byte of a ready worker."""
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
-    """Writes one message."""
+    """Write one message."""
     stream.write(len(data).to_bytes(8, "little"))
     stream.write(data)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> bytes:
-    """Reads one message. Raises EOFError when the other side has gone."""
+    """Read one message; raise EOFError at the end of the stream."""
     return exactly(stream, int.from_bytes(exactly(stream, 8), "little"))
 
 
 def exactly(stream: IO[bytes], count: int) -> bytes:
-    """``count`` bytes. Raises EOFError when there are fewer."""
+    """Read ``count`` bytes; raise EOFError if there are fewer."""
     data = stream.read(count)
     if len(data) < count:
         raise EOFError
@@ -48,10 +48,10 @@ def exactly(stream: IO[bytes], count: int) -> bytes:
 
 
 def main() -> None:
-    """Serves until the input ends."""
+    """Serve runs until the input ends."""
     source = sys.stdin.buffer
     target = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a controller prints goes to standard error, not between the messages
+    os.dup2(2, 1)  # output of a controller goes to standard error, not between the messages
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     try:
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is the coordinator's to handle. Polars brings a handler of its own when it is imported."""
+    """Ignore SIGINT, which the coordinator handles. Polars installs its own handler at import."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     import numpy  # noqa: F401
     import polars  # noqa: F401
@@ -88,9 +88,9 @@ def _ignore_interrupts() -> None:
 
 
 def _end_with(coordinator: int) -> None:
-    """A worker whose controller never answers does not outlive who started it, however that ends.
+    """End with the coordinator, even while a controller never returns.
 
-    Elsewhere than on Linux it ends between two runs, when it sees the end of its input.
+    On systems other than Linux the worker ends between two runs, at the end of its input.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -99,46 +99,51 @@ def _end_with(coordinator: int) -> None:
 
 
 _PR_SET_PDEATHSIG = 1
-"""linux/prctl.h"""
+"""Constant of linux/prctl.h."""
 
 
 def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple[bytes, bytes]:
-    """A run: its files, packed, or the engine's bytes; or what went wrong (a panic of the engine is an exception too).
+    """Execute a run and return a status byte with its files or with the error (engine panics included).
+
+    Args:
+        spec: specification of the run as JSON.
+        classes: user-supplied controllers by name.
+        encoded: return encoded files, not the bytes of the engine.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C reached a controller, where that runs in the user's own process.
+        KeyboardInterrupt: Ctrl-C during a controller in the process of the user.
     """
     try:
         data = engine.run(spec, classes or None)
         if not encoded:
             return b"+", data
-        found = decode(data)
-        del data  # a long run's may be as large as all else
-        return b"+", encode(found).to_bytes()
+        measurements = decode(data)
+        del data  # the data of a long run may be as large as everything else
+        return b"+", encode(measurements).to_bytes()
     except KeyboardInterrupt:
         raise
-    except DecodeError as wrong:
-        return b"-", str(wrong).encode(errors="replace")
+    except DecodeError as error_:
+        return b"-", str(error_).encode(errors="replace")
     except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
         return b"-", format_error(error).encode(errors="replace")
 
 
 def format_error(error: BaseException) -> str:
-    """An error in one line: whose controller it is (its notes), and its place where that is a controller's source."""
+    """Return an error in one line: controller (its notes), error, and place if that is in user code."""
     notes = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
     text = f"{notes}{type(error).__name__}: {error}"
     if text.endswith("is not an instance of 'Control'"):
         text += "; on_event answers with bytes, a whole number below 2^64, or Control(cwnd, pacing_rate_bit_s=...)"
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is None:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None:
         return text
-    code = place.tb_frame.f_code
+    code = frame.tb_frame.f_code
     file = Path(code.co_filename)
     if file.is_relative_to(Path(__file__).parents[1]) or file.name.startswith("<frozen"):
         return text
-    return f"{text} ({file.name}, line {place.tb_lineno}, in {code.co_name})"
+    return f"{text} ({file.name}, line {frame.tb_lineno}, in {code.co_name})"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""The scenario: what the TOML file may say, with units in types (``bentpipe schema`` prints it as JSON schema).
+"""Whole scenario as typed tables with units (``bentpipe schema`` prints it as JSON schema).
 
-Reading a scenario runs nothing and opens no other file; what follows from it (queues in bytes,
-traces, the graph) is worked out in the plan.
+Validation runs nothing and opens no other file. The plan computes derived values (queues in bytes, traces, the graph).
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ __all__ = [
 
 
 class Pareto(Table):
-    """Pareto distribution of sizes, cut off at ``most``."""
+    """Pareto distribution of sizes, truncated at ``most``."""
 
     shape: Annotated[StrictFloat | StrictInt, Field(gt=0, le=100)]
     least: SizeText
@@ -75,7 +74,7 @@ class DrawnSize(Table):
 
 
 class Poisson(Table):
-    """Short flows that arrive at random, one every ``every`` on average, each on its own connection."""
+    """Short flows with Poisson arrivals at a mean interval ``every``, each on its own connection."""
 
     every: PositiveText
     size: Annotated[DrawnSize, as_table("fixed")]
@@ -83,9 +82,9 @@ class Poisson(Table):
 
 
 class Load(PageLoad):
-    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.flow.perf_string``).
+    """Load of a flow: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.flow.perf_string``).
 
-    ``page`` has keys of its own beside it.
+    ``page`` has further keys beside it.
     """
 
     pico_perf: StrictStr | None = None
@@ -115,19 +114,20 @@ class Load(PageLoad):
 
 
 MOST_FLOWS = 10_000
+"""Largest number of flows of a group."""
 
 UNCONTROLLED = construct_table(Congestion, name="none")
-"""What stands in the place of a controller over UDP, which has none."""
+"""Placeholder for the controller of UDP, which has none."""
 
 
 @lru_cache(maxsize=16)
-def _members(name: str, count: int) -> tuple[str, ...]:
-    """Names of a group's flows: asked for often, by every cell of a sweep."""
+def _member_names(name: str, count: int) -> tuple[str, ...]:
+    """Return the names of the flows of a group. Every cell of a sweep needs them, hence the cache."""
     return tuple(f"{name}-{number}" for number in range(1, count + 1))
 
 
 class Flow(Table):
-    """A client, a server, and what they send each other; with ``count``, that many of them: a group."""
+    """Client, server and the load between them; with ``count`` a group of flows."""
 
     name: Name
     count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
@@ -150,18 +150,18 @@ class Flow(Table):
 
     @property
     def names(self) -> list[str]:
-        """Names of the flows that it stands for."""
-        return [self.name] if self.count is None else list(_members(self.name, self.count))
+        """Names of the flow, or of the flows of a group."""
+        return [self.name] if self.count is None else list(_member_names(self.name, self.count))
 
     @model_validator(mode="after")
-    def _group(self) -> Flow:
+    def _check_group(self) -> Flow:
         if self.series is not None and self.count is None:
             raise ValueError(f'found series = "{self.series}" without a count, expected both or neither')
         return self
 
     @property
     def datagrams(self) -> bool:
-        """Whether its data goes in datagrams: an on-off source's does over UDP, or where it says their size."""
+        """Whether the flow sends datagrams. An on-off source does over UDP, or with a packet size."""
         load = self.load
         if load is None:
             return False
@@ -170,8 +170,8 @@ class Flow(Table):
         return load.call is not None or load.live is not None
 
     @model_validator(mode="after")
-    def _controlled(self) -> Flow:
-        """Only UDP has no controller."""
+    def _check_controller(self) -> Flow:
+        """Check that every flow except over UDP has a controller. Raises PydanticCustomError."""
         given = [key for key in ("congestion", "server_congestion") if key in self.model_fields_set]
         if self.transport == "udp":
             if given:
@@ -183,11 +183,11 @@ class Flow(Table):
         return self
 
     @model_validator(mode="after")
-    def _datagrams(self) -> Flow:
-        """Loads of datagrams go over what has them."""
+    def _check_datagrams(self) -> Flow:
+        """Check that the transport of datagrams has datagrams. Raises ValueError."""
         source = self.load.on_off if self.load is not None else None
-        nodes = self.load is not None and self.load.bundles is not None
-        if self.transport == "udp" and not self.datagrams and not nodes:
+        has_bundles = self.load is not None and self.load.bundles is not None
+        if self.transport == "udp" and not self.datagrams and not has_bundles:
             raise ValueError(
                 'found transport = "udp" without a load of datagrams; expected one such as { call = "g711" }, '
                 '{ live = "2 Mbit/s" } or { on_off = ... }'
@@ -205,18 +205,19 @@ class Flow(Table):
         return self
 
     @model_validator(mode="after")
-    def _transport(self) -> Flow:
+    def _check_transport(self) -> Flow:
         if self.load is not None and self.load.page is not None:
             self._check_http(self.load)
             return self
-        for other in ("quic", "tcp", "udp"):
-            if other != self.transport and getattr(self, other).model_fields_set:
+        for transport in ("quic", "tcp", "udp"):
+            if transport != self.transport and getattr(self, transport).model_fields_set:
                 raise ValueError(
-                    f'found {other} options in a flow with transport = "{self.transport}", expected none '
-                    f"(loads of pages take both); options for several flows stand in [{other}]"
+                    f'found {transport} options in a flow with transport = "{self.transport}", expected none '
+                    f"(loads of pages take both); options for several flows stand in [{transport}]"
                 )
         if self.transport == "tcp" and self.load is not None and self.load.pico_perf is not None:
-            waiting = next((s for s in loads.parse(self.load.pico_perf) if s.after is not None), None)
+            streams = loads.parse(self.load.pico_perf)
+            waiting = next((stream for stream in streams if stream.after is not None), None)
             if waiting is not None:
                 raise ValueError(
                     f"load: stream {waiting.stream_id} waits for stream {waiting.after}, but over TCP each stream "
@@ -225,22 +226,22 @@ class Flow(Table):
         return self
 
     def _check_http(self, load: Load) -> None:
-        """A page's versions of HTTP go with the transport, if that is said."""
+        """Check that the version of HTTP uses the transport of the flow, if given. Raises ValueError."""
         if self.send is not None:
             raise ValueError(
                 f'found send = "{self.send}" beside a page, whose requests say who sends; expected none'
             )
         if "transport" not in self.model_fields_set or load.http is None:
             return
-        over = "tcp" if load.http in ("1.1", "2") else "quic"
-        if over != self.transport:
+        required = "tcp" if load.http in ("1.1", "2") else "quic"
+        if required != self.transport:
             raise ValueError(
                 f'found http = "{load.http}" with transport = "{self.transport}", expected no transport: '
                 "http says which"
             )
 
     @model_validator(mode="after")
-    def _direction(self) -> Flow:
+    def _check_direction(self) -> Flow:
         if self.load is None:
             return self
         if self.load.bundles is not None and self.send is not None:
@@ -254,15 +255,17 @@ class Flow(Table):
                     f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
                     'expected no send, or a load such as { time = "60 s" }'
                 )
-        streamed = self.load.on_off is not None and not self.datagrams
-        if self.send == "both" and (self.load.poisson is not None or streamed):
+        is_stream = self.load.on_off is not None and not self.datagrams
+        if self.send == "both" and (self.load.poisson is not None or is_stream):
             raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')
         return self
 
 
 class Trace(Table):
-    """Per-packet traces to keep: large files, one per flow and side; ``packets`` and ``stages`` are tables. ``tcp`` is
-    a small table: what only TCP counts."""
+    """Traces of each packet. They are large files, one per flow and side; ``packets`` and ``stages`` are tables.
+
+    ``tcp`` is a small table of the counters of TCP.
+    """
 
     qlog: StrictBool = False
     pcapng: StrictBool = False
@@ -272,45 +275,50 @@ class Trace(Table):
 
 
 class Limits(Table):
-    """What a run may cost before it is refused, as estimated beforehand (``bentpipe.plan.cost.estimate``)."""
+    """Limits of the cost estimate of a run (``bentpipe.plan.cost.estimate``)."""
 
     events: Annotated[StrictInt, Field(ge=1)] = 1_000_000_000
     memory: SizeText = Size(4_000_000_000)
 
 
 MOST_SEEDS = 100_000
+"""Largest number of seeds."""
 
 
-def _seeds(found: object) -> tuple[int, ...]:
+def _parse_seeds(found: object) -> tuple[int, ...]:
     expected = f"a number of seeds from 1 to {MOST_SEEDS}, or a list of different whole numbers"
     if isinstance(found, int) and not isinstance(found, bool):
         if not 1 <= found <= MOST_SEEDS:
             raise ValueError(f"found {found}, expected {expected}")
         return tuple(range(1, found + 1))
     if isinstance(found, (list, tuple)) and found:
-        whole = [n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63]
-        if len(whole) == len(found) == len(set(whole)):
-            return tuple(whole)
+        seeds = [
+            seed
+            for seed in found
+            if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+        ]
+        if len(seeds) == len(found) == len(set(seeds)):
+            return tuple(seeds)
     shown = f'"{found}"' if isinstance(found, str) else found
     raise ValueError(f"found {shown}, expected {expected}")
 
 
 def expand_seeds(seeds: int | None) -> tuple[int, ...] | None:
-    """So many seeds in the place of a scenario's; None: the scenario's. Raises ScenarioError."""
+    """Return the seeds 1 to ``seeds``; None keeps the seeds of the scenario. Raises ScenarioError."""
     try:
-        return None if seeds is None else _seeds(seeds)
-    except ValueError as wrong:
-        raise ScenarioError([("seeds", str(wrong))]) from None
+        return None if seeds is None else _parse_seeds(seeds)
+    except ValueError as error:
+        raise ScenarioError([("seeds", str(error))]) from None
 
 
 _SEEDS_SCHEMA = {
     "anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "integer"}}]
 }
-Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds), WithJsonSchema(_SEEDS_SCHEMA)]
+Seeds = Annotated[tuple[int, ...], PlainValidator(_parse_seeds), WithJsonSchema(_SEEDS_SCHEMA)]
 
 
 class Scenario(Table):
-    """A whole scenario: a path or a graph, the flows over it, what is swept, how often."""
+    """Whole scenario: a path or a graph, the flows over it, the sweep and the seeds."""
 
     hints: ClassVar[Mapping[str, str]] = {
         "flows": 'no key "flows"; did you mean "[[flow]]"?',
@@ -335,29 +343,30 @@ class Scenario(Table):
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _whole(self) -> Scenario:
+    def _check_tables(self) -> Scenario:
         if (self.path is None) == (self.graph is None):
             raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
-        places = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
-        where = "path" if self.path else "graph"
-        for what, key, names in (
-            ("flow", "flow", [f.name for f in self.flow]),
-            ("segment" if self.path else "link", where, [p.name for p in places]),
+        links = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
+        link_root = "path" if self.path else "graph"
+        for kind, root, names in (
+            ("flow", "flow", [flow.name for flow in self.flow]),
+            ("segment" if self.path else "link", link_root, [link.name for link in links]),
         ):
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                error = f'two {what}s are called "{twice}", expected a name for each'
+            duplicate = next((name for name in names if names.count(name) > 1), None)
+            if duplicate is not None:
+                error = f'two {kind}s are called "{duplicate}", expected a name for each'
                 raise PydanticCustomError(
-                    "scenario", "{error}", {"error": error, "at": f"{key}.{twice}.name"}
+                    "scenario", "{error}", {"error": error, "at": f"{root}.{duplicate}.name"}
                 )
         for flow in self.flow:
             _check_ends(flow, self.graph)
-        _check_members(self.flow)
+        _check_group_names(self.flow)
         _check_bundles(self)
         return self
 
 
 def _check_ends(flow: Flow, graph: Graph | None) -> None:
+    """Check client and server of a flow. Raises ValueError."""
     if graph is None:
         if flow.client is not None or flow.server is not None:
             raise ValueError(f"flow.{flow.name}: client and server are for a graph; a path has its two ends")
@@ -379,37 +388,39 @@ def _check_ends(flow: Flow, graph: Graph | None) -> None:
 
 
 def _check_bundles(scenario: Scenario) -> None:
-    """Layers go over what they need, and what is named is a bundle node. Raises ValueError."""
-    links = [
+    """Check the transports of bundle layers and the names of bundle nodes. Raises ValueError."""
+    bundle_flows = [
         (flow, load.bundles) for flow in scenario.flow if (load := flow.load) is not None and load.bundles
     ]
-    ends = sorted({end for flow, _ in links for end in (flow.client or "client", flow.server or "server")})
-    top = scenario.path or scenario.graph
-    followed = top is not None and top.contacts is not None and top.contacts.plan == "dtn"
-    if scenario.dtn is not None and not links:
-        if followed:  # a plan of links alone, whose nodes are those of the graph
+    ends = sorted(
+        {end for flow, _ in bundle_flows for end in (flow.client or "client", flow.server or "server")}
+    )
+    topology = scenario.path or scenario.graph
+    follows_plan = topology is not None and topology.contacts is not None and topology.contacts.plan == "dtn"
+    if scenario.dtn is not None and not bundle_flows:
+        if follows_plan:  # a contact plan of links only, without bundle nodes
             return
         raise ValueError(
             'dtn: found no flow between bundle nodes, expected one with load = { bundles = "quiccl" }'
         )
-    named: list[tuple[str, str | None]] = []
-    for flow, bundles in links:
+    references: list[tuple[str, str | None]] = []
+    for flow, bundles in bundle_flows:
         key = f"flow.{flow.name}.load.bundles"
-        over = bundles.over
-        if flow.transport != over:
+        transport = bundles.transport
+        if flow.transport != transport:
             found = f'found "{bundles.layer}" with transport = "{flow.transport}"'
-            raise ValueError(f'{key}.layer: {found}, expected transport = "{over}"')
+            raise ValueError(f'{key}.layer: {found}, expected transport = "{transport}"')
         if flow.count is not None:
             raise ValueError(f"flow.{flow.name}.count: found one, expected none between bundle nodes")
-        named += [(f"{key}.to", bundles.to), (f"{key}.monitor", bundles.monitor)]
-    named += [] if scenario.dtn is None else scenario.dtn.named()
-    for where, name in named:
+        references += [(f"{key}.to", bundles.to), (f"{key}.monitor", bundles.monitor)]
+    references += [] if scenario.dtn is None else scenario.dtn.node_references()
+    for key_of_name, name in references:
         if name is not None and name not in ends:
-            raise ValueError(f"{where}: {unknown_name(name, ends, 'bundle node')}")
+            raise ValueError(f"{key_of_name}: {unknown_name(name, ends, 'bundle node')}")
 
 
-def _check_members(flows: list[Flow]) -> None:
-    """No flow is called like one of a group. Raises PydanticCustomError."""
+def _check_group_names(flows: list[Flow]) -> None:
+    """Check that no flow has the name of a member of a group. Raises PydanticCustomError."""
     singles = {flow.name for flow in flows}
     owners: dict[str, str] = {}
     for flow in flows:
@@ -425,7 +436,7 @@ def _check_members(flows: list[Flow]) -> None:
 
 
 def validate(data: Mapping[str, Any], source: str = "scenario") -> Scenario:
-    """The scenario that ``data`` (parsed TOML) says. Raises ScenarioError."""
+    """Return the scenario of ``data``, a parsed TOML document. Raises ScenarioError."""
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.engine_validation.compare import EngineComparison
-    from bentpipe.runners.observed import Observer
+    from bentpipe.runners.execute import Observer
 
 __all__ = ["run", "side_by_side"]
 
@@ -47,7 +47,7 @@ def run(
 
     Raises:
         ScenarioError: no such part, or this host cannot run it in real time.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     parts = [part.strip() for part in only.split(",")] if only else list(PARTS)
     for part in parts:

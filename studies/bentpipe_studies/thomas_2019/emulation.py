@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.registry import METRICS
-from bentpipe.runners.observed import InterruptedExecution, Observer, execute
+from bentpipe.runners.execute import InterruptedExecution, Observer, execute
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measurements, Part
@@ -100,7 +100,7 @@ def run(
     Raises:
         ScenarioError: no such part; no Chromium.
         bentpipe.StoreError: a store belongs to another study.
-        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
     from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import write_page

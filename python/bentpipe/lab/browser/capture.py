@@ -61,9 +61,9 @@ def _addresses(name: str) -> list[str]:
         found.append(socket.inet_ntoa(raw[20:24]))
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
-            words = line.split()
-            if words[5] == name:
-                found.append(str(ipaddress.IPv6Address(bytes.fromhex(words[0]))))
+            fields = line.split()
+            if fields[5] == name:
+                found.append(str(ipaddress.IPv6Address(bytes.fromhex(fields[0]))))
     return found
 
 
@@ -91,12 +91,12 @@ class Capture(threading.Thread):
 
     def run(self) -> None:
         """Write packets until the capture is stopped."""
-        space = bytearray(SNAP)
+        buffer = bytearray(SNAP)
         try:
             with Writer(self.file, SNAP) as writer:
                 while True:
                     try:
-                        _, extra, _, sender = self.socket.recvmsg_into([space], 64, socket.MSG_TRUNC)
+                        _, extra, _, sender = self.socket.recvmsg_into([buffer], 64, socket.MSG_TRUNC)
                     except TimeoutError:
                         if self.stopping.is_set():
                             break
@@ -104,7 +104,7 @@ class Capture(threading.Thread):
                     outgoing = sender[2] == _OUTGOING
                     if outgoing and self.loopback:
                         continue  # over loopback every packet comes twice
-                    self._write(writer, space, extra, outgoing)
+                    self._write(writer, buffer, extra, outgoing)
                 dropped = self.socket.getsockopt(_PACKET, _STATISTICS, 8)
                 self.missed = struct.unpack("=II", dropped)[1]
                 writer.statistics(self.packets, self.missed)
@@ -112,15 +112,15 @@ class Capture(threading.Thread):
             self.error = f"{self.file.name}: {error.strerror}"
 
     def _write(
-        self, writer: Writer, space: bytearray, extra: list[tuple[int, int, bytes]], outgoing: bool
+        self, writer: Writer, buffer: bytearray, extra: list[tuple[int, int, bytes]], outgoing: bool
     ) -> None:
         time_ns = 0
         for _, kind, data in extra:
             if kind == _TIMESTAMP_NS:
-                seconds, rest = struct.unpack("=qq", data[:16])
-                time_ns = seconds * 10**9 + rest
-        length = _length(space)
-        writer.packet(time_ns, space[: min(length, SNAP)], length, outgoing)
+                seconds, nanoseconds = struct.unpack("=qq", data[:16])
+                time_ns = seconds * 10**9 + nanoseconds
+        length = _length(buffer)
+        writer.packet(time_ns, buffer[: min(length, SNAP)], length, outgoing)
         self.packets += 1
         self.bytes += length
 
@@ -138,10 +138,10 @@ class Capture(threading.Thread):
         self.socket.close()
 
 
-def _length(space: bytearray) -> int:
+def _length(buffer: bytearray) -> int:
     """Return the length of the IP packet in bytes, from its header."""
-    if space[0] >> 4 == 4:
-        return int.from_bytes(space[2:4], "big")
-    if space[0] >> 4 == 6:
-        return 40 + int.from_bytes(space[4:6], "big")
+    if buffer[0] >> 4 == 4:
+        return int.from_bytes(buffer[2:4], "big")
+    if buffer[0] >> 4 == 6:
+        return 40 + int.from_bytes(buffer[4:6], "big")
     return SNAP  # ARP and others: padded

@@ -92,10 +92,12 @@ def find() -> Path:
 def version(program: Path) -> str:
     """Return the output of ``chromium --version``. Raises ChromiumError if it does not run."""
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        process = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=30, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise ChromiumError(f"{program} does not run: {error}") from None
-    return done.stdout.strip().splitlines()[-1].strip() if done.stdout.strip() else "unknown"
+    return process.stdout.strip().splitlines()[-1].strip() if process.stdout.strip() else "unknown"
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ class DevTools:
             ChromiumError: the browser returned an error.
         """
         call_id = self.start(method, session, **parameters)
-        until = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout
         while True:
-            message = self._receive(until)
+            message = self._receive(deadline)
             if message is None:
                 raise HungError(f"the browser did not answer {method} within {timeout:g} s")
             if message.get("id") != call_id:
@@ -85,24 +85,24 @@ class DevTools:
         self._events.clear()
         return events
 
-    def event(self, until: float) -> Event | None:
-        """Return the next event; None at ``until`` (time.monotonic). Raises HungError if the browser has ended."""
+    def event(self, deadline: float) -> Event | None:
+        """Return the next event; None at ``deadline`` (time.monotonic). Raises HungError if the browser has ended."""
         while True:
             if self._events:
                 return self._events.popleft()
-            message = self._receive(until)
+            message = self._receive(deadline)
             if message is None or "method" in message:
                 return message
 
-    def _receive(self, until: float) -> Event | None:
+    def _receive(self, deadline: float) -> Event | None:
         while (end := self._bytes.find(b"\0")) < 0:
-            left = until - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.browser.reading], [], [], left)[0]:
                 return None
-            more = os.read(self.browser.reading, 1 << 18)
-            if not more:
+            chunk = os.read(self.browser.reading, 1 << 18)
+            if not chunk:
                 raise HungError("the browser has ended")
-            self._bytes += more
+            self._bytes += chunk
             if len(self._bytes) > MOST_BYTES:
                 raise HungError("the browser sent a message without end")
         message: Event = json.loads(self._bytes[:end])

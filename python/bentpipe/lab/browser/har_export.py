@@ -27,46 +27,46 @@ def requests(events: Sequence[Event]) -> list[Request]:
     ordered: list[Request] = []
     found: dict[str, Request] = {}
     for event in events:
-        about = event["params"]
-        name = about.get("requestId", "")
+        parameters = event["params"]
+        name = parameters.get("requestId", "")
         first = None
         if event["method"] == "Network.requestWillBeSent":
             if name in found:
-                if (answer := about.get("redirectResponse")) is None:
+                if (answer := parameters.get("redirectResponse")) is None:
                     continue
-                found[name] |= {"response": answer, "end_s": about["timestamp"],
+                found[name] |= {"response": answer, "end_s": parameters["timestamp"],
                                 "encoded": answer.get("encodedDataLength", 0),
-                                "redirect": about["request"]["url"]}  # fmt: skip
+                                "redirect": parameters["request"]["url"]}  # fmt: skip
                 first = found[name]["first"]
-            if about["request"]["url"].startswith(("https:", "http:")):
-                first = first or about["request"]["url"]
-                found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0, "first": first}
+            if parameters["request"]["url"].startswith(("https:", "http:")):
+                first = first or parameters["request"]["url"]
+                found[name] = {"id": name, "sent": parameters, "body": 0, "encoded": 0, "first": first}
                 ordered.append(found[name])
         elif name in found:
-            _update(found[name], event["method"], about)
+            _update(found[name], event["method"], parameters)
     return ordered
 
 
-def _update(one: Request, method: str, about: Mapping[str, Any]) -> None:
+def _update(one: Request, method: str, parameters: Mapping[str, Any]) -> None:
     if "failed" in one:
         return  # further events belong to the error page of the browser
     if method == "Network.responseReceived":
-        one["response"] = about["response"]
+        one["response"] = parameters["response"]
     elif method == "Network.dataReceived":
-        one["body"] += about["dataLength"]
+        one["body"] += parameters["dataLength"]
     elif method == "Network.loadingFinished":
-        one["end_s"], one["encoded"] = about["timestamp"], about["encodedDataLength"]
+        one["end_s"], one["encoded"] = parameters["timestamp"], parameters["encodedDataLength"]
     elif method == "Network.loadingFailed":
-        one["failed"], one["failed_s"] = about.get("errorText", "failed"), about["timestamp"]
+        one["failed"], one["failed_s"] = parameters.get("errorText", "failed"), parameters["timestamp"]
 
 
 def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
     """Return times and bytes of received parts of bodies; ``offset`` is added to the clock of the browser."""
     ids = {one["id"] for one in requests(events)}
     return [
-        (about["timestamp"] + offset, about["dataLength"])
+        (parameters["timestamp"] + offset, parameters["dataLength"])
         for event in events
-        if event["method"] == "Network.dataReceived" and (about := event["params"])["requestId"] in ids
+        if event["method"] == "Network.dataReceived" and (parameters := event["params"])["requestId"] in ids
     ]
 
 
@@ -77,8 +77,8 @@ def clock_offset(found: Sequence[Request], timings: Mapping[str, Any]) -> float:
     document = [one for one in found if one["id"] == found[0]["id"]]
     timing = document[-1].get("response", {}).get("timing") if document else None
     if timing and navigation.get("requestStart"):
-        there = timing["requestTime"] + timing["sendStart"] / 1e3
-        return float((timings["time_origin_ms"] + navigation["requestStart"]) / 1e3 - there)
+        event_time = timing["requestTime"] + timing["sendStart"] / 1e3
+        return float((timings["time_origin_ms"] + navigation["requestStart"]) / 1e3 - event_time)
     return float(found[0]["sent"]["wallTime"] - found[0]["sent"]["timestamp"]) if found else 0.0
 
 

@@ -96,11 +96,11 @@ def load(
         ChromiumError: the browser did not start, or hung. It has been killed.
     """
     start = time.monotonic()
-    words = flags(wanted.mode, wanted.site, profile, sandbox=sandbox, netlog=netlog)
+    arguments = flags(wanted.mode, wanted.site, profile, sandbox=sandbox, netlog=netlog)
     prefix = command_prefix()
     if wanted.tls12:
-        words.insert(0, "--ssl-version-max=tls1.2")
-    browser = Chromium(program, words, profile, log, prefix=prefix)
+        arguments.insert(0, "--ssl-version-max=tls1.2")
+    browser = Chromium(program, arguments, profile, log, prefix=prefix)
     done = Load()
     try:
         tools = DevTools(browser)
@@ -132,8 +132,8 @@ def attached(tools: DevTools, log: Path) -> str:
     try:
         targets = tools.call("Target.getTargets", timeout=START_S)["targetInfos"]
     except ChromiumError as error:
-        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        tail = f"; it said: {said[-1]}" if said else ""
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        tail = f"; it said: {lines[-1]}" if lines else ""
         raise ChromiumError(f"{error}{tail}") from None
     page = next((one["targetId"] for one in targets if one["type"] == "page"), None)
     if page is None:

@@ -76,21 +76,21 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
         raise ScenarioError(
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
-    made = _planned(serving)
-    for remark in page_remarks(made):
+    planned = _planned(serving)
+    for remark in page_remarks(planned):
         tell(f"note: {remark.text}")
-    spec = made.runs[0].spec
+    spec = planned.runs[0].spec
     tcp = _tcp(spec)
-    found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
+    serve_plan = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
     if Path(serving.page).is_dir():
-        found["content"] = {"root": str(Path(serving.page).absolute())}
+        serve_plan["content"] = {"root": str(Path(serving.page).absolute())}
     if serving.certificate is not None and serving.key is not None:
-        found["certificate"] = {
+        serve_plan["certificate"] = {
             "certificate": str(serving.certificate.absolute()), "key": str(serving.key.absolute())
         }  # fmt: skip
-        found["certificate_bytes"] = None
-    found["access_log"] = str(serving.access_log.absolute()) if serving.access_log is not None else None
-    return found
+        serve_plan["certificate_bytes"] = None
+    serve_plan["access_log"] = str(serving.access_log.absolute()) if serving.access_log is not None else None
+    return serve_plan
 
 
 def _tcp(spec: RunSpec) -> str | None:
@@ -143,8 +143,8 @@ def _planned(serving: Serving) -> Plan:
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise
-        asked = {"flow.browser.congestion": "--congestion"}
-        raise ScenarioError([(asked.get(key, key), text) for key, text in error.problems]) from None
+        options = {"flow.browser.congestion": "--congestion"}
+        raise ScenarioError([(options.get(key, key), text) for key, text in error.problems]) from None
 
 
 def run(serving: Serving, tell: Callable[[str], object]) -> int:
@@ -185,19 +185,19 @@ def _follow(
             tell(words)
 
 
-def _words(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> Iterator[str]:
+def _words(message: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message of the server as text for the user."""
-    if said.get("ready"):
-        ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
+    if message.get("ready"):
+        listening = f"listening at {', '.join(message['listen'])} by {', '.join(message['protocols'])}"
         if plan["tcp"]["congestion"] is None:
             name = plan["congestion"]["name"]
             yield f"{name} is QUIC's; TCP has the kernel's default controller"
-        if "document" not in said:
-            yield f"{ways}: the folder {serving.page}"
+        if "document" not in message:
+            yield f"{listening}: the folder {serving.page}"
             return
-        yield f"{ways}: {said['document']}"
+        yield f"{listening}: {message['document']}"
         if serving.certificate is None:
-            yield f"there: bentpipe browse {serving.page} --remote HOST:{said['port']} --spki {said['spki']}"
-    elif said.get("end"):
-        count = sum(said["requests"].values())
-        yield f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s"
+            yield f"there: bentpipe browse {serving.page} --remote HOST:{message['port']} --spki {message['spki']}"
+    elif message.get("end"):
+        count = sum(message["requests"].values())
+        yield f"{count} requests, {message['body_bytes'] / 1e6:,.1f} MB, {message['wall_s']:.1f} s"

@@ -50,15 +50,15 @@ def command_prefix() -> list[str]:
     if os.geteuid() != 0:
         return []
     if _is_mapped(NOBODY):
-        words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
     else:
-        words = ["unshare", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "setpriv", "--no-new-privs"]
-    for tool in ("setpriv", words[0]):
+        command = ["unshare", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "setpriv", "--no-new-privs"]
+    for tool in ("setpriv", command[0]):
         if shutil.which(tool) is None:
             raise ChromiumError(
                 f"{tool} is not installed, without which a browser would be root; on Debian: util-linux"
             )
-    return [str(shutil.which(words[0])), *words[1:]]
+    return [str(shutil.which(command[0])), *command[1:]]
 
 
 def _is_mapped(user: int) -> bool:
@@ -149,14 +149,14 @@ def has_sandbox() -> bool:
     Raises:
         ChromiumError: as :func:`command_prefix`.
     """
-    words = [*command_prefix(), "unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "true"]
+    command = [*command_prefix(), "unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "true"]
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=WAIT_S
+        process = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=WAIT_S
         )
     except (OSError, subprocess.SubprocessError):
         return False
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 def require_sandbox(*, without: bool, foreign: bool = True) -> bool:

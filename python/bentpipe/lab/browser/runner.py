@@ -172,13 +172,13 @@ class _SessionThread(Worker):
         """Run a session, and repeat it if the emulator missed its deadlines."""
         start = time.perf_counter()
         found: Measurements | None = None
-        error, attempts, late = "", 0, False
+        error, attempts, invalid = "", 0, False
         facts: dict[str, Any] = {}
         while attempts < MAX_ATTEMPTS:
             attempts += 1
             found, error, facts = self._attempt(run)
-            late = found is not None and not facts["valid"] and not self.runner.keep_late
-            if not late or self.stopping:
+            invalid = found is not None and not facts["valid"] and not self.runner.keep_late
+            if not invalid or self.stopping:
                 break
             found, error = (
                 None,
@@ -187,7 +187,13 @@ class _SessionThread(Worker):
         facts["attempts"] = attempts
         seconds = time.perf_counter() - start
         return RunOutcome(
-            run, found, error, seconds, retried=attempts > 1, late=late and found is None, facts=facts
+            run,
+            found,
+            error,
+            seconds,
+            retried=attempts > 1,
+            late=invalid and found is None,
+            facts=facts,
         )
 
     def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
@@ -296,12 +302,12 @@ class _SessionThread(Worker):
         record = folder / "links"
         series = read_series(record, unit["lab"]) if (record / LINKS).is_file() else None
         found = measurements(run, unit, data, series, self.runner.engine)
-        kept = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
+        files = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
         if data:
-            kept[capture.name] = data
-        kept |= {file.name: file.read_bytes() for file in sorted(record.glob("*"))}
-        kept["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
-        return Measurements(found.engine, found.tables, kept, found.packets, 0), ""
+            files[capture.name] = data
+        files |= {file.name: file.read_bytes() for file in sorted(record.glob("*"))}
+        files["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
+        return Measurements(found.engine, found.tables, files, found.packets, 0), ""
 
     def _end(self) -> None:
         process = self.process

@@ -33,12 +33,12 @@ def authorities(page: PageSpec, name: str | None = None) -> dict[str, str]:
     certificate has this name. Without TLS, the first host has it.
     """
     found: dict[str, str] = {}
-    covered = (number for number, host in enumerate(page["hosts"]) if host.get("tls", True))
-    own = next(covered, 0)
+    tls_hosts = (number for number, host in enumerate(page["hosts"]) if host.get("tls", True))
+    named = next(tls_hosts, 0)
     for number, host in enumerate(page["hosts"]):
         label = host["name"]
         word = label if _NAME.fullmatch(label) and label not in found.values() else f"host{number}"
-        found[label] = f"{word}.example" if name is None else name if number == own else f"{word}.{name}"
+        found[label] = f"{word}.example" if name is None else name if number == named else f"{word}.{name}"
     return found
 
 
@@ -145,10 +145,10 @@ def lab_plan(
     flow = spec["flows"][0]
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
-    over_tcp = tcp_controller(flow)["name"] if needs_tcp(page_load(flow)) else None
+    tcp_name = tcp_controller(flow)["name"] if needs_tcp(page_load(flow)) else None
     mtu, mss = _packet_sizes(spec)
     server.write_bytes(
-        to_json(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
+        to_json(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=tcp_name, mss_bytes=mss))
     )
     _write(
         unit,

@@ -106,8 +106,8 @@ def _end_with_parent() -> None:
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
     library.prctl(_SUBREAPER, 1, 0, 0, 0)
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, _handle_signal)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _handle_signal)
 
 
 def _handle_signal(number: int, frame: FrameType | None) -> None:
@@ -122,11 +122,11 @@ def _end_children() -> None:
         left = chromium.children()
         if not left:
             return
-        for one in left:
+        for child in left:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(one, 0)
+                os.waitpid(child, 0)
 
 
 def _make(plan: Plan, record: dict[str, Any]) -> None:
@@ -144,17 +144,17 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
         "began_monotonic_s": time.monotonic(),
     }
     with contextlib.ExitStack() as stack:
-        processor = stack.enter_context(_CpuMonitor())
-        captured = _start_capture(address, folder, record)
+        monitor = stack.enter_context(_CpuMonitor())
+        capture = _start_capture(address, folder, record)
         try:
             _loads(plan, program, wanted, Path(plan.home), record)
         finally:
             record["ended_s"] = time.time()
-            record["cpu"] = processor.said()
-            if captured is not None:
-                captured.__exit__(None, None, None)
-                counts = {"packets": captured.packets, "bytes": captured.bytes, "missed": captured.missed}
-                record["capture"] |= counts | ({"error": captured.error} if captured.error else {})
+            record["cpu"] = monitor.summary()
+            if capture is not None:
+                capture.__exit__(None, None, None)
+                counts = {"packets": capture.packets, "bytes": capture.bytes, "missed": capture.missed}
+                record["capture"] |= counts | ({"error": capture.error} if capture.error else {})
     _check_protocols(plan, record)
 
 
@@ -163,8 +163,8 @@ def _read_server(file: Path) -> tuple[int, str]:
     until = time.monotonic() + READY_S
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            said = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
-            return int(said["port"]), str(said["spki"])
+            first_line = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+            return int(first_line["port"]), str(first_line["spki"])
         if time.monotonic() > until:
             raise UnitError(f"the server did not say where it listens within {READY_S:g} s")
         time.sleep(0.01)
@@ -173,14 +173,14 @@ def _read_server(file: Path) -> tuple[int, str]:
 def _start_capture(address: str, folder: Path, record: dict[str, Any]) -> Capture | None:
     """Start the capture. Without permission, record the error and continue."""
     try:
-        interface, own = interface_to(address)
+        interface, local = interface_to(address)
         found = Capture(interface, folder / "client.pcapng")
     except CaptureError as error:
         if _unreachable(error):
             raise UnitError(str(error)) from None
         record["capture"] = {"error": str(error)}
         return None
-    record["capture"] = {"interface": interface, "address": own}
+    record["capture"] = {"interface": interface, "address": local}
     found.start()
     return found
 
@@ -227,22 +227,24 @@ def _record(done: Load, number: int) -> dict[str, Any]:
         "load": number, "finished": done.finished, "error": done.error, "start_s": done.start_s, "wall": done.wall,
         "quit_by_itself": done.quit_by_itself, "timings": done.timings,
         "progress": har_export.progress(done.events, offset),
-        "requests": [har_export.row(one, offset) for one in found],
+        "requests": [har_export.row(request, offset) for request in found],
     }  # fmt: skip
 
 
 def _check_protocols(plan: Plan, record: dict[str, Any]) -> None:
     """Check the protocol of every request, in the network events and in the timings."""
-    needed = PROTOCOLS.get(plan.mode)
-    for one in record["loads"]:
-        timings = one["timings"]
-        said = [(request["url"], request["protocol"]) for request in one["requests"] if request["status"]]
+    expected = PROTOCOLS.get(plan.mode)
+    for load_record in record["loads"]:
+        timings = load_record["timings"]
+        protocols = [
+            (request["url"], request["protocol"]) for request in load_record["requests"] if request["status"]
+        ]
         entries = [timings.get("navigation") or {}, *timings.get("resources", [])]
-        said += [(entry.get("name", ""), entry.get("nextHopProtocol", "")) for entry in entries]
-        for url, protocol in said:
-            if needed is not None and protocol and url.startswith("https:") and protocol != needed:
-                raise UnitError(f"load {one['load']}: {url} came by {protocol}, expected {needed}")
-    if record["loads"] and not any(one["finished"] for one in record["loads"]):
+        protocols += [(entry.get("name", ""), entry.get("nextHopProtocol", "")) for entry in entries]
+        for url, protocol in protocols:
+            if expected is not None and protocol and url.startswith("https:") and protocol != expected:
+                raise UnitError(f"load {load_record['load']}: {url} came by {protocol}, expected {expected}")
+    if record["loads"] and not any(load_record["finished"] for load_record in record["loads"]):
         raise UnitError(f"no load of {plan.url} finished: {record['loads'][0]['error']}")
 
 
@@ -263,7 +265,7 @@ class _CpuMonitor(threading.Thread):
                 self.shares.append((now[0] - before[0]) / total)
             before = now
 
-    def said(self) -> dict[str, float | int | None]:
+    def summary(self) -> dict[str, float | int | None]:
         mean = sum(self.shares) / len(self.shares) if self.shares else None
         return {"busy_mean": mean, "busy_max": max(self.shares, default=None), "processors": os.cpu_count()}
 

@@ -143,7 +143,7 @@ def visit(
             one.mkdir(mode=0o700)
         plan = VisitPlan(url, str(folder), str(home), str(program), timeout_s, sandbox, spki)
         (folder / "plan.json").write_text(json.dumps(asdict(plan)), encoding="utf-8")
-        words = [
+        command = [
             sys.executable,
             "-m",
             "bentpipe.lab.browser.site_process",
@@ -153,7 +153,7 @@ def visit(
         lab: LabPlan = {
             "lab": path,
             "proxies": proxies,
-            "near": [{"name": "browser", "command": words, "output": str(folder / "out"),
+            "near": [{"name": "browser", "command": command, "output": str(folder / "out"),
                       "errors": str(folder / "errors")}],
             "outside": True,
             "check": check,
@@ -166,17 +166,17 @@ def visit(
                 raise
             result, interrupted = end.result, True
         if not (folder / RESULT_FILE).exists():
-            said = (folder / "errors").read_text(errors="replace").strip().splitlines()
-            raise chromium.ChromiumError(f"{url} was not loaded{': ' + said[-1] if said else ''}")
+            lines = (folder / "errors").read_text(errors="replace").strip().splitlines()
+            raise chromium.ChromiumError(f"{url} was not loaded{': ' + lines[-1] if lines else ''}")
         found = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")) | {
             "access": access,
             "reasons": result.get("reasons", []),
         }
         _save(folder, out, found)
-        seen = _read(out, found)
+        load = _read(out, found)
         if interrupted:
-            raise InterruptedVisit(result, seen)
-        return seen
+            raise InterruptedVisit(result, load)
+        return load
     finally:
         for one in (folder, home):
             remove(one)

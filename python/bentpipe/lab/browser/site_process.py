@@ -143,7 +143,7 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
                 if len(film) < MOST_PICTURES:
                     film.append((about["metadata"]["timestamp"], base64.b64decode(about["data"])))
 
-        def kept(event: Event) -> None:
+        def on_event(event: Event) -> None:
             each(event)
             if event["method"].startswith("Network."):
                 done.events.append(event)
@@ -152,11 +152,11 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
         tools.call("Page.startScreencast", session, **FILM)
         try:
             navigate(tools, session, plan.url, plan.timeout_s, done, each)
-            _read_events(tools, time.monotonic() + LINGER_S, kept)
+            _read_events(tools, time.monotonic() + LINGER_S, on_event)
         except KeyboardInterrupt:
             # The signal may have interrupted the reading of a message.
             with contextlib.suppress(ChromiumError, ValueError):
-                _read_events(tools, time.monotonic() + DRAIN_S, kept)
+                _read_events(tools, time.monotonic() + DRAIN_S, on_event)
             raise
         tools.call("Browser.close")
         browser.end()

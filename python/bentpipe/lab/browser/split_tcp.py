@@ -91,20 +91,20 @@ def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
         missing = "SYN" if not syn else "TLS or QUIC handshake"
         return Verdict("uncertain", f"Uncertain: no {missing} was captured.", tuple(facts))
     # The minimum of each, because queueing only adds delay.
-    near, far = min(syn), min([*tls, *quic])
-    gap = far - near
-    margin = max(MARGIN_MS, MARGIN_RATIO * far)
-    growth, verdict = _startup_growth(tcp, far)
-    facts += [Fact("the difference of the least ones", f"{gap:.1f} ms", f"a split, if it is above {2 * margin:.1f} ms"),
-              growth]  # fmt: skip
-    if gap > 2 * margin:
-        share = near / far
+    syn_ms, server_ms = min(syn), min([*tls, *quic])
+    difference_ms = server_ms - syn_ms
+    margin = max(MARGIN_MS, MARGIN_RATIO * server_ms)
+    growth, verdict = _startup_growth(tcp, server_ms)
+    facts += [Fact("the difference of the least ones", f"{difference_ms:.1f} ms",
+                   f"a split, if it is above {2 * margin:.1f} ms"), growth]  # fmt: skip
+    if difference_ms > 2 * margin:
+        share = syn_ms / server_ms
         where = (
             "close to the client" if share < 0.2 else "close to the server" if share > 0.8 else "on the way"
         )
         text = (
-            f"TCP is split: its other end answers after {near:.1f} ms, the server after {far:.1f} ms; the proxy is "
-            f"{where}."
+            f"TCP is split: its other end answers after {syn_ms:.1f} ms, the server after {server_ms:.1f} ms; "
+            f"the proxy is {where}."
         )
         if not quic:
             text += " A proxy that first connects to the server itself has that in its time, too: HTTP/3 would tell."
@@ -115,14 +115,14 @@ def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
             "allows; a proxy relays the handshake. Where it stands does not show."
         )
         return Verdict("split", text, tuple(facts))
-    if gap <= margin and verdict == "slow":
+    if difference_ms <= margin and verdict == "slow":
         text = (
             "No sign of a split: handshakes take the same time, and what is received grows as in slow start."
         )
         return Verdict("not split", text, tuple(facts))
     why = (
         "the difference is within what a server needs"
-        if gap > margin
+        if difference_ms > margin
         else "too little was received to see slow start"
     )
     return Verdict("uncertain", f"Uncertain: {why}; a longer download by HTTP/2 shows more.", tuple(facts))
@@ -157,6 +157,6 @@ def _startup_growth(
         needed.append(math.ceil(math.log2(STARTUP_END_RATIO * most / (MAX_INITIAL_WINDOW * SEGMENT))))
     if not trips:
         return Fact(what, "–", "too little came for slow start to show"), "unknown"
-    seen, least = sorted(trips)[len(trips) // 2], min(needed)
-    says = f"slow start from {MAX_INITIAL_WINDOW} segments needs {least}"
-    return Fact(what, f"{seen}, n = {len(trips)}", says), "fast" if seen < least else "slow"
+    measured, expected = sorted(trips)[len(trips) // 2], min(needed)
+    says = f"slow start from {MAX_INITIAL_WINDOW} segments needs {expected}"
+    return Fact(what, f"{measured}, n = {len(trips)}", says), "fast" if measured < expected else "slow"

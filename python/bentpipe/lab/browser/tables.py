@@ -43,10 +43,10 @@ def measurements(
         series: record of the lab; None on a real access.
         engine: name of the engine.
     """
-    made = _Tables(run, unit, capture, series)
-    unit["connections"] = made.connections()
-    packets = sum(len(one.segments) for one in made.found)
-    return Measurements(engine, made.tables(), {}, packets, 0)
+    tables = _Tables(run, unit, capture, series)
+    unit["connections"] = tables.connections()
+    packets = sum(len(one.segments) for one in tables.found)
+    return Measurements(engine, tables.tables(), {}, packets, 0)
 
 
 class _Tables:
@@ -105,8 +105,8 @@ class _Tables:
         starts = [
             one["start_s"] - sum(one["wall"].get(key, 0.0) for key in ("open",)) for one in self.unit["loads"]
         ]
-        here = load["load"] - 1
-        low, high = starts[here] * 1e9, starts[here + 1] * 1e9 if here + 1 < len(starts) else float("inf")
+        index = load["load"] - 1
+        low, high = starts[index] * 1e9, starts[index + 1] * 1e9 if index + 1 < len(starts) else float("inf")
         return [one for one in self.found if low <= one.began_ns < high]
 
     def seconds(self, time_ns: int) -> float:
@@ -209,16 +209,16 @@ class _Tables:
         found: dict[int, Connection] = {}
         for transport in ("tcp", "quic"):
             quic = transport == "quic"
-            asked = sorted(
+            numbers = sorted(
                 {
                     r["connection"]
                     for r in load["requests"]
                     if r["protocol"] and (r["protocol"] == "h3") == quic
                 }
             )
-            there = [one for one in self.of_load[load["load"]] if one.transport == transport]
-            largest = sorted(there, key=lambda one: one.received, reverse=True)[: len(asked)]
-            found |= dict(zip(asked, sorted(largest, key=lambda one: one.began_ns), strict=False))
+            candidates = [one for one in self.of_load[load["load"]] if one.transport == transport]
+            largest = sorted(candidates, key=lambda one: one.received, reverse=True)[: len(numbers)]
+            found |= dict(zip(numbers, sorted(largest, key=lambda one: one.began_ns), strict=False))
         return found
 
     def _packets(self) -> list[Row]:
@@ -286,9 +286,9 @@ class _Tables:
             place = bisect_right(times, tick)
             received = sums[place - 1] if place else 0
             sent = _value_at(counted[True], tick)
-            there = _value_at(counted[False], tick)
+            server_sent = _value_at(counted[False], tick)
             rows.append(self._flow_row(tick, CLIENT, sent, received, 0))
-            rows.append(self._flow_row(tick, SERVER, there, 0, received))
+            rows.append(self._flow_row(tick, SERVER, server_sent, 0, received))
         return rows
 
     def _flow_row(

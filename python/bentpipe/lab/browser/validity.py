@@ -38,10 +38,10 @@ def validity_notes(store: Path) -> list[str]:
     found = list(units(store))
     total = len(found)
     notes = []
-    late = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
-    if late:
-        why = next((reason for lab in late for reason in lab.get("reasons", [])), "")
-        notes.append(f"{len(late)} of {total} units: the emulator was too late ({why})")
+    invalid = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
+    if invalid:
+        why = next((reason for lab in invalid for reason in lab.get("reasons", [])), "")
+        notes.append(f"{len(invalid)} of {total} units: the emulator was too late ({why})")
     errors = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
     notes += [f"no capture: {reason}" for reason in sorted(errors)]
     unused = [one for unit in found for one in unit.get("connections", []) if not one["used"]]
@@ -59,7 +59,11 @@ def validity_notes(store: Path) -> list[str]:
     killed = sum(not load["quit_by_itself"] for load in loads)
     if killed:
         notes.append(f"the browser had to be killed after {killed} of {len(loads)} loads")
-    busy = [unit["cpu"]["busy_mean"] for unit in found if unit.get("cpu", {}).get("busy_mean") is not None]
-    if busy and max(busy) > BUSY:
-        notes.append(f"processors were busy up to {max(busy):.0%} of a unit's time: times may be too long")
+    busy_ratios = [
+        unit["cpu"]["busy_mean"] for unit in found if unit.get("cpu", {}).get("busy_mean") is not None
+    ]
+    if busy_ratios and max(busy_ratios) > BUSY:
+        notes.append(
+            f"processors were busy up to {max(busy_ratios):.0%} of a unit's time: times may be too long"
+        )
     return notes

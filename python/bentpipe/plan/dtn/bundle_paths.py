@@ -1,6 +1,7 @@
-"""Which flows of bundle nodes the bundles of each client will cross, before the run: those on a way of fewest flows.
+"""Flows that the bundles of each client will use: those on a route with the fewest flows.
 
-Contacts may make another way the first to arrive; as far as bundles then cross more flows, a run costs more.
+The cost estimate needs them before the run. Contacts may favour another route; if that one has more flows, the run
+costs more.
 """
 
 from __future__ import annotations
@@ -16,21 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["BundleShare", "bundle_shares"]
 
-BUNDLE_BYTES = 100
-"""Of a bundle beside its payload: its blocks with names of the scheme ipn (RFC 9171 section 4.3), its layer's frame."""
+BUNDLE_OVERHEAD_BYTES = 100
+"""Bytes of a bundle without its payload: blocks with ipn names (RFC 9171 section 4.3) and the convergence layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleShare:
-    """A part of a client's bundles, one way over a flow."""
+    """Share of a client's bundles that crosses a flow in one direction."""
 
     way: str
-    """``up`` or ``down``."""
+    """Direction: ``up`` or ``down``."""
     client: DtnPerfSpec
+    """The client."""
     share: float
+    """Share of the client's bundles, at most 1."""
 
     def bytes(self, per_s: float) -> float:
-        """What crosses a flow of ``per_s`` bytes a second, all of which a window fills while its client generates."""
+        """Return the bytes that cross the flow.
+
+        Args:
+            per_s: capacity of the flow in bytes per second. A client with a window fills it.
+        """
         amount, pace, payload = self.client["amount"], self.client["pace"], self.client["payload_bytes"]
         if amount["kind"] == "data":
             offered = float(amount["bytes"])
@@ -38,52 +45,55 @@ class BundleShare:
             offered = pace["bit_s"] / 8 * amount["duration_ns"] / 1e9
         else:
             offered = per_s * amount["duration_ns"] / 1e9 + pace["bundles"] * payload
-        return self.share * offered * (1 + BUNDLE_BYTES / payload)
+        return self.share * offered * (1 + BUNDLE_OVERHEAD_BYTES / payload)
 
 
 def bundle_shares(spec: RunSpec) -> Mapping[str, Sequence[BundleShare]]:
-    """What crosses each flow, by its name."""
+    """Return the bundles that cross each flow, by name of the flow."""
     dtn = spec.get("dtn")
-    found: dict[str, list[BundleShare]] = defaultdict(list)
+    by_flow: dict[str, list[BundleShare]] = defaultdict(list)
     if not dtn:
-        return found
-    carrying = {link["flow"] for link in dtn["links"]}
-    flows = [flow for flow in spec["flows"] if flow["name"] in carrying]
+        return by_flow
+    names = {link["flow"] for link in dtn["links"]}
+    flows = [flow for flow in spec["flows"] if flow["name"] in names]
     for client in dtn.get("perf", ()):
-        far, back = _far(flows, client["client"]), _far(flows, client["server"])
-        all_of_it = far.get(client["server"])
-        if all_of_it is None:
+        to_client, to_server = _distances(flows, client["client"]), _distances(flows, client["server"])
+        distance = to_client.get(client["server"])
+        if distance is None:
             continue
-        steps: dict[tuple[object, ...], list[tuple[FlowSpec, str]]] = defaultdict(list)
-        for flow, way, near, next_to in _ways(flows):
-            if near not in far or far[next_to] != far[near] + 1:
+        alternatives: dict[tuple[object, ...], list[tuple[FlowSpec, str]]] = defaultdict(list)
+        for flow, direction, start, end in _directed_flows(flows):
+            if start not in to_client or to_client[end] != to_client[start] + 1:
                 continue
             if dtn.get("epidemic"):
-                steps[near, next_to].append((flow, way))
-            elif far[near] + 1 + back[next_to] == all_of_it:
-                # Of several ways, each is taken as often.
-                steps[far[near],].append((flow, way))
-        for side_by_side in steps.values():
-            for flow, way in side_by_side:
-                found[flow["name"]].append(BundleShare(way, client, 1 / len(side_by_side)))
-    return found
+                alternatives[start, end].append((flow, direction))
+            elif to_client[start] + 1 + to_server[end] == distance:
+                # All shortest routes carry the same share.
+                alternatives[to_client[start],].append((flow, direction))
+        for parallel in alternatives.values():
+            for flow, direction in parallel:
+                by_flow[flow["name"]].append(BundleShare(direction, client, 1 / len(parallel)))
+    return by_flow
 
 
-def _ways(flows: Sequence[FlowSpec]) -> Iterator[tuple[FlowSpec, str, str, str]]:
-    """(flow, way, from, to)."""
+def _directed_flows(flows: Sequence[FlowSpec]) -> Iterator[tuple[FlowSpec, str, str, str]]:
+    """Yield (flow, direction, first node, second node)."""
     for flow in flows:
         yield flow, "up", flow["client"], flow["server"]
         yield flow, "down", flow["server"], flow["client"]
 
 
-def _far(flows: Sequence[FlowSpec], start: str) -> dict[str, int]:
-    """How many flows lie between ``start`` and each node."""
-    found, edge = {start: 0}, [start]
-    while edge:
-        edge = list(
+def _distances(flows: Sequence[FlowSpec], start: str) -> dict[str, int]:
+    """Return the number of flows between ``start`` and each node."""
+    distances, frontier = {start: 0}, [start]
+    while frontier:
+        frontier = list(
             dict.fromkeys(
-                to for node in edge for _, _, near, to in _ways(flows) if near == node and to not in found
+                end
+                for node in frontier
+                for _, _, near, end in _directed_flows(flows)
+                if near == node and end not in distances
             )
         )
-        found |= dict.fromkeys(edge, max(found.values()) + 1)
-    return found
+        distances |= dict.fromkeys(frontier, max(distances.values()) + 1)
+    return distances

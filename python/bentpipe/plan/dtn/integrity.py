@@ -1,4 +1,4 @@
-"""What bundle nodes sign and check, in the engine's words (``IntegritySpec``)."""
+"""Signatures of bundles and their verification at each node (``IntegritySpec``)."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 __all__ = ["integrity_spec", "key_mismatches"]
 
 
-def integrity_spec(found: Integrity, nodes: Collection[str], key: str) -> IntegritySpec:
-    """What a node does for the integrity of bundles.
+def integrity_spec(integrity: Integrity, nodes: Collection[str], key: str) -> IntegritySpec:
+    """Build the ``IntegritySpec`` of a bundle node.
 
     Args:
-        found: what its table says.
-        nodes: all nodes.
-        key: that of the table, for messages.
+        integrity: the table of the scenario.
+        nodes: names of all nodes.
+        key: key of the table, for errors.
 
     Raises:
-        ScenarioError: it checks the bundles of a node that there is not.
+        ScenarioError: the node verifies the bundles of an unknown node.
     """
-    for name in found.check:
+    for name in integrity.check:
         if name not in nodes:
             raise ScenarioError([(f"{key}.check", unknown_name(name, nodes, "node"))])
-    words: dict[str, object] = {
-        "check": [{"node": name, "key": secret} for name, secret in found.check.items()],
-        "on_the_way": found.at == "every-hop",
-        "unsigned": found.unsigned,
-        "others": found.others,
+    spec: dict[str, object] = {
+        "check": [{"node": name, "key": secret} for name, secret in integrity.check.items()],
+        "on_the_way": integrity.at == "every-hop",
+        "unsigned": integrity.unsigned,
+        "others": integrity.others,
     }
-    if found.sign is not None:
-        scope = {part: part in found.scope for part in ("primary", "target", "security")}
-        words["sign"] = {"key": found.sign, "sha": str(found.sha), "scope": scope}
-    return cast("IntegritySpec", words)
+    if integrity.sign is not None:
+        scope = {part: part in integrity.scope for part in ("primary", "target", "security")}
+        spec["sign"] = {"key": integrity.sign, "sha": str(integrity.sha), "scope": scope}
+    return cast("IntegritySpec", spec)
 
 
 def key_mismatches(dtn: DtnSpec) -> Iterator[tuple[str, str]]:
-    """Whose bundles nobody takes who checks them: the key of the scenario, and why."""
-    asked = {node["name"]: node.get("integrity") or {} for node in dtn["nodes"]}
-    for name, found in asked.items():
-        for one in found.get("check", ()):
-            sign = asked[one["node"]].get("sign")
-            key, pair = f"dtn.node.{name}.integrity.check", f'{one["node"]} = "{one["key"]}"'
-            if sign is not None and sign["key"] != one["key"]:
+    """Yield key and message for each node that deletes all bundles of a node that it verifies."""
+    by_node = {node["name"]: node.get("integrity") or {} for node in dtn["nodes"]}
+    for name, integrity in by_node.items():
+        for check in integrity.get("check", ()):
+            sign = by_node[check["node"]].get("sign")
+            key, pair = f"dtn.node.{name}.integrity.check", f'{check["node"]} = "{check["key"]}"'
+            if sign is not None and sign["key"] != check["key"]:
                 yield key, f'found {pair}, which signs with "{sign["key"]}": its bundles are deleted there'
-            elif sign is None and found.get("unsigned") == "delete":
+            elif sign is None and integrity.get("unsigned") == "delete":
                 yield key, f"found {pair}, which signs nothing: its bundles are deleted there"

@@ -1,8 +1,8 @@
-"""Bundle nodes in the engine's words (``DtnSpec``).
+"""Bundle nodes, their links and their clients (``DtnSpec``).
 
-Node ids are ``ipn:N.0`` by the order of the nodes where nothing is said. Time zero is the contact plan's epoch, else
-the beginning of 2026. Without any contact, nodes know their neighbours, and whoever has one neighbour sends all else
-to it.
+The default node id is ``ipn:N.0`` by the order of the nodes. The default epoch is that of the contact plan, else the
+beginning of 2026. Without any contact, nodes know their neighbours. A node with one neighbour forwards all other
+bundles to it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["SINCE_2000_S", "add_dtn", "add_ltp_rate", "cla_spec", "perf_spec"]
 
 SINCE_2000_S = 946_684_800
-"""2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
+"""2000-01-01 in seconds since 1970: zero of DTN time (RFC 9171 section 4.2.6)."""
 EPOCH_S = 1_767_225_600
-"""2026-01-01 in seconds since 1970: time zero where nothing is said."""
+"""2026-01-01 in seconds since 1970: the default epoch of a run."""
 
 _COLOURS = {"ltp": "red", "ltp-green": "green"}
 _STREAMS = {"quiccl": "one", "quiccl-each": "each", "quiccl-priorities": "priorities"}
@@ -40,93 +40,92 @@ def _bundles(flow: Flow) -> Bundles | None:
 
 
 def add_dtn(scenario: Scenario, spec: RunSpec, folder: Path) -> None:
-    """Bundle nodes become part of a run that has some, the flows between them behind all others.
+    """Add the bundle nodes of a scenario to its run, and move the flows between them behind all others.
 
-    Files of clients are in ``folder``.
+    Args:
+        scenario: the scenario.
+        spec: the run, modified in place.
+        folder: folder of the files that clients send.
 
     Raises:
-        ScenarioError: what does not go together.
+        ScenarioError: keys that cannot be combined.
     """
-    if dtn := _words(scenario, spec, folder):
+    if dtn := _dtn_spec(scenario, spec, folder):
         spec["dtn"] = dtn
         spec["flows"] = sorted(spec["flows"], key=lambda flow: flow["load"]["kind"] == "bundles")
 
 
-def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
-    """Nodes, links, contact plan and clients of a scenario; None where it has no bundle nodes.
-
-    Raises:
-        ScenarioError: what does not go together.
-    """
-    links = [(flow, one) for flow in scenario.flow if (one := _bundles(flow)) is not None]
+def _dtn_spec(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
+    """Return nodes, links, contact plan and clients; None without bundle nodes. Raises ScenarioError."""
+    links = [(flow, bundles) for flow in scenario.flow if (bundles := _bundles(flow)) is not None]
     if not links:
         return None
     dtn = scenario.dtn or Dtn()
     flows = {flow["name"]: flow for flow in spec["flows"]}
     pairs = {flow.name: (flows[flow.name]["client"], flows[flow.name]["server"]) for flow, _ in links}
-    own = {node.name: node for node in dtn.node}
-    names = list(dict.fromkeys([*own, *(end for pair in pairs.values() for end in pair)]))
-    _reachable(links, pairs)
+    tables = {node.name: node for node in dtn.node}
+    names = list(dict.fromkeys([*tables, *(end for pair in pairs.values() for end in pair)]))
+    _check_return_flows(links, pairs)
     plan = dtn.spec()
-    _in_order(plan)
-    hands: dict[str, list[dict[str, str | None]]] = {name: [] for name in names}
-    for hop in dtn.route:
-        hands[hop.at].append({"to": hop.to, "via": hop.via})
+    _check_plan(plan)
+    routes: dict[str, list[dict[str, str | None]]] = {name: [] for name in names}
+    for route in dtn.route:
+        routes[route.at].append({"to": route.to, "via": route.via})
     if not plan["contacts"] and dtn.routing == "sabr":
-        _by_neighbours(hands, pairs)
+        _add_neighbour_routes(routes, pairs)
     epoch = plan["epoch_unix_s"] if plan["epoch_unix_s"] is not None else EPOCH_S
-    words = {
+    dtn_spec = {
         "epoch_ms": (epoch - SINCE_2000_S) * 1000,
         "nodes": [
             {
                 "name": name,
-                "eid": (own[name].eid if name in own else None) or f"ipn:{number}.0",
-                "store_bytes": store.bytes if name in own and (store := own[name].store) else None,
-                "routes": hands[name],
-                **({} if name not in own else _stopping(own[name])),
-                **({} if name not in own else _proving(own[name], names)),
+                "eid": (tables[name].eid if name in tables else None) or f"ipn:{number}.0",
+                "store_bytes": store.bytes if name in tables and (store := tables[name].store) else None,
+                "routes": routes[name],
+                **({} if name not in tables else _store_delay_and_stops(tables[name])),
+                **({} if name not in tables else _integrity(tables[name], names)),
             }
             for number, name in enumerate(names, 1)
         ],
         "links": [
             {
                 "flow": flow.name,
-                "layer": _layer(one, flow.name, pairs[flow.name], plan),
-                "shared": one.connections == "shared",
-                "with_contact": one.opened == "with_contact",
-                "closes": one.closes,
-                **({} if one.on_return is None else {"on_return": one.on_return}),
+                "layer": _cla(bundles, flow.name, pairs[flow.name], plan),
+                "shared": bundles.connections == "shared",
+                "with_contact": bundles.opened == "with_contact",
+                "closes": bundles.closes,
+                **({} if bundles.on_return is None else {"on_return": bundles.on_return}),
             }
-            for flow, one in links
+            for flow, bundles in links
         ],
         "plan": cast("PlanSpec", plan),
         "perf": [
             perf_spec(
-                _sized(client, folder, f"flow.{flow.name}.load.bundles.dtnperf"),
+                _with_file_size(client, folder, f"flow.{flow.name}.load.bundles.dtnperf"),
                 flow.name,
-                (pairs[flow.name][0], one.to or pairs[flow.name][1], one.monitor),
+                (pairs[flow.name][0], bundles.to or pairs[flow.name][1], bundles.monitor),
                 (flow.start.ns, scenario.duration.ns),
             )
-            for flow, one in links
-            if (client := one.client) is not None
+            for flow, bundles in links
+            if (client := bundles.client) is not None
         ],
     }
     if any(node.integrity is not None for node in dtn.node):
-        words["keys_of_names"] = True
+        dtn_spec["keys_of_names"] = True
     if dtn.backlog == "ignored":
-        words["backlog_ignored"] = True
+        dtn_spec["backlog_ignored"] = True
     if dtn.routing == "epidemic":
-        words["epidemic"] = {} if dtn.copies is None else {"copies": dtn.copies}
-    return cast("DtnSpec", words)
+        dtn_spec["epidemic"] = {} if dtn.copies is None else {"copies": dtn.copies}
+    return cast("DtnSpec", dtn_spec)
 
 
-def _stopping(node: BundleNode) -> dict[str, object]:
-    """How long a node's store takes, and when the node stops, if anything is said of it."""
-    words: dict[str, object] = {}
+def _store_delay_and_stops(node: BundleNode) -> dict[str, object]:
+    """Return the keys for the delay of a node's store and for its stops, if configured."""
+    keys: dict[str, object] = {}
     if node.store_delay.ns > 0:
-        words["store_ns"] = node.store_delay.ns
+        keys["store_ns"] = node.store_delay.ns
     if node.stops:
-        words["stops"] = [
+        keys["stops"] = [
             {
                 "at_ns": stop.at.ns,
                 "until_ns": None if stop.length is None else stop.at.ns + stop.length.ns,
@@ -134,43 +133,43 @@ def _stopping(node: BundleNode) -> dict[str, object]:
             }
             for stop in node.stops
         ]
-    return words
+    return keys
 
 
-def _proving(node: BundleNode, names: list[str]) -> dict[str, object]:
-    """What a node signs and checks, if it does. Raises ScenarioError."""
+def _integrity(node: BundleNode, names: list[str]) -> dict[str, object]:
+    """Return the key for signatures and their verification, if configured. Raises ScenarioError."""
     if node.integrity is None:
         return {}
     return {"integrity": integrity_spec(node.integrity, names, f"dtn.node.{node.name}.integrity")}
 
 
-def _sized(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
-    """A client that sends a file sends so much. Raises ScenarioError."""
+def _with_file_size(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
+    """Return a client that sends as many bytes as its file has. Raises ScenarioError."""
     if client.file is None:
         return client
     try:
         size = (folder / client.file).stat().st_size
-    except (OSError, ValueError):  # ValueError: no file can have such a name
+    except (OSError, ValueError):  # ValueError: a name that no file can have
         raise ScenarioError([(key, f'-F: found "{client.file}", which is not a file here')]) from None
     if not size:
         raise ScenarioError([(key, f'-F: found "{client.file}", which is empty')])
     return dataclasses.replace(client, bytes=size)
 
 
-def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, str]]) -> None:
-    """Where each side opens its own, there is a flow each way. Raises ScenarioError."""
-    for flow, one in links:
-        there, back = pairs[flow.name]
-        if one.connections == "each" and (back, there) not in pairs.values():
+def _check_return_flows(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, str]]) -> None:
+    """Check that a flow exists in both directions if each side opens connections. Raises ScenarioError."""
+    for flow, bundles in links:
+        client, server = pairs[flow.name]
+        if bundles.connections == "each" and (server, client) not in pairs.values():
             text = (
-                f'found "each", and no flow from {back} to {there} for the other side\'s connections; expected one, '
-                'or "shared"'
+                f'found "each", and no flow from {server} to {client} for the other side\'s connections; '
+                'expected one, or "shared"'
             )
             raise ScenarioError([(f"flow.{flow.name}.load.bundles.connections", text)])
 
 
-def _in_order(plan: dict[str, Any]) -> None:
-    """Contacts and ranges are between two nodes, end after their start, and follow each other. Raises ScenarioError."""
+def _check_plan(plan: dict[str, Any]) -> None:
+    """Check ends, start, stop and overlaps of contacts and ranges. Raises ScenarioError."""
     for one in [*plan["contacts"], *plan["ranges"]]:
         if one["from"] == one["to"]:
             raise ScenarioError(
@@ -180,72 +179,80 @@ def _in_order(plan: dict[str, Any]) -> None:
             raise ScenarioError([(f"dtn.{one['at']}.stop", "found a stop that is not after the start")])
     for kind in ("contact", "range"):
         ordered = sorted(plan[f"{kind}s"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
-        for one, other in itertools.pairwise(ordered):
-            if (one["from"], one["to"]) == (other["from"], other["to"]) and other["start_ns"] < one[
-                "stop_ns"
-            ]:
-                text = f"found a {kind} from {one['from']} to {one['to']} that overlaps dtn.{one['at']}"
-                raise ScenarioError([(f"dtn.{other['at']}", text)])
+        for before, after in itertools.pairwise(ordered):
+            same_pair = (before["from"], before["to"]) == (after["from"], after["to"])
+            if same_pair and after["start_ns"] < before["stop_ns"]:
+                text = (
+                    f"found a {kind} from {before['from']} to {before['to']} that overlaps dtn.{before['at']}"
+                )
+                raise ScenarioError([(f"dtn.{after['at']}", text)])
 
 
-def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[str, tuple[str, str]]) -> None:
-    """Routes of nodes that know of no contacts."""
-    near: dict[str, list[str]] = {name: [] for name in hands}
-    for one, other in pairs.values():
-        near[one].append(other)
-        near[other].append(one)
-    for name, found in near.items():
-        neighbours = list(dict.fromkeys(found))
-        told = {hand["to"] for hand in hands[name]}
-        hands[name] += [{"to": to, "via": to} for to in neighbours if to not in told]
-        if len(neighbours) == 1 and None not in told:
-            hands[name].append({"to": None, "via": neighbours[0]})
+def _add_neighbour_routes(
+    routes: dict[str, list[dict[str, str | None]]], pairs: dict[str, tuple[str, str]]
+) -> None:
+    """Add routes to neighbours, and a default route to a single neighbour, unless configured."""
+    adjacent: dict[str, list[str]] = {name: [] for name in routes}
+    for client, server in pairs.values():
+        adjacent[client].append(server)
+        adjacent[server].append(client)
+    for name, nodes in adjacent.items():
+        neighbours = list(dict.fromkeys(nodes))
+        configured = {route["to"] for route in routes[name]}
+        routes[name] += [{"to": node, "via": node} for node in neighbours if node not in configured]
+        if len(neighbours) == 1 and None not in configured:
+            routes[name].append({"to": None, "via": neighbours[0]})
 
 
-def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> ClaSpec:
-    """A link's layer. Raises ScenarioError."""
-    words = cla_spec(one.layer, one.tls)
+def _cla(bundles: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> ClaSpec:
+    """Return the convergence layer of a link. Raises ScenarioError."""
     key = f"flow.{flow}.load.bundles.rate"
-    return add_ltp_rate(words, (one.rate, one.owlt), pair, plan["contacts"], key)
+    layer = cla_spec(bundles.layer, bundles.tls)
+    return add_ltp_rate(layer, (bundles.rate, bundles.owlt), pair, plan["contacts"], key)
 
 
 def add_ltp_rate(
-    words: ClaSpec,
-    own: tuple[Rate | None, Duration | None],
+    layer: ClaSpec,
+    rate_and_owlt: tuple[Rate | None, Duration | None],
     pair: tuple[str, str],
     contacts: Iterable[Mapping[str, Any]],
     key: str,
 ) -> ClaSpec:
-    """A layer that, if it has no controller, has a rate.
+    """Add rate and one-way light time to an LTP layer, which has no congestion controller.
 
     Args:
-        words: the layer.
-        own: its rate, and light one way, where no contact has one.
+        layer: the convergence layer; other layers than LTP are returned unchanged.
+        rate_and_owlt: rate and one-way light time for the time without a contact.
         pair: the two nodes.
-        contacts: the plan's.
-        key: that of the rate, for messages.
+        contacts: contacts of the contact plan.
+        key: key of the rate, for errors.
 
     Raises:
-        ScenarioError: nothing says the rate.
+        ScenarioError: neither a rate nor a contact of these nodes.
     """
-    if words["kind"] != "ltp":
-        return words
-    rate, owlt = own
+    if layer["kind"] != "ltp":
+        return layer
+    rate, owlt = rate_and_owlt
     if owlt is not None:
-        words["owlt_ns"] = owlt.ns
+        layer["owlt_ns"] = owlt.ns
     if rate is not None:
-        words["rate_bit_s"] = rate.bit_s
+        layer["rate_bit_s"] = rate.bit_s
     elif not any({contact["from"], contact["to"]} == set(pair) for contact in contacts):
         text = (
             f"missing, expected one: LTP sends at the rate of a contact, and none between {pair[0]} and "
             f"{pair[1]} is planned"
         )
         raise ScenarioError([(key, text)])
-    return words
+    return layer
 
 
 def cla_spec(layer: str, tls: str = "no") -> ClaSpec:
-    """A convergence layer of the scenario's words, and whether it begins TLS (RFC 9174 section 4.4)."""
+    """Return the ``ClaSpec`` of a convergence layer.
+
+    Args:
+        layer: its name in the scenario.
+        tls: the TLS policy of TCPCL (RFC 9174 section 4.4).
+    """
     if tls != "no":
         return cast("ClaSpec", {"kind": layer, "tls": tls})
     if layer in _COLOURS:
@@ -258,26 +265,26 @@ def cla_spec(layer: str, tls: str = "no") -> ClaSpec:
 def perf_spec(
     client: Dtnperf, name: str, ends: tuple[str, str, str | None], times_ns: tuple[int, int]
 ) -> DtnPerfSpec:
-    """A client of dtnperf.
+    """Return the ``DtnPerfSpec`` of a dtnperf client.
 
     Args:
-        client: dtnperf's words.
-        name: what it is called.
+        client: options of dtnperf.
+        name: name of the client.
         ends: client, server and monitor.
-        times_ns: when it begins, and when all is over.
+        times_ns: start of the client, and end of the run.
     """
     start_ns, end_ns = times_ns
-    rest_ns = end_ns - start_ns
-    amount: dict[str, object] = {"kind": "time", "duration_ns": rest_ns}
+    remaining_ns = end_ns - start_ns
+    amount: dict[str, object] = {"kind": "time", "duration_ns": remaining_ns}
     if client.time_s is not None:
-        amount["duration_ns"] = min(rest_ns, round(client.time_s * 1e9))
+        amount["duration_ns"] = min(remaining_ns, round(client.time_s * 1e9))
     if client.bytes is not None:
         amount = {"kind": "data", "bytes": client.bytes}
     pace: dict[str, object] = {"kind": "window", "bundles": client.window}
     if client.window is None:
-        rate = client.rate_bit_s or round((client.bundle_bits or 0) * client.payload_bytes * 8)
+        rate = client.rate_bit_s or round((client.bundles_per_s or 0) * client.payload_bytes * 8)
         pace = {"kind": "rate", "bit_s": rate}
-    words = {
+    spec = {
         "name": name,
         "client": ends[0],
         "server": ends[1],
@@ -294,4 +301,4 @@ def perf_spec(
         "whole": client.whole,
         "reports": {key: key in client.reports for key in ("received", "forwarded", "delivered", "deleted")},
     }
-    return cast("DtnPerfSpec", words)
+    return cast("DtnPerfSpec", spec)

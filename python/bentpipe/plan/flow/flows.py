@@ -1,15 +1,15 @@
-"""Flows in the engine's words (``FlowSpec``): who sends, whose packets they are, what is measured together.
+"""Flows of a run (``FlowSpec``): transport, load and controllers, users, groups and admission.
 
-A start is delayed by up to 10 ms where several flows meet, which is more than one full packet takes at 1.2 Mbit/s:
-without it drop-tail phase effects are the result (Floyd and Jacobson 1992, section 4); 0 for a flow alone, which has
-nothing to be in phase with, unless it is a group of one.
+The start of a flow has a random delay of up to 10 ms if there are several flows. It is more than the time of one full
+packet at 1.2 Mbit/s. Without it, results would show the phase effects of drop-tail queues (Floyd and Jacobson 1992,
+section 4). The delay is 0 for a single flow outside a group, which has no other flow to be in phase with.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.flow.datagrams import datagram_max_bytes, datagrams_spec, largest_bytes, udp_spec
+from bentpipe.plan.flow.datagrams import datagram_max_bytes, datagrams_spec, load_datagram_max_bytes, udp_spec
 from bentpipe.plan.flow.flow_control import flow_control_windows
 from bentpipe.plan.flow.loads import load_spec
 from bentpipe.plan.flow.pages import page_load_spec
@@ -40,12 +40,16 @@ if TYPE_CHECKING:
 __all__ = ["admission_spec", "flow_spec", "full_packet_bytes", "group_spec", "number_users"]
 
 START_JITTER_NS = 10_000_000
+QUIC_DATAGRAM_OVERHEAD_BYTES = 1 + 8 + 4 + 16 + 9
+"""Largest overhead of a datagram in a packet: flags, connection id of 8, packet number of 4, tag, type and length.
+
+RFC 9000 section 17.3.1, RFC 9221 section 4."""
 PAGE_BURST = 10
-"""Packets that browsers and their servers send unpaced when nothing is in flight (Chromium's kInitialUnpacedBurst)."""
+"""Packets that browsers and servers send unpaced with nothing in flight (Chromium's kInitialUnpacedBurst)."""
 
 
 def full_packet_bytes(flow: Flow, scenario: Scenario) -> list[int]:
-    """Bytes of full packets of the transports that a flow uses, all headers counted."""
+    """Return the size of a full packet, with all headers, of each transport of a flow, in bytes."""
     page = _has_page(flow)
     sizes = []
     if page or flow.transport == "quic":
@@ -59,12 +63,12 @@ def full_packet_bytes(flow: Flow, scenario: Scenario) -> list[int]:
     return sizes
 
 
-def _udp_load(flow: Flow, rest_ns: int) -> LoadSpec:
+def _udp_load(flow: Flow, remaining_ns: int) -> LoadSpec:
     if flow.load is None:
         raise TypeError("UDP without a load")
     if flow.load.bundles is not None:
         return {"kind": "bundles"}
-    return datagrams_spec(flow.load, flow.send, rest_ns)
+    return datagrams_spec(flow.load, flow.send, remaining_ns)
 
 
 def _has_page(flow: Flow) -> bool:
@@ -72,37 +76,40 @@ def _has_page(flow: Flow) -> bool:
 
 
 def number_users(scenario: Scenario) -> dict[str, int]:
-    """Whose packets each flow's are: 0 where nothing is said, then those that are named, then of each group without
-    a name one user a flow."""
-    named = list(dict.fromkeys(flow.user for flow in scenario.flow if flow.user is not None))
-    numbers = {name: number for number, name in enumerate(named, 1)}
-    found: dict[str, int] = {}
-    apart = len(named)
+    """Return the user number of each flow.
+
+    It is 0 without a user, then one number for each named user, then one for each flow of a group without a named
+    user.
+    """
+    user_names = list(dict.fromkeys(flow.user for flow in scenario.flow if flow.user is not None))
+    number_of = {name: number for number, name in enumerate(user_names, 1)}
+    numbers: dict[str, int] = {}
+    highest = len(user_names)
     for flow in scenario.flow:
         for name in flow.names:
             if flow.user is not None:
-                found[name] = numbers[flow.user]
+                numbers[name] = number_of[flow.user]
             elif flow.count is None:
-                found[name] = 0
+                numbers[name] = 0
             else:
-                apart += 1
-                found[name] = apart
-    return found
+                highest += 1
+                numbers[name] = highest
+    return numbers
 
 
 def group_spec(flow: Flow, links: set[str]) -> GroupSpec:
-    """What is measured together of the flows that ``flow`` stands for."""
+    """Return the group of the flows of one table; ``links`` are the names of all links."""
     group: GroupSpec = {"name": flow.name, "flows": flow.names}
-    own = [access for name in flow.names if (access := access_of(name)) in links]
-    if own:
-        group["links"] = own
+    access_links = [access for name in flow.names if (access := access_of(name)) in links]
+    if access_links:
+        group["links"] = access_links
     if flow.series == "each":
         group["each"] = True
     return group
 
 
 def admission_spec(flow: Flow) -> AdmissionSpec | None:
-    """The rate that is kept for the flows that ``flow`` stands for."""
+    """Return the rate reserved for the flows of one table; None without admission control."""
     if flow.admission is None:
         return None
     return {"name": flow.name, "flows": flow.names, "rate_bit_s": flow.admission.bit_s}
@@ -113,26 +120,26 @@ def flow_spec(
     scenario: Scenario,
     files: Files,
     ends: tuple[str, str],
-    ways: Sequence[tuple[Hop, ...]],
+    round_trips: Sequence[tuple[Hop, ...]],
     path: PathProperties,
 ) -> FlowSpec:
-    """The first of the flows that ``flow`` stands for.
+    """Return the first flow of a table.
 
     Args:
-        flow: as the scenario has it.
-        scenario: whose.
-        files: HAR files beside it.
-        ends: the nodes of client and server.
-        ways: what packets cross there and back, by each way that it has.
-        path: what profiles know of these.
+        flow: the table of the scenario.
+        scenario: the scenario.
+        files: input files, for HAR files.
+        ends: nodes of client and server.
+        round_trips: hops up and down on each route of the flow.
+        path: properties of the path, for profiles of QUIC.
 
     Raises:
-        ScenarioError: keys that do not go together.
+        ScenarioError: keys that cannot be combined.
     """
     if flow.start.ns >= scenario.duration.ns:
-        found = f"found {flow.start}, expected less than duration = {scenario.duration}"
-        raise ScenarioError([(f"flow.{flow.name}.start", found)])
-    # Of a group also where it is one flow: in the next cell of a sweep it may be many, and that one begins as here.
+        text = f"found {flow.start}, expected less than duration = {scenario.duration}"
+        raise ScenarioError([(f"flow.{flow.name}.start", text)])
+    # A group of one flow has it too, so that its first flow starts at the same time in every cell of a sweep.
     several = len(scenario.flow) > 1 or flow.count is not None
     jitter = START_JITTER_NS if several else 0
     client, server = _congestion(flow.congestion), _congestion(flow.server_congestion or flow.congestion)
@@ -149,7 +156,7 @@ def flow_spec(
         load = page_load_spec(flow, scenario.page, files)
     elif flow.load is not None and flow.datagrams:
         load = datagrams_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
-        _fits(flow, load, scenario)
+        _check_datagram_size(flow, load, scenario)
     else:
         load = load_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
     return {
@@ -160,23 +167,20 @@ def flow_spec(
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
         "client_congestion": client,
         "server_congestion": server,
-        "transport": _transport(flow, apply_profile(quic, path), scenario, flow_control_windows(ways), load),
+        "transport": _transport(
+            flow, apply_profile(quic, path), scenario, flow_control_windows(round_trips), load
+        ),
         "load": load,
     }
 
 
-QUIC_DATAGRAM_BYTES = 1 + 8 + 4 + 16 + 9
-"""Of a packet beside a datagram, at the most: flags, connection id of 8, packet number of 4, tag, type and length
-(RFC 9000 section 17.3.1, RFC 9221 section 4)."""
-
-
-def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
-    """A datagram has room in a packet of QUIC. Raises ScenarioError."""
+def _check_datagram_size(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
+    """Check that datagrams fit into a QUIC packet. Raises ScenarioError."""
     if flow.transport != "quic":
         return
-    room = mtu_bytes(flow.quic.with_defaults(scenario.quic)) - QUIC_DATAGRAM_BYTES
-    if (found := largest_bytes(load)) > room:
-        text = f"found datagrams of {found} B, expected at most {room} B in a packet of QUIC (quic.mtu)"
+    limit = mtu_bytes(flow.quic.with_defaults(scenario.quic)) - QUIC_DATAGRAM_OVERHEAD_BYTES
+    if (size := load_datagram_max_bytes(load)) > limit:
+        text = f"found datagrams of {size} B, expected at most {limit} B in a packet of QUIC (quic.mtu)"
         raise ScenarioError([(f"flow.{flow.name}.load", text)])
 
 
@@ -192,10 +196,8 @@ def _transport(
         return {"kind": "quic", **quic_spec(quic, buffers, burst=0)}
     if quic.handshake == "0-rtt":
         key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"
-        problem = (
-            'found "0-rtt" for a page, whose first load has no ticket; expected early_data beside the page'
-        )
-        raise ScenarioError([(f"{key}.handshake", problem)])
+        text = 'found "0-rtt" for a page, whose first load has no ticket; expected early_data beside the page'
+        raise ScenarioError([(f"{key}.handshake", text)])
     return {
         "kind": "web",
         "quic": quic_spec(quic, buffers, burst=PAGE_BURST),
@@ -205,7 +207,7 @@ def _transport(
 
 
 def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[CongestionSpec, CongestionSpec] | None:
-    """Controllers of TCP connections where ``[tcp]`` or ``flow.tcp`` names one."""
+    """Return the controllers of ``[tcp]`` or ``flow.tcp`` for client and server; None if both name none."""
     server = tcp.server_end().congestion
     if tcp.congestion is None and server is None:
         return None
@@ -216,10 +218,10 @@ def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[CongestionSpec, CongestionSpe
 
 
 def _add_options(congestion: CongestionSpec, options: dict[str, int]) -> CongestionSpec:
-    own = congestion.get("options")
-    if not options or not isinstance(own, dict):
+    configured = congestion.get("options")
+    if not options or not isinstance(configured, dict):
         return congestion
-    return {"name": congestion["name"], "options": {**options, **own}}
+    return {"name": congestion["name"], "options": {**options, **configured}}
 
 
 def _congestion(congestion: Congestion) -> CongestionSpec:

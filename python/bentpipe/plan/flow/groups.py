@@ -1,4 +1,4 @@
-"""Groups of a resolved run: flows that one table of the scenario stands for, by its ``count``."""
+"""Groups of a resolved run: flows of one table of the scenario, by its ``count``."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["count_series", "flow_groups", "representative_flows"]
 
 
 def flow_groups(spec: RunSpec) -> dict[str, str]:
-    """The group of each flow that has one."""
+    """Return the group of each flow that belongs to one."""
     return {flow: str(group["name"]) for group in spec.get("groups", ()) for flow in group["flows"]}
 
 
 def representative_flows(spec: RunSpec) -> list[tuple[str, FlowSpec]]:
-    """One flow of each table of the scenario, by the table's name: those of a group are alike."""
+    """Return (name of the table, first flow) for each flow table of the scenario; flows of a group are equal."""
     groups = flow_groups(spec)
-    found: dict[str, FlowSpec] = {}
+    first_flows: dict[str, FlowSpec] = {}
     for flow in spec["flows"]:
-        found.setdefault(groups.get(flow["name"], flow["name"]), flow)
-    return list(found.items())
+        first_flows.setdefault(groups.get(flow["name"], flow["name"]), flow)
+    return list(first_flows.items())
 
 
 def count_series(spec: RunSpec) -> tuple[int, int]:
-    """How many time series a run has of flows, and how many of links (one for both directions)."""
+    """Return the number of time series of flows, and of links (one for both directions)."""
     flows, links = len(spec["flows"]), len(spec["graph"]["links"])
     for group in spec.get("groups", ()):
         flows += 1 - (0 if group.get("each") else len(group["flows"]))
-        own = group.get("links", ())
-        links += bool(own) - (0 if group.get("each") else len(own))
+        access_links = group.get("links", ())
+        links += bool(access_links) - (0 if group.get("each") else len(access_links))
     return flows, links

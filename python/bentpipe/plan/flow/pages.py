@@ -1,15 +1,16 @@
-"""Loads of pages in the engine's words (``WebSpec``): which page, and the sizes that it does not give.
+"""Page loads (``PageLoadSpec``): the page, and default sizes of header blocks.
 
-Header blocks (docs/models/web.md has how they were measured):
+Header blocks (docs/models/web.md describes the measurement):
 
 =====================  ========================================================================================
 request                HTTP/1.1: 644 B for the document and redirects to it, 550 B for others; HTTP/2 and 3:
-                       433 B for the first of a host, then 50 B, as the table of the connection holds the rest
-                       (measured, no cookie)
-response_header        HTTP/1.1: 500 B; HTTP/2 and 3: 300 B for the first of a host, then 100 B (a guess)
+                       433 B for the first of a host, then 50 B, as the dynamic table of the connection has the
+                       other fields (measured, no cookie)
+response_header        HTTP/1.1: 500 B; HTTP/2 and 3: 300 B for the first of a host, then 100 B (an estimate)
 
-A host without TLS has HTTP/1.1 whatever the others have.
 =====================  ========================================================================================
+
+A host without TLS always uses HTTP/1.1.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ FIRST_RESPONSE_BYTES, LATER_RESPONSE_BYTES, RESPONSE_TEXT_BYTES = 300, 100, 500
 
 
 def page_load_spec(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageLoadSpec:
-    """The load of a flow that loads a page.
+    """Return the load of a flow that loads a page.
 
     Args:
-        flow: with a page.
-        pages: of the scenario, by name.
-        files: HAR files beside it.
+        flow: a flow with a page.
+        pages: pages of the scenario, by name.
+        files: input files, for HAR files.
 
     Raises:
         ScenarioError: no such page or file, or a preset or a file that cannot be used.
@@ -49,14 +50,14 @@ def page_load_spec(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageL
     load, key = flow.load, f"flow.{flow.name}.load"
     if load is None or load.page is None:
         raise ScenarioError([(key, "found none, expected a page")])
-    name, page = _found(load.page, pages, files, f"{key}.page")
+    name, page = _find_page(load.page, pages, files, f"{key}.page")
     http: HttpVersionPolicy = load.http or ("2" if flow.transport == "tcp" else "3")
     if load.udp_blocked and http == "3":
-        problem = 'found true with HTTP/3, expected http = "2", "1.1" or "alt-svc"'
-        raise ScenarioError([(f"{key}.udp_blocked", problem)])
+        text = 'found true with HTTP/3, expected http = "2", "1.1" or "alt-svc"'
+        raise ScenarioError([(f"{key}.udp_blocked", text)])
     return {
         "kind": "page",
-        "page": _page(name, page, http),
+        "page": _page_spec(name, page, http),
         "http": http,
         "tls": {
             "version": load.tls,
@@ -77,8 +78,8 @@ def page_load_spec(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageL
     }
 
 
-def _found(source: PageSource, pages: Mapping[str, Page], files: Files, key: str) -> tuple[str, Page]:
-    """Name and page of ``source``: of the scenario, of a HAR file beside it, or of a preset.
+def _find_page(source: PageSource, pages: Mapping[str, Page], files: Files, key: str) -> tuple[str, Page]:
+    """Return name and page of a source: of the scenario, of a HAR file, or of a preset.
 
     Raises:
         ScenarioError: at ``key``: no such page or file, or a preset or a file that cannot be used.
@@ -96,7 +97,7 @@ def _found(source: PageSource, pages: Mapping[str, Page], files: Files, key: str
 
 
 def _recording(source: PageSource, files: Files, key: str) -> Recording:
-    """The page of a HAR file beside the scenario. Raises ScenarioError."""
+    """Return the recorded page of a HAR file. Raises ScenarioError."""
     from bentpipe.scenario.har import read_har
 
     file, select = files.folder / (source.har or source.named or ""), source.har_page
@@ -104,8 +105,8 @@ def _recording(source: PageSource, files: Files, key: str) -> Recording:
 
 
 def har_notes(scenario: Scenario, files: Files) -> dict[str, str]:
-    """Return by key what the HAR files of a scenario's loads left open, as sentences."""
-    found: dict[str, str] = {}
+    """Return, by key, notes on values that the HAR files of a scenario lack."""
+    by_key: dict[str, str] = {}
     for flow in scenario.flow:
         source = flow.load.page if flow.load is not None else None
         if source is None or (
@@ -115,44 +116,46 @@ def har_notes(scenario: Scenario, files: Files) -> dict[str, str]:
         key = f"flow.{flow.name}.load.page"
         notes = _recording(source, files, key).notes
         if notes:
-            found[key] = "; ".join(notes)
-    return found
+            by_key[key] = "; ".join(notes)
+    return by_key
 
 
 def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
     from bentpipe.scenario import presets
 
-    known = presets.page_names()
-    if name not in known:
-        raise ScenarioError([(key, unknown_name(name, [*pages, *known], "page"))])
+    preset_names = presets.page_names()
+    if name not in preset_names:
+        raise ScenarioError([(key, unknown_name(name, [*pages, *preset_names], "page"))])
     preset = presets.page(name, key)
     return Page.model_validate({"object": preset.objects, "host": preset.hosts})
 
 
-def _page(name: str, page: Page, http: HttpVersionPolicy) -> PageSpec:
-    hosts = list(dict.fromkeys(one.host for one in page.object))
-    index = {one.name: number for number, one in enumerate(page.object)}
-    before = find_predecessors(page.object)
+def _page_spec(name: str, page: Page, http: HttpVersionPolicy) -> PageSpec:
+    hosts = list(dict.fromkeys(item.host for item in page.object))
+    index = {item.name: number for number, item in enumerate(page.object)}
+    dependencies = find_predecessors(page.object)
     number_of = {host: number for number, host in enumerate(hosts)}
-    to_document = _chain(page.object)
+    documents = _document_chain(page.object)
     objects: list[ObjectSpec] = []
-    met: set[str] = set()
-    for one in page.object:
-        version: HttpVersionPolicy = http if _options(page, one.host).tls else "1.1"
-        request, response = _header_bytes(one, one.name in to_document, one.host not in met, version)
-        met.add(one.host)
-        made: ObjectSpec = {
-            "name": one.name,
-            "host": number_of[one.host],
+    requested_hosts: set[str] = set()
+    for item in page.object:
+        version: HttpVersionPolicy = http if _options(page, item.host).tls else "1.1"
+        request, response = _header_bytes(
+            item, item.name in documents, item.host not in requested_hosts, version
+        )
+        requested_hosts.add(item.host)
+        spec: ObjectSpec = {
+            "name": item.name,
+            "host": number_of[item.host],
             "request_bytes": request,
             "response_header_bytes": response,
-            "body_bytes": one.size.bytes,
-            "after": [index[other] for other in before[one.name]],
-            "think_ns": one.think.ns,
+            "body_bytes": item.size.bytes,
+            "after": [index[other] for other in dependencies[item.name]],
+            "think_ns": item.think.ns,
         }
-        if one.redirect is not None:
-            made["redirect"] = index[one.redirect]
-        objects.append(made)
+        if item.redirect is not None:
+            spec["redirect"] = index[item.redirect]
+        objects.append(spec)
     return {"name": name, "hosts": [_host(host, _options(page, host)) for host in hosts], "objects": objects}
 
 
@@ -161,25 +164,25 @@ def _options(page: Page, host: str) -> Host:
 
 
 def _host(name: str, options: Host) -> HostSpec:
-    made: HostSpec = {"name": name, "open": options.open}
+    spec: HostSpec = {"name": name, "open": options.open}
     if not options.tls:
-        made["tls"] = False
-    return made
+        spec["tls"] = False
+    return spec
 
 
-def _chain(objects: Sequence[PageObject]) -> set[str]:
+def _document_chain(objects: Sequence[PageObject]) -> set[str]:
     """Return the names of the document and of the redirects that lead to it."""
-    by_name = {one.name: one for one in objects}
-    at: PageObject | None = objects[0]
-    found: set[str] = set()
-    while at is not None:
-        found.add(at.name)
-        at = by_name[at.redirect] if at.redirect is not None else None
-    return found
+    by_name = {item.name: item for item in objects}
+    current: PageObject | None = objects[0]
+    names: set[str] = set()
+    while current is not None:
+        names.add(current.name)
+        current = by_name[current.redirect] if current.redirect is not None else None
+    return names
 
 
-def _header_bytes(one: PageObject, document: bool, first: bool, http: HttpVersionPolicy) -> tuple[int, int]:
-    """Header blocks of the request and of the response."""
+def _header_bytes(item: PageObject, document: bool, first: bool, http: HttpVersionPolicy) -> tuple[int, int]:
+    """Return the bytes of the header blocks of request and response."""
     if http == "1.1":
         request, response = DOCUMENT_TEXT_BYTES if document else REQUEST_TEXT_BYTES, RESPONSE_TEXT_BYTES
     elif first:
@@ -187,6 +190,6 @@ def _header_bytes(one: PageObject, document: bool, first: bool, http: HttpVersio
     else:
         request, response = LATER_REQUEST_BYTES, LATER_RESPONSE_BYTES
     return (
-        one.request.bytes if one.request is not None else request,
-        one.response_header.bytes if one.response_header is not None else response,
+        item.request.bytes if item.request is not None else request,
+        item.response_header.bytes if item.response_header is not None else response,
     )

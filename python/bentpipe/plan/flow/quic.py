@@ -1,13 +1,13 @@
-"""Options of QUIC in the engine's words (``QuicSpec``), with every default filled in.
+"""Options of QUIC (``QuicSpec``), with all defaults.
 
 ==================  ===========================================================================================
-mtu                 1452 B of UDP payload: 1500 B of Ethernet minus the larger (IPv6) headers, what path MTU
-                    discovery of the common stacks ends at
+mtu                 1452 B of UDP payload: 1500 B of Ethernet minus the larger (IPv6) headers, the result of
+                    path MTU discovery in common stacks
 initial_window      10 packets, no more than 14720 B (RFC 9002 section 7.2)
 initial_rtt         333 ms (RFC 9002 section 6.2.2)
 packet_threshold    3 (RFC 9002 section 6.1.1)
 time_threshold      9/8 (RFC 9002 section 6.1.2)
-idle_timeout        none: an outage shall be survived, or not, by the transport's own timers
+idle_timeout        none: only the other timers of the transport decide whether it survives an outage
 ==================  ===========================================================================================
 """
 
@@ -27,23 +27,23 @@ MTU_BYTES = 1452
 INITIAL_WINDOW_BYTES = 14_720
 INITIAL_RTT_NS = 333_000_000
 PACKET_THRESHOLD = 3
-NEVER = 2**32 - 1
-"""Packets that nobody is ahead by: time alone finds a loss."""
+NO_PACKET_THRESHOLD = 2**32 - 1
+"""Packet threshold that no packet reaches, so that only the time threshold detects a loss."""
 HEADER_BYTES = {4: 28, 6: 48}
 
 
 def wire_bytes(quic: Quic) -> int:
-    """A full packet with all headers."""
+    """Return the size of a full packet with all headers."""
     return mtu_bytes(quic) + HEADER_BYTES[quic.ip or 4]
 
 
 def mtu_bytes(quic: Quic) -> int:
-    """UDP payload of a full packet."""
+    """Return the UDP payload of a full packet."""
     return quic.mtu.bytes if quic.mtu is not None else MTU_BYTES
 
 
 def initial_window_bytes(quic: Quic) -> int:
-    """The initial window."""
+    """Return the initial congestion window."""
     mtu = mtu_bytes(quic)
     return quic.initial_window.in_bytes(mtu) if quic.initial_window is not None else _initial_window(mtu)
 
@@ -53,7 +53,7 @@ def _initial_window(mtu: int) -> int:
 
 
 def defaults(mtu_bytes: int, ip: int, windows: tuple[int, int]) -> QuicSpec:
-    """What a connection has of which nothing else is said.
+    """Return the default options of a connection.
 
     Args:
         mtu_bytes: UDP payload of a full packet.
@@ -80,20 +80,20 @@ def defaults(mtu_bytes: int, ip: int, windows: tuple[int, int]) -> QuicSpec:
 
 
 def quic_spec(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
-    """Options of a flow.
+    """Return the options of a flow.
 
     Args:
-        quic: as the scenario has them, merged.
-        windows: receive and send window where the options are silent, bytes.
-        burst: packets that leave unpaced where the options are silent.
+        quic: options of the scenario, merged.
+        windows: default receive and send window, bytes.
+        burst: default number of packets sent unpaced with nothing in flight.
     """
     mtu = mtu_bytes(quic)
-    usual = defaults(mtu, quic.ip or 4, windows)
+    default = defaults(mtu, quic.ip or 4, windows)
     receive, send = windows
-    words: QuicSpec = {
-        **usual,
-        "crypto": quic.crypto or usual["crypto"],
-        "handshake": quic.handshake or usual["handshake"],
+    spec: QuicSpec = {
+        **default,
+        "crypto": quic.crypto or default["crypto"],
+        "handshake": quic.handshake or default["handshake"],
         "initial_window_bytes": initial_window_bytes(quic),
         "initial_rtt_ns": quic.initial_rtt.ns if quic.initial_rtt is not None else INITIAL_RTT_NS,
         "ack_eliciting_threshold": quic.ack_every - 1 if quic.ack_every is not None else None,
@@ -105,13 +105,13 @@ def quic_spec(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
         ),
         "send_window_bytes": quic.send_window.bytes if quic.send_window is not None else send,
         "idle_timeout_ns": quic.idle_timeout.ns if isinstance(quic.idle_timeout, Duration) else None,
-        "packet_threshold": NEVER
+        "packet_threshold": NO_PACKET_THRESHOLD
         if quic.packet_threshold == "none"
         else quic.packet_threshold or PACKET_THRESHOLD,
     }
     if quic.time_threshold is not None:
-        words["time_threshold_permille"] = max(1001, round(quic.time_threshold * 1000))
-    # Silent where there are none, as every sender of bulk is paced: such a run keeps its id.
+        spec["time_threshold_permille"] = max(1001, round(quic.time_threshold * 1000))
+    # The key is absent without a burst, as for every bulk transfer, so that such runs keep their ids.
     if packets := quic.unpaced_burst if quic.unpaced_burst is not None else burst:
-        words["unpaced_burst_packets"] = packets
-    return words
+        spec["unpaced_burst_packets"] = packets
+    return spec

@@ -1,6 +1,6 @@
-"""Options of TCP in the engine's words (``TcpSpec``), with every default filled in.
+"""Options of TCP (``TcpSpec``), with all defaults.
 
-Defaults are those of a current Linux; ``docs/manual/tcp.md`` has each with its reason.
+Defaults are those of a current Linux; ``docs/manual/tcp.md`` gives the reason of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["header_bytes", "mss_bytes", "payload_bytes", "tcp_spec"]
 
 HEADERS = {4: 40, 6: 60}
 MSS = {4: 1460, 6: 1440}  # Ethernet's 1500 bytes (RFC 9293 section 3.7.1)
-LEAST_WINDOW_BYTES = 14_600  # RFC 6928 section 2
+INITIAL_WINDOW_BYTES = 14_600  # RFC 6928 section 2
 INITIAL_RTO_NS = 10**9  # RFC 6298 section 2
 MIN_RTO_NS = 200_000_000  # Linux: TCP_RTO_MIN
 MAX_RTO_NS = 120 * 10**9  # Linux: TCP_RTO_MAX
@@ -28,95 +28,95 @@ TIMESTAMPS_BYTES = 12  # RFC 7323 section 3.2, padded
 
 
 def mss_bytes(tcp: TcpEnd) -> int:
-    """Largest segment, TCP options included."""
+    """Return the maximum segment size in bytes, TCP options included."""
     return tcp.mss.bytes if tcp.mss is not None else MSS[tcp.ip or 4]
 
 
 def header_bytes(tcp: TcpEnd) -> int:
-    """IP and TCP headers without options."""
+    """Return the bytes of IP and TCP headers without options."""
     return HEADERS[tcp.ip or 4]
 
 
 def payload_bytes(tcp: TcpEnd) -> int:
-    """Payload of a full segment."""
-    return mss_bytes(tcp) - (TIMESTAMPS_BYTES if _on(tcp.timestamps) else 0)
+    """Return the payload of a full segment in bytes."""
+    return mss_bytes(tcp) - (TIMESTAMPS_BYTES if _flag(tcp.timestamps) else 0)
 
 
-def _on(said: bool | None, default: bool = True) -> bool:
-    return default if said is None else said
+def _flag(value: bool | None, default: bool = True) -> bool:
+    return default if value is None else value
 
 
-def _ns(said: Duration | None, default: int) -> int:
-    return said.ns if said is not None else default
+def _ns(value: Duration | None, default: int) -> int:
+    return value.ns if value is not None else default
 
 
 def tcp_spec(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> run_spec.TcpSpec:
-    """One end in the engine's words.
+    """Return the ``TcpSpec`` of one endpoint.
 
     Args:
-        tcp: its options, merged.
-        buffers: receive and send buffer where the options are silent, bytes.
-        key: of the table, for errors.
+        tcp: options of the endpoint, merged.
+        buffers: default receive and send buffer, bytes.
+        key: key of the table, for errors.
 
     Raises:
-        ScenarioError: options that do not go together.
+        ScenarioError: options that cannot be combined.
     """
     mss = mss_bytes(tcp)
-    sack = _on(tcp.sack)
-    window = min(10 * mss, max(LEAST_WINDOW_BYTES, 2 * mss))
+    sack = _flag(tcp.sack)
+    window = min(10 * mss, max(INITIAL_WINDOW_BYTES, 2 * mss))
     receive, send = (min(size, MOST_BUFFER) for size in buffers)
-    least, most = _ns(tcp.min_rto, MIN_RTO_NS), _ns(tcp.max_rto, MAX_RTO_NS)
-    if least > most:
+    min_rto, max_rto = _ns(tcp.min_rto, MIN_RTO_NS), _ns(tcp.max_rto, MAX_RTO_NS)
+    if min_rto > max_rto:
         raise ScenarioError(
-            [(f"{key}.min_rto", f"found {Duration(least)}, expected at most max_rto = {Duration(most)}")]
+            [(f"{key}.min_rto", f"found {Duration(min_rto)}, expected at most max_rto = {Duration(max_rto)}")]
         )
     if tcp.dsack and not sack:
         raise ScenarioError(
             [(f"{key}.dsack", "found true without sack, expected sack = true (RFC 2883 extends it)")]
         )
-    found: run_spec.TcpSpec = {
+    spec: run_spec.TcpSpec = {
         "mss_bytes": mss,
         "header_bytes": header_bytes(tcp),
         "initial_window_bytes": (
             tcp.initial_window.in_bytes(mss) if tcp.initial_window is not None else window
         ),
         "initial_rto_ns": _ns(tcp.initial_rto, INITIAL_RTO_NS),
-        "min_rto_ns": least,
-        "max_rto_ns": most,
+        "min_rto_ns": min_rto,
+        "max_rto_ns": max_rto,
         "loss_detection": _loss_detection(tcp, sack, key),
         "sack": sack,
-        "dsack": _on(tcp.dsack, sack),
-        "adapt_reordering": _on(tcp.adapt_reordering),
-        "limited_transmit": _on(tcp.limited_transmit),
-        "prr": _on(tcp.prr),
-        "frto": _on(tcp.frto),
-        "timestamps": _on(tcp.timestamps),
-        "window_scaling": _on(tcp.window_scaling),
+        "dsack": _flag(tcp.dsack, sack),
+        "adapt_reordering": _flag(tcp.adapt_reordering),
+        "limited_transmit": _flag(tcp.limited_transmit),
+        "prr": _flag(tcp.prr),
+        "frto": _flag(tcp.frto),
+        "timestamps": _flag(tcp.timestamps),
+        "window_scaling": _flag(tcp.window_scaling),
         "delayed_ack": _delayed_ack(tcp.delayed_ack or DelayedAck()),
-        "ack_counting": _counting(tcp.abc if tcp.abc is not None else "unlimited"),
-        "ecn": _on(tcp.ecn, False),
-        "fast_open": _on(tcp.fast_open, False),
-        "pacing": _on(tcp.pacing, False),
-        "restart_after_idle": _on(tcp.restart_after_idle),
+        "ack_counting": _ack_counting(tcp.abc if tcp.abc is not None else "unlimited"),
+        "ecn": _flag(tcp.ecn, False),
+        "fast_open": _flag(tcp.fast_open, False),
+        "pacing": _flag(tcp.pacing, False),
+        "restart_after_idle": _flag(tcp.restart_after_idle),
         "receive_buffer_bytes": tcp.receive_buffer.bytes if tcp.receive_buffer is not None else receive,
         "send_buffer_bytes": tcp.send_buffer.bytes if tcp.send_buffer is not None else send,
     }
-    if tcp.rto_estimate == "rfc6298":  # what does not ask for it keeps its resolved run, and so its id
-        found["rto_estimate"] = "rfc6298"
-    return found
+    if tcp.rto_estimate == "rfc6298":  # other runs keep their ids
+        spec["rto_estimate"] = "rfc6298"
+    return spec
 
 
 def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> run_spec.LossDetection:
-    """RACK-TLP, or duplicates where there is no SACK, as in Linux."""
-    said = tcp.loss_detection
-    if said is None:
+    """Return RACK-TLP, or duplicate ACKs without SACK, as in Linux. Raises ScenarioError."""
+    config = tcp.loss_detection
+    if config is None:
         return {"kind": "rack_tlp"} if sack else {"kind": "duplicate_acks", "threshold": DUP_THRESH}
-    if said.name == "dupacks":
-        counted: run_spec.LossDetection = {
+    if config.name == "dupacks":
+        detection: run_spec.LossDetection = {
             "kind": "duplicate_acks",
-            "threshold": said.threshold or DUP_THRESH,
+            "threshold": config.threshold or DUP_THRESH,
         }
-        return counted | {"forward": True} if said.forward else counted  # type: ignore[return-value]
+        return detection | {"forward": True} if config.forward else detection  # type: ignore[return-value]
     if not sack:
         raise ScenarioError(
             [
@@ -129,13 +129,13 @@ def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> run_spec.LossDetection
     return {"kind": "rack_tlp"}
 
 
-def _delayed_ack(said: DelayedAck) -> run_spec.DelayedAck | None:
-    if said.off:
+def _delayed_ack(config: DelayedAck) -> run_spec.DelayedAck | None:
+    if config.off:
         return None
-    return {"timeout_ns": said.timeout.ns, "every": said.every, "quick": said.quick}
+    return {"timeout_ns": config.timeout.ns, "every": config.every, "quick": config.quick}
 
 
-def _counting(said: Literal["unlimited", "off", 1, 2]) -> run_spec.AckCounting:
-    if said == "unlimited":
+def _ack_counting(config: Literal["unlimited", "off", 1, 2]) -> run_spec.AckCounting:
+    if config == "unlimited":
         return {"kind": "unlimited"}
-    return {"kind": "per_ack"} if said == "off" else {"kind": "bytes", "limit": said}
+    return {"kind": "per_ack"} if config == "off" else {"kind": "bytes", "limit": config}

@@ -1,4 +1,4 @@
-"""What a bundle node does for the integrity of bundles (``integrity`` of a node): BIB-HMAC-SHA2 of RFC 9173."""
+"""Integrity of bundles (``integrity`` of a node): BIB-HMAC-SHA2 of RFC 9173."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from bentpipe.scenario.base import Table
 
 __all__ = ["Integrity"]
 
-_OF_SIGN = ("sha", "scope")
-_OF_CHECK = ("at", "unsigned", "others")
+_SIGN_KEYS = ("sha", "scope")
+"""Keys that require ``sign``."""
+
+_CHECK_KEYS = ("at", "unsigned", "others")
+"""Keys that require ``check``."""
 
 
 class Integrity(Table):
-    """A node signs its own bundles with the key ``sign``, and checks those of the nodes in ``check``, by the keys
-    there: where they are delivered, or at every hop.
+    """Signatures and checks of a node.
 
-    ``scope``: what is signed beside the payload. ``unsigned``: what becomes of their bundles without a signature;
-    ``others``: of all other nodes' bundles. One with a wrong signature is deleted.
+    It signs its own bundles with the key ``sign``. It checks the bundles of the nodes in ``check`` with the keys there,
+    at the destination or at every hop. A bundle with an invalid signature is deleted.
+
+    ``scope``: signed data beside the payload. ``unsigned``: treatment of unsigned bundles of these nodes. ``others``:
+    treatment of the bundles of all other nodes.
     """
 
     sign: StrictStr | None = Field(default=None, min_length=1)
@@ -31,14 +36,16 @@ class Integrity(Table):
     others: Literal["pass", "delete"] = "pass"
 
     @model_validator(mode="after")
-    def _together(self) -> Integrity:
+    def _check_combination(self) -> Integrity:
         if self.sign is None and not self.check:
             raise ValueError(
                 'found neither sign nor check, expected sign = "KEY", check = { NODE = "KEY" } or both'
             )
         if self.sha not in (256, 384, 512):
             raise ValueError(f"sha: found {self.sha}, expected 256, 384 or 512")
-        for needed, keys in (("sign", _OF_SIGN), ("check", _OF_CHECK)):
-            if not getattr(self, needed) and (found := [key for key in keys if key in self.model_fields_set]):
-                raise ValueError(f"{found[0]}: found without {needed}, expected both or neither")
+        for required, keys in (("sign", _SIGN_KEYS), ("check", _CHECK_KEYS)):
+            if not getattr(self, required) and (
+                found := [key for key in keys if key in self.model_fields_set]
+            ):
+                raise ValueError(f"{found[0]}: found without {required}, expected both or neither")
         return self

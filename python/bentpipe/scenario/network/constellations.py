@@ -1,4 +1,4 @@
-"""Constellations: presets whose every number has a source or is named a guess, and the table that describes one."""
+"""Constellations: the table, and presets whose numbers have a source or are marked as estimates."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ __all__ = [
 
 _FOLDER = Path(__file__).parent / "constellations"
 
-UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Instant(str):
-    """An instant of UTC as text: ``"2000-01-01T00:00:00Z"``."""
+    """Instant of UTC as text: ``"2000-01-01T00:00:00Z"``."""
 
     __slots__ = ()
 
     @property
     def unix_ns(self) -> int:
-        """Nanoseconds since 1970, of days of 86,400 s."""
-        return (datetime.fromisoformat(self) - UNIX) // timedelta(microseconds=1) * 1000
+        """Unix time in nanoseconds, with days of 86,400 s."""
+        return (datetime.fromisoformat(self) - UNIX_EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def parse_instant(found: object) -> Instant:
-    """An instant from its text. Raises ValueError."""
+    """Return an instant of UTC from its text. Raises ValueError."""
     expected = 'an instant of UTC such as "2026-11-22T12:00:00Z"'
-    if isinstance(found, datetime) and found.tzinfo is not None:  # as TOML has it without quotes
+    if isinstance(found, datetime) and found.tzinfo is not None:  # TOML without quotes
         found = found.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if not isinstance(found, str) or not re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z", found
@@ -74,14 +74,14 @@ InstantText = Annotated[
 ]
 
 EPOCH = Instant("2000-01-01T00:00:00Z")
-"""When the first node is at right ascension 0, where nothing else is said (Hypatia's epoch)."""
+"""Default instant at which the first node is at right ascension 0 (the epoch of Hypatia)."""
 
 
 class Constellation(Table):
-    """Walker's parameters, or ``longitudes`` over the equator, or a file of elements (``tle`` or ``omm``).
+    """Walker parameters, ``longitudes`` over the equator, or a file of elements (``tle`` or ``omm``).
 
-    Beside them, what its ground stations reach and which satellites are linked. ``preset`` is where the rest is from;
-    it is put in before the table is read.
+    Further keys give the reach of ground stations and the inter-satellite links. ``preset`` supplies the other keys; it
+    is applied before validation.
     """
 
     preset: StrictStr | None = None
@@ -107,7 +107,7 @@ class Constellation(Table):
     slant: DistanceText | None = None
 
     @model_validator(mode="after")
-    def _one_of_each(self) -> Constellation:
+    def _check_combination(self) -> Constellation:
         require_one(self, ("planes", "longitudes", "tle", "omm"), "a constellation")
         require_one(self, ("elevation", "slant"), "what a ground station reaches")
         if self.planes is not None:
@@ -120,39 +120,39 @@ class Constellation(Table):
         return self
 
 
-_RIVALS = (("altitude", "revolutions_per_day"), ("elevation", "slant"))
-"""Of these a constellation has one."""
+_EXCLUSIVE_KEYS = (("altitude", "revolutions_per_day"), ("elevation", "slant"))
+"""Pairs of keys that exclude each other."""
 
 
-def _named(found: object) -> object:
-    """A name is a preset; a table may begin with ``preset`` and say what is other."""
+def _apply_preset(found: object) -> object:
+    """Return the table of a name, or of a table with ``preset`` and the keys that differ."""
     if isinstance(found, str):
         return preset(found)
     if not isinstance(found, Mapping) or "preset" not in found:
         return found
-    own = {key: value for key, value in found.items() if key != "preset"}
-    whole = preset(str(found["preset"])).to_dict()
-    changed = ", ".join(f"{key} = {value}" for key, value in own.items() if whole.get(key) != value)
-    for pair in _RIVALS:
-        if any(key in own for key in pair):
-            whole = {key: value for key, value in whole.items() if key not in pair}
-    title = f"{whole['title']}; here {changed}" if changed else whole["title"]
-    return whole | {"title": title} | own
+    keys = {key: value for key, value in found.items() if key != "preset"}
+    table = preset(str(found["preset"])).to_dict()
+    changed = ", ".join(f"{key} = {value}" for key, value in keys.items() if table.get(key) != value)
+    for pair in _EXCLUSIVE_KEYS:
+        if any(key in keys for key in pair):
+            table = {key: value for key, value in table.items() if key not in pair}
+    title = f"{table['title']}; here {changed}" if changed else table["title"]
+    return table | {"title": title} | keys
 
 
 ConstellationOrName = Annotated[
-    Constellation, BeforeValidator(_named, json_schema_input_type=Constellation | str)
+    Constellation, BeforeValidator(_apply_preset, json_schema_input_type=Constellation | str)
 ]
 
 
 def constellation_names() -> list[str]:
-    """Names of the presets."""
+    """Return the names of the presets."""
     return [file.stem for file in sorted(_FOLDER.glob("*.toml"))]
 
 
 @cache
 def preset(name: str) -> Constellation:
-    """A constellation by name. Raises ValueError with the nearest one."""
+    """Return a constellation by name. Raises ValueError with the nearest name."""
     if name not in constellation_names():
         raise ValueError(unknown_name(name, constellation_names(), "constellation"))
     return Constellation.model_validate(tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""A contact plan as TOML or JSON: who can send to whom, when, how fast, and how far apart they are."""
+"""Contact plan as TOML or JSON: contacts with their rates, and one-way light times between nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bentpipe.scenario.quantities import Duration, UnitError
 __all__ = ["ContactPlan", "NextHop", "PlannedContact", "PlannedRange"]
 
 FOREVER_NS = 2**63 - 1
-"""The end of a range that has none."""
+"""End of a range without ``stop``."""
 
 
-def node_name(found: object) -> str:
-    """A node: a number, or a name without blanks. Raises ValueError."""
+def parse_node_name(found: object) -> str:
+    """Return the name of a node: a number, or a name without blanks. Raises ValueError."""
     if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
         return str(found)
     if isinstance(found, str) and found.isprintable() and found and not any(map(str.isspace, found)):
@@ -27,8 +27,8 @@ def node_name(found: object) -> str:
     raise ValueError(f"found {shown}, expected a node's number, or its name without blanks")
 
 
-def plan_time(found: object) -> Duration | Instant:
-    """Since the plan's zero, or an instant of UTC. Raises ValueError."""
+def parse_plan_time(found: object) -> Duration | Instant:
+    """Return a time: the duration since the epoch of the plan, or an instant of UTC. Raises ValueError."""
     if isinstance(found, str) and found[:4].isdigit() and "T" in found:
         return parse_instant(found)
     try:
@@ -40,18 +40,18 @@ def plan_time(found: object) -> Duration | Instant:
 _NODE_SCHEMA = WithJsonSchema(
     {"type": ["string", "integer"], "examples": ["6"], "description": "a node: its number, or its name"}
 )
-NodeName = Annotated[str, PlainValidator(node_name), _NODE_SCHEMA]
+NodeName = Annotated[str, PlainValidator(parse_node_name), _NODE_SCHEMA]
 TimeText = Annotated[
     Duration | Instant,
-    PlainValidator(plan_time),
-    text_schema("10 min", "since the plan's zero, or an instant of UTC"),
+    PlainValidator(parse_plan_time),
+    text_schema("10 min", "since the epoch of the plan, or an instant of UTC"),
 ]
 
 
 class PlannedContact(Table):
-    """A time in which ``from`` can send to ``to``; with ``both`` the other way too.
+    """Interval in which ``from`` can send to ``to``; with ``both`` also in the other direction.
 
-    ``owlt``, the one-way light time, is a range of the contact's own.
+    ``owlt``, the one-way light time, is a range of this contact.
     """
 
     from_: NodeName = Field(alias="from")
@@ -65,9 +65,9 @@ class PlannedContact(Table):
 
 
 class PlannedRange(Table):
-    """The one-way light time between two nodes for some time: without ``stop`` from then on.
+    """One-way light time between two nodes in an interval, which has no end without ``stop``.
 
-    It holds both ways wherever the other one has no range of its own, unless ``one_way``.
+    It applies in both directions unless ``one_way``, or unless the other direction has its own range.
     """
 
     from_: NodeName = Field(alias="from")
@@ -79,7 +79,7 @@ class PlannedRange(Table):
 
 
 class NextHop(Table):
-    """A next hop set by hand: at ``at``, bundles for ``to`` (without one: those that no other way is known for)."""
+    """Static next hop ``via`` of node ``at`` for bundles to ``to``, or without ``to`` the default route."""
 
     at: NodeName
     to: NodeName | None = None
@@ -87,7 +87,7 @@ class NextHop(Table):
 
 
 class ContactPlan(Table):
-    """A contact plan. Its zero is ``epoch``; without one, times are since whatever begins."""
+    """Contact plan. Its times are relative to ``epoch``, or without one to the start of the run."""
 
     title: StrictStr = ""
     epoch: InstantText | None = None
@@ -95,56 +95,67 @@ class ContactPlan(Table):
     range: list[PlannedRange] = Field(default_factory=list)
     route: list[NextHop] = Field(default_factory=list)
 
-    def since(self, time: Duration | Instant, where: str) -> int:
-        """Nanoseconds since the plan's zero.
+    def time_ns(self, time: Duration | Instant, key: str) -> int:
+        """Return a time in nanoseconds since the epoch of the plan.
+
+        Args:
+            time: the duration since the epoch, or an instant.
+            key: the key of the time, for the message.
 
         Raises:
-            ScenarioError: an instant before it, or of a plan without one.
+            ScenarioError: an instant before the epoch, or in a plan without epoch.
         """
         if isinstance(time, Duration):
             return time.ns
         if self.epoch is None:
-            raise ScenarioError([(where, f'found an instant, which needs the plan\'s epoch = "{time}"')])
-        found = time.unix_ns - self.epoch.unix_ns
-        if found < 0:
-            raise ScenarioError([(where, f"found {time}, which is before the plan's epoch, {self.epoch}")])
-        return found
+            raise ScenarioError([(key, f'found an instant, which needs the plan\'s epoch = "{time}"')])
+        elapsed_ns = time.unix_ns - self.epoch.unix_ns
+        if elapsed_ns < 0:
+            raise ScenarioError([(key, f"found {time}, which is before the plan's epoch, {self.epoch}")])
+        return elapsed_ns
 
     def spec(self, lines: dict[tuple[str, int], str] | None = None) -> dict[str, Any]:
-        """The plan in the engine's words (``PlanSpec`` of ``crates/contacts``); ``lines`` says where members are.
+        """Return the plan for the engine (``PlanSpec`` of ``crates/contacts``).
+
+        Args:
+            lines: the location of each member, by its list and index; by default its key.
 
         Raises:
             ScenarioError: an instant before the epoch.
         """
         contacts: list[dict[str, Any]] = []
         ranges: list[dict[str, Any]] = []
-        for number, one in enumerate(self.contact):
-            where = f"contact[{number + 1}]"
-            place = (lines or {}).get(("contact", number), where)
+        for number, contact in enumerate(self.contact):
+            key = f"contact[{number + 1}]"
+            location = (lines or {}).get(("contact", number), key)
             times = {
-                "start_ns": self.since(one.start, f"{where}.start"),
-                "stop_ns": self.since(one.stop, f"{where}.stop"),
+                "start_ns": self.time_ns(contact.start, f"{key}.start"),
+                "stop_ns": self.time_ns(contact.stop, f"{key}.stop"),
             }
-            ends = [(one.from_, one.to), (one.to, one.from_)]
-            for start, end in ends if one.both else ends[:1]:
+            ends = [(contact.from_, contact.to), (contact.to, contact.from_)]
+            for start, end in ends if contact.both else ends[:1]:
                 contacts.append(
-                    {"from": start, "to": end, **times, "rate_bit_s": one.rate.bit_s,
-                     "confidence": float(one.confidence), "at": place}
+                    {"from": start, "to": end, **times, "rate_bit_s": contact.rate.bit_s,
+                     "confidence": float(contact.confidence), "at": location}
                 )  # fmt: skip
-                if one.owlt is not None:
-                    ranges.append(_range(start, end, times, one.owlt, place, implies=False))
-        for number, held in enumerate(self.range):
-            where = f"range[{number + 1}]"
-            place = (lines or {}).get(("range", number), where)
-            stop = FOREVER_NS if held.stop is None else self.since(held.stop, f"{where}.stop")
-            times = {"start_ns": self.since(held.start, f"{where}.start"), "stop_ns": stop}
-            ranges.append(_range(held.from_, held.to, times, held.owlt, place, implies=not held.one_way))
+                if contact.owlt is not None:
+                    ranges.append(_range_spec(start, end, times, contact.owlt, location, implies=False))
+        for number, interval in enumerate(self.range):
+            key = f"range[{number + 1}]"
+            location = (lines or {}).get(("range", number), key)
+            stop = FOREVER_NS if interval.stop is None else self.time_ns(interval.stop, f"{key}.stop")
+            times = {"start_ns": self.time_ns(interval.start, f"{key}.start"), "stop_ns": stop}
+            ranges.append(
+                _range_spec(
+                    interval.from_, interval.to, times, interval.owlt, location, implies=not interval.one_way
+                )
+            )
         epoch = None if self.epoch is None else self.epoch.unix_ns // 10**9
         nodes = dict.fromkeys(name for hop in self.route for name in (hop.at, hop.to, hop.via) if name)
         return {"epoch_unix_s": epoch, "nodes": list(nodes), "contacts": contacts, "ranges": ranges}
 
 
-def _range(
-    start: str, end: str, times: dict[str, int], owlt: Duration, place: str, *, implies: bool
+def _range_spec(
+    start: str, end: str, times: dict[str, int], owlt: Duration, location: str, *, implies: bool
 ) -> dict[str, Any]:
-    return {"from": start, "to": end, **times, "owlt_ns": owlt.ns, "implies_reverse": implies, "at": place}
+    return {"from": start, "to": end, **times, "owlt_ns": owlt.ns, "implies_reverse": implies, "at": location}

@@ -1,4 +1,4 @@
-"""``[orbit]``: the pair of places and the constellation whose delays segments of a path take."""
+"""Route over a constellation (``[orbit]``), whose delays segments of a path use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PlaceText = Annotated[
 
 
 class HandoverRule(Table):
-    """When a ground station goes over to another satellite. A bare word is ``rule``.
+    """Rule for the handovers of a ground station. A bare text is ``rule``.
 
-    ``slots`` have a length, an instant of the first boundary, and a random lateness of each.
+    ``slots``: periodic handovers with an interval, the time of the first one, and a random delay of each.
     """
 
     rule: Literal["shortest-path", "best-elevation", "keep-until-lost", "slots"] = "slots"
@@ -31,26 +31,28 @@ class HandoverRule(Table):
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 1
 
     @model_validator(mode="after")
-    def _of_slots(self) -> HandoverRule:
-        others = self.model_fields_set - {"rule"}
-        if others and self.rule != "slots":
-            raise ValueError(f'found {min(others)} beside rule = "{self.rule}", expected it with "slots"')
+    def _check_interval(self) -> HandoverRule:
+        interval_keys = self.model_fields_set - {"rule"}
+        if interval_keys and self.rule != "slots":
+            raise ValueError(
+                f'found {min(interval_keys)} beside rule = "{self.rule}", expected it with "slots"'
+            )
         if self.jitter.ns >= self.every.ns:
             raise ValueError(f"found jitter = {self.jitter}, expected less than every = {self.every}")
         return self
 
 
-def _listed(found: object) -> object:
+def _to_list(found: object) -> object:
     return found if isinstance(found, list) else [found]
 
 
 class Orbit(Table):
-    """Two places and what flies over them."""
+    """Two places and the constellation of the route between them."""
 
     constellation: ConstellationOrName
     from_: PlaceText = Field(alias="from")
     to: Annotated[
-        list[PlaceText], BeforeValidator(_listed, json_schema_input_type=PlaceText | list[PlaceText])
+        list[PlaceText], BeforeValidator(_to_list, json_schema_input_type=PlaceText | list[PlaceText])
     ] = Field(min_length=1)
     relays: list[PlaceText] = Field(default_factory=list)
     start: InstantText | None = None
@@ -61,7 +63,7 @@ class Orbit(Table):
     gaps: Literal["refused", "outages"] = "refused"
 
     @model_validator(mode="after")
-    def _links_of_planes(self) -> Orbit:
+    def _check_links(self) -> Orbit:
         if self.links == "grid" and self.constellation.planes is None:
             raise ValueError('found links = "grid" over a constellation without planes, expected "bent-pipe"')
         return self
