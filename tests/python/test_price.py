@@ -341,7 +341,7 @@ def graph(nodes: list[Any], links: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_a_node_of_no_kind_passes_nothing_on() -> None:
     said = refused(graph(NODES, LINKS))
-    assert 'graph.m: no way from "a" to "b": m between them is a host' in said
+    assert 'graph.m: no route from "a" to "b": m between them is a host' in said
     assert said.endswith('did you mean kind = "router"?')
     assert plan(graph(["a", {"name": "m", "kind": "router"}, "b"], LINKS)).runs
     direct = {"name": "three", "client_side": "a", "server_side": "b", "delay": "5 ms"}
