@@ -67,7 +67,12 @@ def plan_part(
     chosen = expand_seeds(seeds)
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
     plan = build_plan(
-        document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, user_code=own
+        document,
+        engine.version(),
+        seeds=chosen,
+        catalogue=engine.catalogue(),
+        orbits=engine.orbit,
+        user_code=own,
     )
     return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 

@@ -72,7 +72,8 @@ def plan_document(
 
     version = emu.engine_version(version)
     plan = build_plan(
-        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, user_code=own, all_seeds=True, on_progress=each
+        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, user_code=own, all_seeds=True,
+        on_progress=each,
     )  # fmt: skip
     emu.check(plan, catalogue)
     return plan
