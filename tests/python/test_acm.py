@@ -133,10 +133,10 @@ def test_the_rate_follows_a_fade() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"channel": None}, "acm", "expected a channel beside it"),
-    ({"rate": "5 Mbit/s"}, "rate", "does not go with acm"),
-    ({"netem": True}, "netem", "does not go with acm"),
-    ({"link_layer": {"scheme": "code", "frame": "1 kB"}}, "link_layer", "does not go with acm"),
+    ({"channel": None}, "acm", "requires a channel"),
+    ({"rate": "5 Mbit/s"}, "rate", "cannot be combined with acm"),
+    ({"netem": True}, "netem", "cannot be combined with acm"),
+    ({"link_layer": {"scheme": "code", "frame": "1 kB"}}, "link_layer", "cannot be combined with acm"),
     ({"changes": [{"at": "1 s", "rate": "5 Mbit/s"}]}, "changes", "whose rate follows the channel"),
     ({"acm": ACM | {"modes": ["QPSK 1/5"]}}, "acm.modes", 'did you mean "QPSK'),
     ({"acm": ACM | {"report_delay": "2 s"}}, "acm", "expected at most 1 s"),

@@ -321,7 +321,7 @@ def test_what_a_profile_cannot_be(change: dict[str, Any], key: str, words: str) 
     [
         (PLAN, {"contacts": "none.toml"}, "cannot be read"),
         (PLAN, {"contacts": "plan.csv"}, "expected a contact plan in TOML or JSON"),
-        (PLAN, {"contacts": "dtn"}, "there is no [dtn]"),
+        (PLAN, {"contacts": "dtn"}, "which requires [dtn]"),
         (PLAN.replace(", both = true", ""), {}, "both = true"),
         (PLAN.replace('start = "40 min"', 'start = "15 min"'), {}, "overlap"),
         (PLAN.replace('stop = "20 min"', 'stop = "10 min"'), {}, "not after its start"),
@@ -354,7 +354,7 @@ def test_a_plan_of_nobody_here_says_who_is(tmp_path: Path) -> None:
     ("handover", "words"),
     [
         ({"at": "1 min", "delay": "1 s"}, "without a gap"),
-        ({"at": "1 min", "gap": "1 s", "segment": "wire"}, "nothing waits"),
+        ({"at": "1 min", "gap": "1 s", "segment": "wire"}, "has no queue"),
     ],
 )
 def test_what_can_hold_what_waits(handover: dict[str, Any], words: str) -> None:

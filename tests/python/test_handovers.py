@@ -283,11 +283,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too many": (
         {"at": "1 ms", "every": "10 us", "segment": "satellite", "delay": "1 ms"},
-        "path.handover[1].every: gives more than 200,000 hand-overs in 6 s; expected fewer",
+        "path.handover[1].every: gives more than 200,000 handovers in 6 s; expected fewer",
     ),
     "no rate": (
         {"at": "2 s", "segment": "lan", "both": {"rate": "5 Mbit/s"}},
-        "path.handover[1].up.rate: goes with a rate of path.lan.up, and there is none",
+        "path.handover[1].up.rate: requires a rate of path.lan.up",
     ),
     "called like a segment": (
         at_2_s(delay="1 ms", name="lan"),
@@ -316,16 +316,16 @@ def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPa
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")
     assert said(data) == (
-        "scenario: sweep: gives more than 11 hand-overs in all; expected fewer cells, or fewer in each"
+        "scenario: sweep: gives more than 11 handovers in all; expected fewer cells, or fewer in each"
     )
 
 
 def test_what_else_is_wrong() -> None:
     nowhere = with_handovers(at_2_s(in_flight="lost"))
     nowhere["path"]["segment"][1]["delay"] = "0 s"
-    assert 'found "lost", and nothing is in flight on satellite; expected a delay there' in said(nowhere)
+    assert 'found "lost", and satellite has no delay; expected one' in said(nowhere)
     idle = with_handovers({"at": "2 s", "segment": "lan", "waiting": "lost"})
-    assert 'waiting: found "lost", and nothing waits on lan; expected a queue there' in said(idle)
+    assert 'waiting: found "lost", and lan has no queue; expected one' in said(idle)
     beside = with_handovers(at_2_s(delay="1 ms"))
     beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
     assert "found a delay beside changes of path.satellite.down, expected one of them" in said(beside)

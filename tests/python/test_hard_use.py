@@ -122,7 +122,7 @@ def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
     swept = GEO + '\n[sweep]\n"flow.rival.congestion" = ["cubic", "newreno"]\n'
     (tmp_path / "f.toml").write_text(swept)
     said = refused(tmp_path, "check", "f.toml", "--set", "flow.rival.congestion.beta=0.8")
-    assert 'the sweep sets the whole of "flow.rival.congestion"' in said
+    assert 'the sweep sets all of "flow.rival.congestion"' in said
     (tmp_path / "f.toml").write_text(
         swept.replace("[sweep]", '[sweep]\n"flow.rival.congestion.beta" = [0.7, 0.8]')
     )
@@ -277,7 +277,7 @@ def test_a_preset_can_be_set(tmp_path: Path) -> None:
     assert bound["min_rtt_ms"] < 100
     assert 'did you mean "starlink"' in refused(tmp_path, "check", "f.toml", "--set", "path.preset=starlnk")
     (tmp_path / "f.toml").write_text(text + '[sweep]\n"path.preset" = ["starlink", "geo-konnect"]\n')
-    assert "sweep.path.preset: a preset is not swept" in refused(tmp_path, "check", "f.toml")
+    assert "sweep.path.preset: a preset cannot be swept" in refused(tmp_path, "check", "f.toml")
 
 
 def test_a_regression_is_exit_status_1_and_a_short_table(good: Path, tmp_path: Path) -> None:

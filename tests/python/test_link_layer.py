@@ -114,11 +114,11 @@ def test_block_errors_need_no_channel() -> None:
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"channel": None}, "path.mobile.down.link_layer", "without a channel"),
-    ({"link_layer": None}, "path.mobile.down.channel", "goes with link_layer"),
-    ({"link_layer": None, "channel": None, "reordering_buffer": 5}, "path.mobile.down.reordering_buffer", "goes with"),
-    ({"rate": None}, "path.mobile.down.link_layer", "expected a constant rate"),
-    ({"rate": {"trace": "rate.csv"}}, "path.mobile.down.link_layer", "expected a constant rate"),
-    ({"netem": True}, "path.mobile.down.netem", "does not go with link_layer"),
+    ({"link_layer": None}, "path.mobile.down.channel", "requires link_layer"),
+    ({"link_layer": None, "channel": None, "reordering_buffer": 5}, "path.mobile.down.reordering_buffer", "requires"),
+    ({"rate": None}, "path.mobile.down.link_layer", "requires a constant rate"),
+    ({"rate": {"trace": "rate.csv"}}, "path.mobile.down.link_layer", "requires a constant rate"),
+    ({"netem": True}, "path.mobile.down.netem", "cannot be combined with link_layer"),
     ({"reordering_buffer": -1}, "path.mobile.down.reordering_buffer", "expected at least 0"),
     ({"link_layer": {**HARQ, "scheme": "harq"}}, "path.mobile.down.link_layer.scheme", "adaptive-harq"),
     ({"link_layer": {**HARQ, "frame": "0 B"}}, "path.mobile.down.link_layer", "1 to 65535 B"),

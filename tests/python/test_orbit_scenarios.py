@@ -143,7 +143,7 @@ def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
     data = scenario(duration="200 s", orbit=kuiper)
     with pytest.raises(ScenarioError) as refused:
         plan(data)
-    expected = "orbit: no way from Rio de Janeiro to Saint Petersburg from 155.4 s to 165.1 s"
+    expected = "orbit: no route from Rio de Janeiro to Saint Petersburg from 155.4 s to 165.1 s"
     assert expected in str(refused.value)
     found = plan(scenario(duration="200 s", orbit={**kuiper, "gaps": "outages"}))
     stages = found.runs[0].spec["graph"]["links"][0]["up"]
@@ -161,7 +161,7 @@ def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
         ({"orbit": {"elevation": 25}}, "orbit.elevation"),
         ({"orbit": {"handover": {"rule": "keep-until-lost", "every": "15 s"}}}, "expected it with"),
         ({"orbit": {"constellation": {"tle": "none.tle", "elevation": "10 deg"}}}, "orbit.constellation.tle"),
-        ({"orbit": {"constellation": "oneweb", "from": "Toulouse", "to": "Lima"}}, "no way from Toulouse at any time"),
+        ({"orbit": {"constellation": "oneweb", "from": "Toulouse", "to": "Lima"}}, "no route from Toulouse at any time"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_by_its_key(change: dict[str, Any], expected: str) -> None:
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_said_by_its_key(change: dict[str, Any], expected: str)
 def test_a_leg_needs_an_orbit() -> None:
     data = scenario()
     del data["orbit"]
-    with pytest.raises(ScenarioError, match=r"path\.space\.up\.delay: .*there is no \[orbit\]"):
+    with pytest.raises(ScenarioError, match=r"path\.space\.up\.delay: .*requires \[orbit\]"):
         plan(data)
 
 

@@ -341,7 +341,7 @@ def graph(nodes: list[Any], links: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_a_node_of_no_kind_passes_nothing_on() -> None:
     said = refused(graph(NODES, LINKS))
-    assert 'graph.m: no way from "a" to "b": m between them is a host' in said
+    assert 'graph.m: no route from "a" to "b": m between them is a host' in said
     assert said.endswith('did you mean kind = "router"?')
     assert plan(graph(["a", {"name": "m", "kind": "router"}, "b"], LINKS)).runs
     direct = {"name": "three", "client_side": "a", "server_side": "b", "delay": "5 ms"}
@@ -439,12 +439,12 @@ def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
 def test_bundles_cross_every_flow_on_their_way_once() -> None:
     data = relayed("-R 1M -P 100k -D 20M")
     crossed = bundle_shares(plan(data).cells[0].resolved.spec)
-    assert {name: [(one.way, one.bytes(0.0)) for one in found] for name, found in crossed.items()} == {
+    assert {name: [(one.direction, one.bytes(0.0)) for one in found] for name, found in crossed.items()} == {
         "am": [("up", pytest.approx(20.02e6))],
         "mb": [("up", pytest.approx(20.02e6))],
     }
     back = {**data, "flow": [data["flow"][0], {**data["flow"][1], "client": "b", "server": "m"}]}
-    assert [one.way for one in bundle_shares(plan(back).cells[0].resolved.spec)["mb"]] == ["down"]
+    assert [one.direction for one in bundle_shares(plan(back).cells[0].resolved.spec)["mb"]] == ["down"]
     twice = {**data, "flow": [*data["flow"], {**data["flow"][1], "name": "too"}]}
     assert [bundle_shares(plan(twice).cells[0].resolved.spec)[name][0].share for name in ("mb", "too")] == [
         0.5,

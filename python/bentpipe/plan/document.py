@@ -70,7 +70,7 @@ def load_scenario(
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError([("", f"is not TOML: {error}")], name) from None
         except ValueError as error:  # a number of thousands of digits, lists in lists in lists
-            raise ScenarioError([("", f"holds what cannot be read: {error}")], name) from None
+            raise ScenarioError([("", f"has a value that cannot be read: {error}")], name) from None
         folder = path.parent
     else:
         data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
@@ -81,7 +81,9 @@ def load_scenario(
         if key == PRESET and isinstance(data.setdefault("path", {}), dict):
             data["path"]["preset"] = value
     if PRESET in swept_keys(data.get("sweep")):
-        problem = "a preset is not swept, its segments have names of their own; run once for each, with --set"
+        problem = (
+            "a preset cannot be swept, as each has segments of other names; run once for each, with --set"
+        )
         raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
     _expand_preset(data, folder, name)
     axes = swept_keys(data.get("sweep"))
@@ -107,7 +109,7 @@ def _check_plain(value: object, key: str, name: str) -> None:
     elif not isinstance(value, (str, bool, int, float)) or (
         isinstance(value, float) and not math.isfinite(value)
     ):
-        hint = "; text stands in quotes" if isinstance(value, (date, time)) else ""
+        hint = "; text needs quotes" if isinstance(value, (date, time)) else ""
         expected = "expected text, a number, true, false, a list or a table"
         raise ScenarioError([(key, f"found {value}, {expected}{hint}")], name)
     elif isinstance(value, str):
@@ -158,7 +160,7 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
         return
     table = next((other for other in swept_keys(sweep) if overrides(other, key)), None)
     if table is not None:
-        text = f'would be lost: the sweep sets the whole of "{table}"; set it in the sweep\'s values'
+        text = f'would have no effect: the sweep sets all of "{table}"; set it in the sweep\'s values'
         raise ScenarioError([(key, f"{text} (in --set)")], name)
     try:
         set_key(data, key, value)

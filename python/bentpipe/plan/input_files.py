@@ -95,9 +95,9 @@ class Files:
         if self._routes is not None:
             return self._routes
         if self._orbit is None:
-            raise ScenarioError([(key, "found a leg of an orbit, and there is no [orbit]; expected one")])
+            raise ScenarioError([(key, "a delay, elevation or handover of an orbit requires [orbit]")])
         if self._solver is None:
-            raise ScenarioError([(key, "an orbit is followed by the engine, and there is none here")])
+            raise ScenarioError([(key, "an orbit requires the engine, which is not available here")])
         orbit, duration_ns = self._orbit
         solver, request = (
             self._solver,
@@ -107,10 +107,11 @@ class Files:
             ("orbit", request), lambda: find_routes(orbit, duration_ns, self.folder, solver)
         )
         if not timeline.legs:
-            raise ScenarioError([("orbit", f"no way from {orbit.from_} at any time of the run")])
+            raise ScenarioError([("orbit", f"no route from {orbit.from_} at any time of the run")])
         if timeline.gaps and orbit.gaps == "refused":
             pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
-            text = f'no way {pair} from {format_gaps(timeline.gaps)}; expected one all the time, or gaps = "outages"'
+            gaps = format_gaps(timeline.gaps)
+            text = f'no route {pair} from {gaps}; expected a route at all times, or gaps = "outages"'
             raise ScenarioError([("orbit", text)])
         self._routes = timeline
         return timeline

@@ -153,7 +153,7 @@ def build_plan(
                 raise ScenarioError([("sweep", f"gives more than {MAX_RUNS} runs")], document.name)
             changes += len(resolved.spec["graph"].get("changes", ()))
             if changes > MAX_CHANGES:
-                text = f"gives more than {MAX_CHANGES:,} hand-overs in all; expected fewer cells, or fewer in each"
+                text = f"gives more than {MAX_CHANGES:,} handovers in all; expected fewer cells, or fewer in each"
                 raise ScenarioError([("sweep", text)], document.name)
             ids = run_ids(values, resolved.spec, engine, fingerprints, cell_seeds)
             runs.extend(

@@ -307,7 +307,7 @@ class _Flow:
             return self._page(load)
         if load["kind"] == "bundles":
             return {
-                way: sum(one.bytes(self.bytes_per_s(way)) for one in self.bundles if one.way == way)
+                way: sum(one.bytes(self.bytes_per_s(way)) for one in self.bundles if one.direction == way)
                 for way in ("up", "down")
             }
         active_s = min(load["duration_ns"] / 1e9, self.rest_s)

@@ -25,8 +25,8 @@ BUNDLE_OVERHEAD_BYTES = 100
 class BundleShare:
     """Share of a client's bundles that crosses a flow in one direction."""
 
-    way: str
-    """Direction: ``up`` or ``down``."""
+    direction: str
+    """``up`` or ``down``."""
     client: DtnPerfSpec
     """The client."""
     share: float

@@ -123,10 +123,12 @@ def check(direction: Direction, key: str) -> None:
     if direction.acm is None:
         return
     if direction.channel is None:
-        raise ScenarioError([(f"{key}.acm", "expected a channel beside it, which it follows")])
+        raise ScenarioError([(f"{key}.acm", "requires a channel, which it follows")])
     for name in ("rate", "trace", "netem", "link_layer", "nr", "reordering_buffer"):
         if getattr(direction, name):
-            raise ScenarioError([(f"{key}.{name}", "does not go with acm, whose rate follows the channel")])
+            raise ScenarioError(
+                [(f"{key}.{name}", "cannot be combined with acm, whose rate follows the channel")]
+            )
     if any(change.rate is not None for change in direction.changes or []):
         raise ScenarioError(
             [(f"{key}.changes", "found a change of rate beside acm, whose rate follows the channel")]

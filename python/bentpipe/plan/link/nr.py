@@ -32,21 +32,19 @@ def check(direction: Direction, key: str) -> None:
     if nr is None:
         return
     if direction.rate is None or direction.rate.constant is None:
-        text = 'expected a constant rate beside it, that of its transport blocks, such as rate = "10 Mbit/s"'
+        text = 'requires a constant rate, that of its transport blocks, such as rate = "10 Mbit/s"'
         raise ScenarioError([(f"{key}.nr", text)])
     for name in ("trace", "netem", "link_layer", "reordering_buffer", "acm"):
         if getattr(direction, name):
-            raise ScenarioError([(f"{key}.{name}", "does not go with nr")])
+            raise ScenarioError([(f"{key}.{name}", "cannot be combined with nr")])
     if any(change.rate is not None for change in direction.changes or []):
-        raise ScenarioError(
-            [(f"{key}.changes", "found a change of rate, which a rate beside nr does not have")]
-        )
+        raise ScenarioError([(f"{key}.changes", "found a change of rate, which cannot be combined with nr")])
     if direction.scheduler is not None and direction.scheduler.per_user:
         raise ScenarioError(
-            [(f"{key}.scheduler", "does not go with nr, which is the bearer of one terminal")]
+            [(f"{key}.scheduler", "cannot be combined with nr, which is the bearer of one terminal")]
         )
     if direction.channel is None and nr.block_error_rate is None:
-        raise ScenarioError([(f"{key}.nr", "expected channel beside it, or block_error_rate")])
+        raise ScenarioError([(f"{key}.nr", "requires channel or block_error_rate")])
     if direction.channel is not None and nr.block_error_rate is None and nr.code_rate is None:
         text = 'expected code_rate, such as "1/2": that of a slot, over the channel'
         raise ScenarioError([(f"{key}.nr.code_rate", text)])
@@ -111,11 +109,11 @@ def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
     if not _has_feedback(nr):
         unused = nr.model_fields_set & {"feedback_delay", "feedback_loss"}
         if unused:
-            text = "found no process with feedback and RLC without acknowledgements: nobody answers"
+            text = "requires feedback, and without_feedback covers all processes in unacknowledged RLC mode"
             raise ScenarioError([(f"{key}.nr.{min(unused)}", text)])
         return None
     if nr.feedback_delay is None:
-        text = "missing, expected a duration: the delay of the segment, there and back, is 0 or moves"
+        text = "missing, expected a duration: the round-trip delay of the segment is 0 or varies"
         raise ScenarioError([(f"{key}.nr.feedback_delay", text)])
     return {"delay_ns": nr.feedback_delay.ns, "loss": nr.feedback_loss.value}
 

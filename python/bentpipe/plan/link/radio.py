@@ -42,25 +42,25 @@ def check(direction: Direction, key: str) -> None:
     layer = direction.link_layer
     if layer is None:
         if direction.channel is not None and direction.acm is None and direction.nr is None:
-            raise ScenarioError([(f"{key}.channel", "goes with link_layer, nr or acm, and there is none")])
+            raise ScenarioError([(f"{key}.channel", "requires link_layer, nr or acm")])
         if direction.reordering_buffer is not None:
-            raise ScenarioError([(f"{key}.reordering_buffer", "goes with link_layer, and there is none")])
+            raise ScenarioError([(f"{key}.reordering_buffer", "requires link_layer")])
         return
     if direction.rate is None or direction.rate.constant is None:
         raise ScenarioError(
             [
                 (
                     f"{key}.link_layer",
-                    'expected a constant rate beside it, that of coded bits, such as rate = "50 Mbit/s"',
+                    'requires a constant rate, that of coded bits, such as rate = "50 Mbit/s"',
                 )
             ]
         )
     if any(change.rate is not None for change in direction.changes or []):
         raise ScenarioError(
-            [(f"{key}.changes", "found a change of rate, which a rate beside link_layer does not have")]
+            [(f"{key}.changes", "found a change of rate, which cannot be combined with link_layer")]
         )
     if direction.netem:
-        raise ScenarioError([(f"{key}.netem", "does not go with link_layer")])
+        raise ScenarioError([(f"{key}.netem", "cannot be combined with link_layer")])
     if direction.channel is None and layer.block_error_rate is None:
         raise ScenarioError(
             [

@@ -79,7 +79,8 @@ def check(direction: Direction, users: Users, key: str) -> None:
     if (problem := unknown_scheduler(name, users.schedulers)) is not None:
         raise ScenarioError([(scheduler_key, problem)])
     if direction.aqm is not None:
-        text = f'found "{name}" beside aqm = "{direction.aqm.name}", a queue that all share; expected one of them'
+        aqm = direction.aqm.name
+        text = f'found "{name}" beside aqm = "{aqm}", which is one queue for all users; expected one of them'
         raise ScenarioError([(scheduler_key, text)])
     if not scheduler.per_user:
         return
@@ -88,7 +89,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
             [
                 (
                     scheduler_key,
-                    f'found "{name}" beside netem = true, a queue that all share; expected one of them',
+                    f'found "{name}" beside netem = true, which is one queue for all users; expected one of them',
                 )
             ]
         )
@@ -98,12 +99,12 @@ def check(direction: Direction, users: Users, key: str) -> None:
         and direction.acm is None
         and direction.slots is None
     ):
-        raise ScenarioError([(scheduler_key, "goes with a rate or a trace, and there is none")])
+        raise ScenarioError([(scheduler_key, "requires a rate or a trace")])
     if not users.distinguished:
-        text = f'found "{name}" over one shared queue: all flows are one user\'s; expected count or user of flows'
+        text = f'found "{name}", and all flows belong to one user; expected count or user of flows'
         raise ScenarioError([(scheduler_key, text)])
     if scheduler.uses_channel and direction.channel is None:
-        text = f'found "{name}", which goes by the channel, and there is none; expected channel beside it'
+        text = f'found "{name}", which requires channel'
         raise ScenarioError([(scheduler_key, text)])
 
 

@@ -207,11 +207,9 @@ def _transmit(
     if rate is None:
         for name in ("queue", "aqm"):
             if getattr(direction, name) is not None:
-                raise ScenarioError([(f"{key}.{name}", "goes with a rate or a trace, and there is none")])
+                raise ScenarioError([(f"{key}.{name}", "requires a rate or a trace")])
         if any(change.rate is not None for change in direction.changes or []):
-            raise ScenarioError(
-                [(f"{key}.changes", "found a change of rate, and there is no rate to change")]
-            )
+            raise ScenarioError([(f"{key}.changes", "found a change of rate, which requires a rate")])
         return []
     if direction.acm is not None:
         return [
@@ -269,18 +267,21 @@ def _transmitter(
 def _netem(direction: Direction, rtt: Duration, files: Files, key: str) -> NetemStageSpec:
     rate = direction.rate.constant if direction.rate is not None else None
     if rate is None:
-        raise ScenarioError(
-            [(f"{key}.netem", 'expected a constant rate beside it, such as rate = "10 Mbit/s"')]
-        )
+        raise ScenarioError([(f"{key}.netem", 'requires a constant rate, such as rate = "10 Mbit/s"')])
     if direction.aqm is not None:
         raise ScenarioError(
-            [(f"{key}.aqm", "does not go with netem = true, whose queue is first in, first out")]
+            [(f"{key}.aqm", "cannot be combined with netem = true, whose queue is first in, first out")]
         )
     if direction.delay is not None and direction.delay.constant is None:
         raise ScenarioError([(f"{key}.delay", "found a trace, expected a constant delay with netem = true")])
     if any(change.rate is not None or change.delay is not None for change in direction.changes or []):
         raise ScenarioError(
-            [(f"{key}.changes", "found a change of rate or delay, which netem = true does not have")]
+            [
+                (
+                    f"{key}.changes",
+                    "found a change of rate or delay, which cannot be combined with netem = true",
+                )
+            ]
         )
     return {
         "kind": "netem",

@@ -70,7 +70,7 @@ def apply_contact_plan(scenario: Scenario, files: Files) -> Scenario:
             continue
         if [contact[:2] for contact in up] != [contact[:2] for contact in down]:
             text = (
-                f"contacts from {pair[0]} to {pair[1]} and back are at other times; expected the same, as "
+                f"contacts from {pair[0]} to {pair[1]} and back differ in time; expected equal times, as "
                 "both = true makes them"
             )
             raise ScenarioError([(key, text)])
@@ -118,7 +118,7 @@ class _ScheduledLink:
         for side, takes_delay in enumerate(self.takes_delay):
             if takes_delay and self._light_time(side, contacts[side][0][0]) is None:
                 text = (
-                    f"{name} has no delay, and the plan no light time as its first contact begins; expected one: "
+                    f"{name} has no delay, and the plan has no light time at its first contact; expected "
                     "a range, or owlt"
                 )
                 raise ScenarioError([(key, text)])
@@ -171,7 +171,7 @@ def _read(name: str, scenario: Scenario, files: Files, key: str) -> ContactPlan:
     """Return the contact plan of a file, or of ``[dtn]``. Raises ScenarioError."""
     if name == "dtn":
         if scenario.dtn is None:
-            raise ScenarioError([(key, 'found "dtn", and there is no [dtn]; expected one, or a file')])
+            raise ScenarioError([(key, 'found "dtn", which requires [dtn]; expected it, or a file')])
         return scenario.dtn
     plan: ContactPlan = files.read_once(("contacts", name), lambda: _read_file(name, files, key))
     return plan

@@ -152,7 +152,9 @@ def _check_linked(graph: Graph) -> None:
         frontier = {b if a in reached else a for a, b in ends if (a in reached) != (b in reached)}
     for host in hosts:
         if host not in reached:
-            raise ScenarioError([(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected some')])
+            raise ScenarioError(
+                [(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected a link')]
+            )
 
 
 def edge_key(edge: Edge, scenario: Scenario) -> str:
@@ -237,13 +239,13 @@ def shortest_route(
         return reached[server]
     through = _shortest_routes(edges, client, server, frozenset()).get(server)
     if through is None:
-        text = f'no way from "{client}" to "{server}", expected links between them'
+        text = f'no route from "{client}" to "{server}", expected links between them'
         raise ScenarioError([(f"flow.{flow}", text)])
     ends = {end for name, _ in through for edge in edges if edge.name == name
             for end in (edge.client_side, edge.server_side)}  # fmt: skip
     between = sorted((ends & hosts) - {client, server})
-    text = f'no way from "{client}" to "{server}": {", ".join(between)} between them '
-    text += "is a host, which passes nothing on" if len(between) == 1 else "are hosts, which pass nothing on"
+    text = f'no route from "{client}" to "{server}": {", ".join(between)} between them '
+    text += "is a host, which forwards nothing" if len(between) == 1 else "are hosts, which forward nothing"
     raise ScenarioError([(f"graph.{between[0]}", f'{text}; did you mean kind = "router"?')])
 
 

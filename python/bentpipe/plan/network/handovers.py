@@ -207,7 +207,7 @@ def _handovers_in_order(
             occurrences.append((at, number, handover))
             if len(occurrences) > MAX_HANDOVERS:
                 key = _handover_key(handover, number, scenario)
-                text = f"gives more than {MAX_HANDOVERS:,} hand-overs in {scenario.duration}; expected fewer"
+                text = f"gives more than {MAX_HANDOVERS:,} handovers in {scenario.duration}; expected fewer"
                 raise ScenarioError([(f"{key}.every" if handover.every is not None else f"{key}.at", text)])
     return iter(sorted(occurrences, key=lambda occurrence: occurrence[:2]))
 
@@ -234,7 +234,7 @@ def _instants(
     orbit_hops = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
     if not orbit_hops:
         raise ScenarioError(
-            [(key, f'found "orbit", and {handover.link} takes no leg of it; expected a time')]
+            [(key, f'found "orbit", and {handover.link} has no delay of an orbit; expected a time')]
         )
     return files.route_timeline(key).changes("first" if "first" in orbit_hops else "last")
 
@@ -296,7 +296,7 @@ class _ChangeBuilder:
     ) -> Iterator[ScheduledStageUpdate]:
         """Stop the transmitter of a queue until the gap ends, so that packets stay in the queue."""
         if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or handover.gap is None:
-            text = f'found "held", which goes with a constant rate of {handover.previous_link}; expected one, or "kept"'
+            text = f'found "held", which requires a constant rate of {handover.previous_link}; expected one, or "kept"'
             raise ScenarioError([(f"{key}.waiting", text)])
         yield _stage_update(line, index, {"kind": "serves", "serves": False})
         resumption = _stage_update(line, index, {"kind": "serves", "serves": True})
@@ -323,13 +323,10 @@ class _ChangeBuilder:
                 if policy is not None:
                     yield _stage_update(line, index, {"kind": "in_flight", "fate": policy})
         if handover.waiting != "kept" and not has_queue:
-            text = f'found "{handover.waiting}", and nothing waits on {handover.previous_link}; expected a queue there'
+            text = f'found "{handover.waiting}", and {handover.previous_link} has no queue; expected one'
             raise ScenarioError([(f"{key}.waiting", text)])
         if handover.in_flight is not None and not has_in_flight:
-            text = (
-                f'found "{handover.in_flight}", and nothing is in flight on {handover.previous_link}; expected a delay '
-                "there"
-            )
+            text = f'found "{handover.in_flight}", and {handover.previous_link} has no delay; expected one'
             raise ScenarioError([(f"{key}.in_flight", text)])
 
     def _direction_updates(
@@ -382,7 +379,7 @@ class _ChangeBuilder:
             )
         index = next((n for n, stage in enumerate(state.stages) if stage["kind"] in kinds), None)
         if index is None:
-            raise ScenarioError([(key, f"goes with a rate of {state.key}, and there is none")])
+            raise ScenarioError([(key, f"requires a rate of {state.key}")])
         return index
 
     def _round_trip_ns(self, link: str) -> int:

@@ -95,9 +95,7 @@ def _fixed_rate(side: Side, endpoint: NextTcpEndpoint | None, key: str) -> Conge
             if endpoint is None
             else "a rate in the sending direction of this side's segment"
         )
-        raise ScenarioError(
-            [(f"{key}.rate_knowing", f"found true, expected {expected}, which it could know")]
-        )
+        raise ScenarioError([(f"{key}.rate_knowing", f"found true, which requires {expected}")])
     wire_bytes = mss_bytes(side) + header_bytes(side)
     rate = endpoint.rate_bit_s * payload_bytes(side) // wire_bytes  # the pacer counts payload
     window = RATE_KNOWING_BDPS * endpoint.rate_bit_s * endpoint.rtt_ns // (8 * 10**9)
