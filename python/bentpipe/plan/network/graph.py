@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.cost.reordering import IN_ORDER, Late
+from bentpipe.plan.cost.reordering import IN_ORDER, Reordering
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.stages import base_delay_ns
 from bentpipe.plan.network.proxies import NextTcpEndpoint
@@ -56,7 +56,7 @@ class Hop:
     """The smallest that it ever is."""
     most_delay_ns: int
     """At the start, or after a hand-over, the largest."""
-    late: Late = IN_ORDER
+    late: Reordering = IN_ORDER
     """How packets overtake each other."""
 
 

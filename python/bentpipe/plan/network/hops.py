@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from bentpipe.plan.cost.reordering import late
+from bentpipe.plan.cost.reordering import estimate_reordering
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.queues import queue_bytes
 from bentpipe.plan.link.stages import first_rate, least_delay_ns, most_rate
@@ -64,4 +64,4 @@ def _hop(line: DirectionState | None, seen: Extremes, rtt: Duration, wire: int, 
     most = max(line.delay_ns, *seen.delays, 0)
     if direction.delay is not None and direction.delay.orbit is not None:
         most = max(most, *(delay for _, delay in files.delays(direction.delay, key)))
-    return Hop("", rate, queue, line.delay_ns, least, most, late(direction))
+    return Hop("", rate, queue, line.delay_ns, least, most, estimate_reordering(direction))
