@@ -129,7 +129,7 @@ def browse(
     from bentpipe.lab.browser.runner import BrowserRunner, RemoteServer
     from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
     from bentpipe.lab.executable import executable
-    from bentpipe.plan.analysis.lint import page_remarks
+    from bentpipe.plan.analysis.lint import lint_pages
     from bentpipe.runners import engine
     from bentpipe.runners.execute import BROWSER
     from bentpipe.runners.observed import execute
@@ -159,7 +159,7 @@ def browse(
     except chromium.ChromiumError as error:
         refuse(str(error))
     plan = plan_sessions(file, options, name, engine.catalogue())
-    for remark in page_remarks(plan):
+    for remark in lint_pages(plan):
         print(f"note: {remark.text}", file=sys.stderr)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:

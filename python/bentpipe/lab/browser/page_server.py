@@ -16,7 +16,7 @@ from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel_tcp import Machine, twin_name, wrong_controller
 from bentpipe.lab.process import handed
-from bentpipe.plan.analysis.lint import page_remarks
+from bentpipe.plan.analysis.lint import lint_pages
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
@@ -73,7 +73,7 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
     made = _planned(serving)
-    for remark in page_remarks(made):
+    for remark in lint_pages(made):
         tell(f"note: {remark.text}")
     spec = made.runs[0].spec
     tcp = _tcp(spec)
