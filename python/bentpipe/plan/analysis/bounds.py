@@ -96,7 +96,7 @@ def _bound(cell: Cell, title: str, flow: FlowSpec) -> Bound:
     propagation = sum(hop.delay_ns for hop in (*up, *down))
     window, payload, wire = _packet_sizes(flow, down=_sends_down(flow))
     # With handovers there are several routes: the shortest bounds the RTT, the fastest the goodput.
-    routes = cell.resolved.routes[name]
+    routes = cell.resolved.ways[name]
     rtt_ms = min(_min_rtt_ns(route, wire, down=_sends_down(flow)) for route in routes) / 1e6
     candidates = [_rated_hops(route, down=_sends_down(flow)) for route in routes]
     rated = max(candidates, key=lambda hops: min((rate for rate, _ in hops), default=_UNLIMITED_RATE))

@@ -233,7 +233,7 @@ def _lint_timers(name: str, flow: FlowSpec, rtt_ns: int) -> Iterator[LintMessage
             "no connection lasts until an answer"
         )
         yield LintMessage(f"flow.{name}.quic.idle_timeout", f"{problem}; {hint}")
-    # Expiries at first_pto_ns (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, with an RTT variation of half the initial RTT.
+    # Expiries at first_pto_ns (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, with an RTT variation of half the RTT.
     expiries = 0
     while expiries <= MOST_BACKOFF and first_pto_ns * (2 ** (expiries + 1) - 1) < rtt_ns:
         expiries += 1
