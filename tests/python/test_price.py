@@ -16,6 +16,7 @@ import pytest
 from bentpipe.cli.console import patience
 from bentpipe.lab.access import resolve_path
 from bentpipe.plan.cost import estimate as cost_estimate
+from bentpipe.plan.cost import flow_cost
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.dtn.bundle_paths import bundle_shares
 from bentpipe.plan.plan import Plan, build_plan
@@ -164,7 +165,7 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 import numpy, polars
-from bentpipe.runners import worker_process as worker
+from bentpipe.runners import worker_process
 from bentpipe.store.codec import RunFiles
 
 def kilobytes(name):
@@ -174,7 +175,7 @@ def kilobytes(name):
 spec = sys.stdin.read()
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
 before = kilobytes("VmRSS")
-_, answer = worker.serve(spec, {})
+_, answer = worker_process.serve(spec, {})
 grown = (kilobytes("VmHWM") - before) * 1024
 print(json.dumps([RunFiles.from_bytes(answer).events, grown]))
 """
@@ -320,9 +321,7 @@ def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
     found = cost_estimate.estimate_cost(plan(bare).cells[0].resolved)
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
-    assert found.events == pytest.approx(
-        packets * (cost_estimate.EVENTS_END + cost_estimate.EVENTS_WIRE), rel=0.01
-    )
+    assert found.events == pytest.approx(packets * (flow_cost.EVENTS_END + flow_cost.EVENTS_WIRE), rel=0.01)
     nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
     assert "flow.f: nothing on its way has a rate or a delay" in refused(nothing)
 

@@ -6,7 +6,7 @@ import io
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
-from bentpipe.plan.cost.estimate import BYTES_TRACED
+from bentpipe.plan.cost.flow_cost import BYTES_TRACED
 from bentpipe.plan.plan import Run
 from bentpipe.plan.randomness import controllers
 from bentpipe.runners import engine

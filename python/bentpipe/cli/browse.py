@@ -142,7 +142,7 @@ def browse(
     from bentpipe.lab.browser.runner import BrowserRunner, RemoteServer
     from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
     from bentpipe.lab.executable import executable
-    from bentpipe.plan.analysis.lint import page_remarks
+    from bentpipe.plan.analysis.lint import lint_pages
     from bentpipe.runners import engine
     from bentpipe.runners.execute import BROWSER, execute
 
@@ -171,7 +171,7 @@ def browse(
     except chromium.ChromiumError as error:
         refuse(str(error))
     plan = plan_sessions(file, options, name, engine.catalogue())
-    for message in page_remarks(plan):
+    for message in lint_pages(plan):
         print(f"note: {message.text}", file=sys.stderr)
     ids = [parameter.id for parameter in plan.runs]
     for unknown in [parameter for parameter in only or [] if parameter not in ids]:

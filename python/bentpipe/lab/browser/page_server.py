@@ -16,7 +16,7 @@ from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel_tcp import Machine, check_controller, kernel_name
 from bentpipe.lab.process import plan_descriptor
-from bentpipe.plan.analysis.lint import page_remarks
+from bentpipe.plan.analysis.lint import lint_pages
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
@@ -77,7 +77,7 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
     planned = _planned(serving)
-    for remark in page_remarks(planned):
+    for remark in lint_pages(planned):
         tell(f"note: {remark.text}")
     spec = planned.runs[0].spec
     tcp = _tcp(spec)

@@ -1,4 +1,4 @@
-"""What a plan implies before it runs: bandwidth-delay product, slow-start time, bounds of goodput and RTT."""
+"""Bounds of a plan before it runs: bandwidth-delay product, slow-start time, goodput and round-trip time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "SegmentStart", "bounds"]
 
 QUIC_OVERHEAD_BYTES = 1 + 8 + 2 + 16 + 2
-"""Of a full 1-RTT packet, the least: flags, connection id of 8, packet number of 2, tag, STREAM frame of 2
-(RFC 9000 sections 17.3.1 and 19.8)."""
+"""Smallest overhead of a full 1-RTT packet (RFC 9000 sections 17.3.1 and 19.8).
+
+Flags, connection id of 8 bytes, packet number of 2, tag, and STREAM frame header of 2.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentStart:
-    """Slow start of split TCP in one segment, from one proxy or end to the next."""
+    """Slow start of split TCP in one segment, between two proxies or ends."""
 
     segment: str
     rtt_ms: float
@@ -46,36 +48,36 @@ class Bound:
     cell: Mapping[str, object]
     flow: str
     rate_bit_s: int | None
-    """Of the narrowest link the data crosses; on the widest way, where hand-overs lead over several."""
+    """Rate of the bottleneck; the largest over all routes if there are handovers."""
     min_rtt_ms: float
-    """Propagation both ways when it is least, and one full packet's serialisation on the way."""
+    """Smallest round-trip propagation delay, and the serialisation of one full packet."""
     bdp_bytes: int | None
     queue_bytes: int | None
     queue_packets: int | None
-    """Room of the narrowest link's queue, in bytes and in full packets; None: unbounded."""
+    """Bound of the queue of the bottleneck, in bytes and in full packets; None for no bound."""
     slow_start_s: float | None
-    """log2(BDP / initial window) round trips: how long doubling takes to fill the pipe without loss, with the
-    BDP of the whole round trip (two-way)."""
+    """Duration of slow start without loss, with the BDP of the round trip: log2(BDP / initial window) round trips."""
     goodput_bit_s: float | None
-    """Rate times the part of a full packet that is payload; over a 5G link the rate that HARQ leaves."""
+    """Rate times the payload share of a full packet; over a 5G link at most the rate with HARQ stalls."""
     slow_start_one_way_s: float | None = None
-    """The same with the BDP of one way: rate times half of the round trip."""
+    """Duration of slow start with the BDP of one direction: rate times half of the round-trip time."""
     segments: tuple[SegmentStart, ...] = ()
-    """For TCP that proxies split: the same for each segment between them."""
+    """Slow start of each segment of split TCP."""
     first_byte_s: float | None = None
-    """Loads of pages: round-trip model of responseStart - connectStart of the first load."""
+    """Page loads: round-trip model of responseStart - connectStart of the first load."""
 
 
 def bounds(plan: Plan) -> list[Bound]:
-    """Bounds of every flow in every cell; those of a group have the same."""
+    """Return the bounds of every flow or group of flows in every cell."""
     return [
-        _bound(cell, shown, flow)
+        _bound(cell, name, flow)
         for cell in plan.cells
-        for shown, flow in representative_flows(cell.resolved.spec)
+        for name, flow in representative_flows(cell.resolved.spec)
     ]
 
 
 def _sends_down(flow: FlowSpec) -> bool:
+    """Return whether the main direction of the data is from server to client."""
     load = flow["load"]
     if load["kind"] == "page":
         return True
@@ -92,32 +94,32 @@ def _sends_down(flow: FlowSpec) -> bool:
     )
 
 
-def _bound(cell: Cell, shown: str, flow: FlowSpec) -> Bound:
+def _bound(cell: Cell, title: str, flow: FlowSpec) -> Bound:
     name = flow["name"]
     up, down = cell.resolved.up[name], cell.resolved.down[name]
     propagation = sum(hop.delay_ns for hop in (*up, *down))
-    window, payload, wire = _packet(flow, down=_sends_down(flow))
-    # Of all ways that hand-overs lead over: the quickest bounds the round trip, the widest the goodput.
-    ways = cell.resolved.ways[name]
-    rtt_ms = min(_least_ns(way, wire, down=_sends_down(flow)) for way in ways) / 1e6
-    every = [_rated(way, down=_sends_down(flow)) for way in ways]
-    rated = max(every, key=lambda hops: min((rate for rate, _ in hops), default=_ENDLESS))
+    window, payload, wire = _packet_sizes(flow, down=_sends_down(flow))
+    # With handovers there are several routes: the shortest bounds the RTT, the fastest the goodput.
+    routes = cell.resolved.ways[name]
+    rtt_ms = min(_min_rtt_ns(route, wire, down=_sends_down(flow)) for route in routes) / 1e6
+    candidates = [_rated_hops(route, down=_sends_down(flow)) for route in routes]
+    rated = max(candidates, key=lambda hops: min((rate for rate, _ in hops), default=_UNLIMITED_RATE))
     first_byte = slow_start.first_byte_ns(cell.resolved.spec, flow, up, down)
     first_byte_s = None if first_byte is None else first_byte / 1e9
     if not rated:
-        return Bound(cell.values, shown, None, rtt_ms, None, None, None, None, None, None, (), first_byte_s)
-    rate, narrow = min(rated, key=lambda pair: pair[0])
+        return Bound(cell.values, title, None, rtt_ms, None, None, None, None, None, None, (), first_byte_s)
+    rate, bottleneck = min(rated, key=lambda pair: pair[0])
     return Bound(
         cell.values,
-        shown,
+        title,
         rate.bit_s,
         rtt_ms,
         rate.bit_s * propagation // (8 * 10**9),
-        narrow.queue_bytes,
-        narrow.queue_bytes // wire if narrow.queue_bytes is not None else None,
+        bottleneck.queue_bytes,
+        bottleneck.queue_bytes // wire if bottleneck.queue_bytes is not None else None,
         None if window is None else slow_start.slow_start_s(rate.bit_s, propagation, window),
         min(
-            min(rate.bit_s, _blocks_bit_s(cell, ways, down=_sends_down(flow))) * payload / wire,
+            min(rate.bit_s, _nr_rate_bit_s(cell, routes, down=_sends_down(flow))) * payload / wire,
             offered_bit_s(flow["load"], "down" if _sends_down(flow) else "up") or math.inf,
         ),
         None if window is None else slow_start.slow_start_s(rate.bit_s, propagation, window, one_way=True),
@@ -126,81 +128,83 @@ def _bound(cell: Cell, shown: str, flow: FlowSpec) -> Bound:
     )
 
 
-_ENDLESS = Rate(2**63 - 1)
+_UNLIMITED_RATE = Rate(2**63 - 1)
 
 
-def _rated(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], *, down: bool) -> list[tuple[Rate, Hop]]:
-    """The links with a rate that the data crosses."""
-    return [(hop.rate, hop) for hop in way[down] if hop.rate is not None]
+def _rated_hops(route: tuple[tuple[Hop, ...], tuple[Hop, ...]], *, down: bool) -> list[tuple[Rate, Hop]]:
+    """Return the links with a rate in the direction of the data."""
+    return [(hop.rate, hop) for hop in route[down] if hop.rate is not None]
 
 
-def _blocks_bit_s(
-    cell: Cell, ways: Sequence[tuple[tuple[Hop, ...], tuple[Hop, ...]]], *, down: bool
+def _nr_rate_bit_s(
+    cell: Cell, routes: Sequence[tuple[tuple[Hop, ...], tuple[Hop, ...]]], *, down: bool
 ) -> float:
-    """What the narrowest 5G link carries of transport blocks, on the way on which that is most."""
+    """Return the rate of transport blocks of the slowest 5G link, on the route where it is largest."""
     spec = cell.resolved.spec
-    most = {
+    rates = {
         f"{link['name']}.{side}": nr.rate_max_bit_s(stage, spec["duration_ns"])
         for link in spec["graph"]["links"]
         for side, stages in (("up", link["up"]), ("down", link["down"]))
         for stage in stages
         if stage["kind"] == "nr"
     }
-    return max(min((most.get(hop.name, math.inf) for hop in way[down]), default=math.inf) for way in ways)
+    return max(
+        min((rates.get(hop.name, math.inf) for hop in route[down]), default=math.inf) for route in routes
+    )
 
 
-def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: bool) -> float:
-    """Propagation both ways when it is least, and one full packet's serialisation."""
-    propagation = sum(hop.delay_min_ns for hops in way for hop in hops)
-    return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated(way, down=down))
+def _min_rtt_ns(route: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: bool) -> float:
+    """Return the smallest round-trip propagation delay plus the serialisation of one full packet, in ns."""
+    propagation = sum(hop.delay_min_ns for hops in route for hop in hops)
+    return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated_hops(route, down=down))
 
 
-def _packet(flow: FlowSpec, *, down: bool) -> tuple[int | None, int, int]:
-    """Initial window (None: there is none), payload and whole size of a full packet of the sender."""
-    way, load = data_transport(flow), flow["load"]
-    if way["kind"] == "udp":
-        payload = datagram_max_bytes(way, load)
-        return None, payload, payload + way["header_bytes"]
-    if way["kind"] == "quic":
-        mtu = way["mtu_bytes"]
-        return way["initial_window_bytes"], mtu - QUIC_OVERHEAD_BYTES, mtu + way["header_bytes"]
-    end = way["server" if down else "client"]
-    both = way["client"]["timestamps"] and way["server"]["timestamps"]
-    payload = end["mss_bytes"] - (TIMESTAMPS_BYTES if both else 0)
+def _packet_sizes(flow: FlowSpec, *, down: bool) -> tuple[int | None, int, int]:
+    """Return initial window (None over UDP), payload and total size of a full packet of the sender, in bytes."""
+    transport, load = data_transport(flow), flow["load"]
+    if transport["kind"] == "udp":
+        payload = datagram_max_bytes(transport, load)
+        return None, payload, payload + transport["header_bytes"]
+    if transport["kind"] == "quic":
+        mtu = transport["mtu_bytes"]
+        return transport["initial_window_bytes"], mtu - QUIC_OVERHEAD_BYTES, mtu + transport["header_bytes"]
+    end = transport["server" if down else "client"]
+    has_timestamps = transport["client"]["timestamps"] and transport["server"]["timestamps"]
+    payload = end["mss_bytes"] - (TIMESTAMPS_BYTES if has_timestamps else 0)
     return end["initial_window_bytes"], payload, end["mss_bytes"] + end["header_bytes"]
 
 
 def _segments(
     cell: Cell,
     flow: FlowSpec,
-    ways: tuple[tuple[Hop, ...], tuple[Hop, ...]],
+    route: tuple[tuple[Hop, ...], tuple[Hop, ...]],
     rate_bit_s: int,
     window: int,
 ) -> tuple[SegmentStart, ...]:
-    """Slow start of each segment of split TCP; none where nothing splits it."""
+    """Return the slow start of each segment of split TCP; empty without proxies."""
     spec = cell.resolved.spec
     if data_transport(flow)["kind"] != "tcp":
         return ()
-    found = slow_start.split_connections(spec, *ways)
-    if len(found) < 2:
+    connections = slow_start.split_connections(spec, *route)
+    if len(connections) < 2:
         return ()
     down = _sends_down(flow)
     rows = []
-    for leg in found:
-        # towards the client the node on the server's side sends, and the other way round
-        sender = leg.server_side if down else leg.client_side
+    for connection in connections:
+        # in the direction to the client the node on the server side sends
+        sender = connection.server_side if down else connection.client_side
         socket = None if sender is None else sender["client_side" if down else "server_side"]
-        known = socket is not None and socket["congestion"] == "fixed"
-        own = window if socket is None else socket["tcp"]["initial_window_bytes"]
-        rows.append(
-            (
-                leg,
-                0.0 if known else slow_start.slow_start_s(rate_bit_s, leg.rtt_ns, own, one_way=True),
-                0.0 if known else slow_start.slow_start_s(rate_bit_s, leg.rtt_ns, own),
-            )
+        is_line_rate = socket is not None and socket["congestion"] == "fixed"
+        initial_window = window if socket is None else socket["tcp"]["initial_window_bytes"]
+        one_way_s, two_way_s = (
+            0.0
+            if is_line_rate
+            else slow_start.slow_start_s(rate_bit_s, connection.rtt_ns, initial_window, one_way=one_way)
+            for one_way in (True, False)
         )
+        rows.append((connection, one_way_s, two_way_s))
     longest = max(range(len(rows)), key=lambda index: rows[index][2])
     return tuple(
-        SegmentStart(leg.name, leg.rtt_ns / 1e6, one, two, index == longest)
-        for index, (leg, one, two) in enumerate(rows)
+        SegmentStart(connection.name, connection.rtt_ns / 1e6, one_way_s, two_way_s, index == longest)
+        for index, (connection, one_way_s, two_way_s) in enumerate(rows)
     )

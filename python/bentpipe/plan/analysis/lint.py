@@ -1,4 +1,4 @@
-"""What is in order in a plan and yet hardly meant: each a sentence at its key, which `check`, `run` and Python say."""
+"""Lint warnings: settings of a plan that are valid but probably wrong. `check`, `run` and Python report them."""
 
 from __future__ import annotations
 
@@ -23,118 +23,119 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.network.topology import Access
 
-__all__ = ["LONG_NS", "LintMessage", "LintWarning", "lint_plan", "page_remarks"]
+__all__ = ["LONG_NS", "LintMessage", "LintWarning", "lint_pages", "lint_plan"]
 
 LONG_NS = 86_400 * 10**9
-"""A day. Nothing that is studied here lasts longer, but over :data:`FAR_NS`: the slowest published transfers take
-hours."""
+"""One day. Only runs with a round-trip time above :data:`FAR_NS` are longer; published transfers take hours."""
 
 FAR_NS = 60 * 10**9
-"""A round trip of a minute: nowhere on Earth or around it, and beyond the timers that transports begin with."""
+"""Round-trip time of one minute. It exceeds any path on or around Earth and the initial timers of transports."""
 
 MOST_BACKOFF = 16
-"""Doublings of a probe timeout, at the most."""
+"""Largest number of doublings of a probe timeout."""
 
 
 class LintWarning(UserWarning):
-    """A :class:`Remark`, for the warnings of Python."""
+    """Python warning with the text of a :class:`LintMessage`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintMessage:
-    """A sentence about a key of a scenario."""
+    """Message about a key of a scenario."""
 
     key: str
     text: str
 
     def line(self, source: str) -> str:
-        """With the file that it is said of."""
+        """Return the message with key and source file."""
         return f"{source}: {self.key}: {self.text}"
 
 
 def lint_plan(plan: Plan) -> tuple[LintMessage, ...]:
-    """Of every cell, each key once: of the first cell that it is true of."""
-    found: dict[str, LintMessage] = {}
-    cells = [one for cell in plan.cells for one in _of_cell(cell)]
-    for remark in [*_seeds(plan), *_axes(plan), *cells, *page_remarks(plan)]:
-        found.setdefault(remark.key, remark)
-    return tuple(found.values())
+    """Return the lint warnings of all cells, one for each key, from the first cell that has it."""
+    messages: dict[str, LintMessage] = {}
+    of_cells = [message for cell in plan.cells for message in _lint_cell(cell)]
+    for message in [*_lint_seeds(plan), *_lint_sweep(plan), *of_cells, *lint_pages(plan)]:
+        messages.setdefault(message.key, message)
+    return tuple(messages.values())
 
 
-def page_remarks(plan: Plan) -> tuple[LintMessage, ...]:
-    """Return what the HAR files of a plan's pages left open, each key once."""
+def lint_pages(plan: Plan) -> tuple[LintMessage, ...]:
+    """Return the notes on incomplete HAR files of pages, one for each key."""
     files = Files(plan.document.folder)
-    found: dict[str, LintMessage] = {}
+    messages: dict[str, LintMessage] = {}
     for cell in plan.cells:
         for key, text in har_notes(cell.scenario, files).items():
-            found.setdefault(key, LintMessage(key, text))
-    return tuple(found.values())
+            messages.setdefault(key, LintMessage(key, text))
+    return tuple(messages.values())
 
 
-def _seeds(plan: Plan) -> Iterator[LintMessage]:
+def _lint_seeds(plan: Plan) -> Iterator[LintMessage]:
     if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
         why = "nothing in this scenario is left to chance: all would give the same, so one is run"
         yield LintMessage("seeds", f"found {plan.seeds}, but {why}")
 
 
-def _axes(plan: Plan) -> Iterator[LintMessage]:
-    """Of a sweep, those that change no run: a key above theirs decides, or nothing asks for them."""
+def _lint_sweep(plan: Plan) -> Iterator[LintMessage]:
+    """Yield a message for each axis of the sweep whose values all give the same runs."""
     axes = axes_of(plan.document.data.get("sweep"))
     specs = [cell.resolved.spec for cell in plan.cells]
-    step = len(specs)  # from one value of an axis to its next: the last axis is the fastest
+    step = len(specs)  # distance between cells of consecutive values; the last axis varies fastest
     for key, values in axes.items():
         step //= len(values)
-        places = range(len(specs))
-        if len(values) > 1 and all(specs[at] == specs[at - at // step % len(values) * step] for at in places):
-            what = f"found {len(values)} values, and all give the same run"
+        indices = range(len(specs))
+        if len(values) > 1 and all(
+            specs[index] == specs[index - index // step % len(values) * step] for index in indices
+        ):
+            found = f"found {len(values)} values, and all give the same run"
             yield LintMessage(
-                f"sweep.{key}", f"{what}: another key stands above it, or nothing here asks for it"
+                f"sweep.{key}", f"{found}: another key stands above it, or nothing here asks for it"
             )
 
 
-def _of_cell(cell: Cell) -> Iterator[LintMessage]:
+def _lint_cell(cell: Cell) -> Iterator[LintMessage]:
     spec = cell.resolved.spec
-    whole = spec["duration_ns"]
-    if whole > LONG_NS and all(_trip(name, cell) < FAR_NS for name in cell.resolved.ways):
-        yield LintMessage("duration", f"found {_time(whole)}, which is longer than a day")
+    duration_ns = spec["duration_ns"]
+    if duration_ns > LONG_NS and all(_min_rtt_ns(name, cell) < FAR_NS for name in cell.resolved.ways):
+        yield LintMessage("duration", f"found {_format_time(duration_ns)}, which is longer than a day")
     for name, flow in representative_flows(spec):
-        yield from _of_flow(name, flow, cell, whole)
-    yield from _of_handovers(cell.scenario, whole)
-    yield from _of_holds(spec, "path" if cell.scenario.path is not None else "graph")
-    yield from _of_channels(cell.scenario)
+        yield from _lint_flow(name, flow, cell, duration_ns)
+    yield from _lint_handovers(cell.scenario, duration_ns)
+    yield from _lint_buffers(spec, "path" if cell.scenario.path is not None else "graph")
+    yield from _lint_channels(cell.scenario)
     if "dtn" in spec and spec["dtn"] is not None:
         yield from (LintMessage(key, text) for key, text in key_mismatches(spec["dtn"]))
-    yield from _of_orbit(cell.scenario)
+    yield from _lint_orbit(cell.scenario)
 
 
-def _of_orbit(scenario: Scenario) -> Iterator[LintMessage]:
-    rest = {key: value for key, value in scenario.to_dict().items() if key != "orbit"}
-    if scenario.orbit is not None and not _follows(rest):
+def _lint_orbit(scenario: Scenario) -> Iterator[LintMessage]:
+    other_tables = {key: value for key, value in scenario.to_dict().items() if key != "orbit"}
+    if scenario.orbit is not None and not _uses_orbit(other_tables):
         yield LintMessage(
             "orbit", 'nothing follows it: no delay = { orbit = "first" }, no channel and no hand-over'
         )
 
 
-def _follows(found: object) -> bool:
-    """Whether an orbit is named anywhere, but in names and titles."""
-    if isinstance(found, Mapping):
-        said = [value for key, value in found.items() if key not in ("name", "title")]
-        return "orbit" in found or _follows(said)
-    return found == "orbit" or (isinstance(found, list) and any(_follows(one) for one in found))
+def _uses_orbit(value: object) -> bool:
+    """Return whether a key or value is "orbit", except in names and titles."""
+    if isinstance(value, Mapping):
+        settings = [inner for key, inner in value.items() if key not in ("name", "title")]
+        return "orbit" in value or _uses_orbit(settings)
+    return value == "orbit" or (isinstance(value, list) and any(_uses_orbit(inner) for inner in value))
 
 
-def _of_channels(scenario: Scenario) -> Iterator[LintMessage]:
-    for key, access in _accesses(scenario):
+def _lint_channels(scenario: Scenario) -> Iterator[LintMessage]:
+    for key, access in _links(scenario):
         for side in SIDES:
             channel = access.resolve_direction(side).channel
-            where = f"{key}.{side}.channel"
-            text = elevation_note(channel, where) if channel is not None else None
+            channel_key = f"{key}.{side}.channel"
+            text = elevation_note(channel, channel_key) if channel is not None else None
             if text is not None:
-                yield LintMessage(f"{where}.elevation", text)
+                yield LintMessage(f"{channel_key}.elevation", text)
 
 
-def _accesses(scenario: Scenario) -> Iterator[tuple[str, Access]]:
-    """What has directions, each with its key."""
+def _links(scenario: Scenario) -> Iterator[tuple[str, Access]]:
+    """Yield the segments, links and accesses of a scenario with their keys."""
     for segment in scenario.path.segment if scenario.path is not None else ():
         yield f"path.{segment.name}", segment
     for link in scenario.graph.link if scenario.graph is not None else ():
@@ -144,36 +145,36 @@ def _accesses(scenario: Scenario) -> Iterator[tuple[str, Access]]:
             yield f"flow.{flow.name}.access", flow.access
 
 
-def _of_handovers(scenario: Scenario, whole: int) -> Iterator[LintMessage]:
-    for number, one in enumerate(handovers_of(scenario)):
-        if one.at != "orbit" and one.at.ns >= whole:
+def _lint_handovers(scenario: Scenario, duration_ns: int) -> Iterator[LintMessage]:
+    for number, handover in enumerate(handovers_of(scenario)):
+        if handover.at != "orbit" and handover.at.ns >= duration_ns:
             root = "path" if scenario.path is not None else "graph"
-            text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
-            yield LintMessage(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
+            text = f"found {handover.at}, but the run lasts {_format_time(duration_ns)}: it never happens"
+            yield LintMessage(f"{root}.{handover.name or f'handover[{number + 1}]'}.at", text)
 
 
-def _of_holds(spec: RunSpec, root: str) -> Iterator[LintMessage]:
-    """What a node has held comes to the queue of a link that is back all at once."""
-    holds = {
-        node["name"]: held for node in spec["graph"]["nodes"] if (held := node.get("hold_bytes")) is not None
+def _lint_buffers(spec: RunSpec, root: str) -> Iterator[LintMessage]:
+    """Yield a message for each queue smaller than the buffer that a node sends to it when the link is up again."""
+    buffers = {
+        node["name"]: size for node in spec["graph"]["nodes"] if (size := node.get("hold_bytes")) is not None
     }
-    changes = spec["graph"].get("changes", []) if holds else []
-    down = {one["link"] for event in changes for one in event.get("links", []) if not one["in_use"]}
+    changes = spec["graph"].get("changes", []) if buffers else []
+    interrupted = {link["link"] for event in changes for link in event.get("links", []) if not link["in_use"]}
     for link in spec["graph"]["links"]:
         for side, start in (("up", link["client_side"]), ("down", link["server_side"])):
             stages = link["up"] if side == "up" else link["down"]
-            bounds = [_room(stage) for stage in stages if stage["kind"] == "transmit"]
-            room = next((bound for bound in bounds if bound is not None), None)
-            if link["name"] in down and room is not None and holds.get(start, 0) > room:
-                text = f"{start} may hold {_bytes(holds[start])}, which leave at once when the link is back"
+            bounds = [_queue_bytes(stage) for stage in stages if stage["kind"] == "transmit"]
+            bound = next((size for size in bounds if size is not None), None)
+            if link["name"] in interrupted and bound is not None and buffers.get(start, 0) > bound:
+                text = f"{start} may hold {_format_bytes(buffers[start])}, which leave at once when the link is back"
                 yield LintMessage(
                     f"{root}.{link['name']}.{side}.queue",
-                    f"found {_bytes(room)}, and {text}: the rest finds no room",
+                    f"found {_format_bytes(bound)}, and {text}: the rest finds no room",
                 )
 
 
-def _room(stage: TransmitStageSpec) -> int | None:
-    """The bound of a queue, if it is one in bytes."""
+def _queue_bytes(stage: TransmitStageSpec) -> int | None:
+    """Return the bound of a queue in bytes; None for another bound."""
     queue = stage["queue"]
     if queue["kind"] == "per_user" or queue["kind"] == "fq_codel":
         return None
@@ -181,70 +182,82 @@ def _room(stage: TransmitStageSpec) -> int | None:
     return limit["bytes"] if limit is not None and "bytes" in limit else None
 
 
-def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[LintMessage]:
+def _lint_flow(name: str, flow: FlowSpec, cell: Cell, duration_ns: int) -> Iterator[LintMessage]:
     start = flow["start_ns"]
-    rest = whole - start
-    every = cell.resolved.ways[flow["name"]]
-    trip = _trip(flow["name"], cell)
-    if trip >= rest:
+    remaining_ns = duration_ns - start
+    routes = cell.resolved.ways[flow["name"]]
+    rtt_ns = _min_rtt_ns(flow["name"], cell)
+    if rtt_ns >= remaining_ns:
         problem = (
-            f"a round trip on its way takes {_time(trip)}, but the run ends {_time(rest)} after its start"
+            f"a round trip on its way takes {_format_time(rtt_ns)}, "
+            f"but the run ends {_format_time(remaining_ns)} after its start"
         )
         yield LintMessage(f"flow.{name}", f"{problem}: nothing is ever answered")
         return
-    if trip >= FAR_NS and flow["load"]["kind"] != "bundles":  # whose timers the contact plan sets
-        yield from _far(name, flow, trip)
+    if rtt_ns >= FAR_NS and flow["load"]["kind"] != "bundles":  # the contact plan sets their timers
+        yield from _lint_timers(name, flow, rtt_ns)
     key = f"flow.{name}.load"
-    longest = max(_times(flow["load"]), default=0)
-    if longest > whole:  # flows that begin late and are cut off with the others are usual
-        yield LintMessage(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
-    for side, (way, size) in enumerate(_sizes(flow["load"]).items()):
-        rates = [[hop.rate.bit_s for hop in one[side] if hop.rate is not None] for one in every]
-        least = size * 8 * 10**9 // max(map(min, rates)) if all(rates) else 0
-        if least > rest:
-            what = f"found {_bytes(size)} {way}, which take {_time(least)} or longer at the rate of the path"
-            yield LintMessage(key, f"{what}, but the run ends {_time(rest)} after its start")
+    longest_ns = max(_durations(flow["load"]), default=0)
+    if longest_ns > duration_ns:  # flows that start during the run and end with it are common
+        yield LintMessage(
+            key, f"found {_format_time(longest_ns)}, but the run lasts {_format_time(duration_ns)}"
+        )
+    for side, (direction, size) in enumerate(_data_bytes(flow["load"]).items()):
+        rates = [[hop.rate.bit_s for hop in route[side] if hop.rate is not None] for route in routes]
+        transfer_ns = size * 8 * 10**9 // max(map(min, rates)) if all(rates) else 0
+        if transfer_ns > remaining_ns:
+            found = (
+                f"found {_format_bytes(size)} {direction}, which take {_format_time(transfer_ns)} or longer "
+                "at the rate of the path"
+            )
+            yield LintMessage(key, f"{found}, but the run ends {_format_time(remaining_ns)} after its start")
             return
 
 
-def _trip(flow: str, cell: Cell) -> int:
-    """The shortest round trip of a flow."""
-    every = cell.resolved.ways[flow]
-    return min(sum(hop.delay_min_ns for hops in way for hop in hops) for way in every)
+def _min_rtt_ns(flow: str, cell: Cell) -> int:
+    """Return the smallest round-trip propagation delay of a flow over all routes."""
+    routes = cell.resolved.ways[flow]
+    return min(sum(hop.delay_min_ns for hops in route for hop in hops) for route in routes)
 
 
-def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[LintMessage]:
-    """Timers of QUIC that expire before an answer can come."""
+def _lint_timers(name: str, flow: FlowSpec, rtt_ns: int) -> Iterator[LintMessage]:
+    """Yield a message for each timer of QUIC that expires before a response can arrive."""
     transport = flow["transport"]
     if transport["kind"] != "quic":
         return
-    told = 'did you mean quic.profile = "deep-space"?'
-    idle, first = transport["idle_timeout_ns"], 3 * transport["initial_rtt_ns"]
-    if idle is not None and max(idle, 3 * first) < trip:
-        ends = (
-            f"found {_time(idle)}, and a round trip takes {_time(trip)}: no connection lasts until an answer"
+    hint = 'did you mean quic.profile = "deep-space"?'
+    idle_ns, first_pto_ns = transport["idle_timeout_ns"], 3 * transport["initial_rtt_ns"]
+    if idle_ns is not None and max(idle_ns, 3 * first_pto_ns) < rtt_ns:
+        problem = (
+            f"found {_format_time(idle_ns)}, and a round trip takes {_format_time(rtt_ns)}: "
+            "no connection lasts until an answer"
         )
-        yield LintMessage(f"flow.{name}.quic.idle_timeout", f"{ends}; {told}")
-    # Expiries at first (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, an initial RTT whose variation is its half.
-    times = 0
-    while times <= MOST_BACKOFF and first * (2 ** (times + 1) - 1) < trip:
-        times += 1
-    if times > 1:
-        again = f"a round trip takes {_time(trip)}: the first packets are sent again {times} times before an answer"
-        yield LintMessage(f"flow.{name}.quic.initial_rtt", f"found {_time(first // 3)}, and {again}; {told}")
+        yield LintMessage(f"flow.{name}.quic.idle_timeout", f"{problem}; {hint}")
+    # Expiries at first_pto_ns (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, with an RTT variation of half the RTT.
+    expiries = 0
+    while expiries <= MOST_BACKOFF and first_pto_ns * (2 ** (expiries + 1) - 1) < rtt_ns:
+        expiries += 1
+    if expiries > 1:
+        problem = (
+            f"a round trip takes {_format_time(rtt_ns)}: the first packets are sent again {expiries} times "
+            "before an answer"
+        )
+        yield LintMessage(
+            f"flow.{name}.quic.initial_rtt", f"found {_format_time(first_pto_ns // 3)}, and {problem}; {hint}"
+        )
 
 
-def _times(load: LoadSpec) -> Iterable[int]:
-    """How long a load is to last, as far as it says."""
+def _durations(load: LoadSpec) -> Iterable[int]:
+    """Return the configured durations of a load in ns."""
     if load["kind"] == "perf":
         amounts = [stream["amount"] for stream in load["streams"]]
         return [amount["duration_ns"] for amount in amounts if amount["mode"] == "time"]
     return [] if load["kind"] == "page" or load["kind"] == "bundles" else [load["duration_ns"]]
 
 
-def _sizes(load: LoadSpec) -> dict[str, int]:
-    """Bytes of a load of given size, each way."""
-    amounts = [s["amount"] for s in load["streams"]] if load["kind"] == "perf" else []
+def _data_bytes(load: LoadSpec) -> dict[str, int]:
+    """Return the bytes of a load of fixed size in each direction."""
+    amounts = [stream["amount"] for stream in load["streams"]] if load["kind"] == "perf" else []
     sized = [amount for amount in amounts if amount["mode"] == "data"]
     return {
         "up": sum(amount["up_bytes"] for amount in sized),
@@ -252,15 +265,15 @@ def _sizes(load: LoadSpec) -> dict[str, int]:
     }
 
 
-def _time(ns: int) -> str:
-    """To three digits, in the unit a person would use."""
+def _format_time(ns: int) -> str:
+    """Return a time with three digits in the largest suitable unit."""
     for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
         if ns >= size:
             return f"{ns / size:,.0f} {unit}" if ns >= 1000 * size else f"{ns / size:.3g} {unit}"
     return str(Duration(ns))
 
 
-def _bytes(size: int) -> str:
+def _format_bytes(size: int) -> str:
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= factor:
             return f"{size / factor:,.4g} {unit}"

@@ -1,6 +1,6 @@
-"""Closed forms of how a connection begins: slow start, and round trips to the first byte of a response.
+"""Closed forms of slow start, and of the round trips to the first byte of a response.
 
-``docs/models/web.md`` has the table of round trips that ``first_byte_ns`` computes.
+``docs/models/web.md`` has the table of round trips of ``first_byte_ns``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ TLS_ROUNDS = {"1.2": 2, "1.2-false-start": 1, "1.3": 1}
 
 
 def slow_start_s(rate_bit_s: int, rtt_ns: int, window_bytes: int, *, one_way: bool = False) -> float:
-    """log2(BDP / initial window) round trips, in seconds; 0 where the window holds the BDP.
+    """Return log2(BDP / initial window) round trips in seconds; 0 if the window is not below the BDP.
 
-    ``one_way`` takes the BDP of one way (half of the round trip), else that of the whole round trip.
+    Args:
+        rate_bit_s: the rate of the bottleneck.
+        rtt_ns: the round-trip time.
+        window_bytes: the initial window.
+        one_way: whether the BDP is that of one direction, with half of the round-trip time.
     """
     bdp = rate_bit_s * rtt_ns / 8e9 / (2 if one_way else 1)
     return math.log2(bdp / window_bytes) * rtt_ns / 1e9 if bdp > window_bytes else 0.0
@@ -33,7 +37,7 @@ def slow_start_s(rate_bit_s: int, rtt_ns: int, window_bytes: int, *, one_way: bo
 
 @dataclass(frozen=True, slots=True)
 class SplitConnection:
-    """The way between two nodes that end TCP connections; a proxy at a side, or None for the flow's own end."""
+    """Route between two nodes that terminate TCP; a side is a proxy, or None for an end of the flow."""
 
     name: str
     links: int
@@ -43,61 +47,70 @@ class SplitConnection:
 
 
 def split_connections(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[SplitConnection]:
-    """The route of a flow, cut at the proxies of the resolved run."""
+    """Return the route of a flow, split at the proxies of the resolved run.
+
+    Args:
+        spec: the resolved run.
+        up: the hops from client to server.
+        down: the hops from server to client.
+    """
     proxies = {proxy["node"]: proxy for proxy in spec.get("proxies", ())}
     links = {link["name"]: link for link in spec["graph"]["links"]}
-    found: list[SplitConnection] = []
+    connections: list[SplitConnection] = []
     names: list[str] = []
     rtt = 0
-    before: ProxySpec | None = None
-    for there, back in zip(up, reversed(down), strict=True):
-        link, way = there.name.rsplit(".", 1)
+    client_side: ProxySpec | None = None
+    for up_hop, down_hop in zip(up, reversed(down), strict=True):
+        link, direction = up_hop.name.rsplit(".", 1)
         names.append(link)
-        rtt += there.delay_ns + back.delay_ns
-        end = links[link]["server_side" if way == "up" else "client_side"]
+        rtt += up_hop.delay_ns + down_hop.delay_ns
+        end = links[link]["server_side" if direction == "up" else "client_side"]
         if end in proxies:
-            found.append(SplitConnection("+".join(names), len(names), rtt, before, proxies[end]))
-            names, rtt, before = [], 0, proxies[end]
-    return [*found, SplitConnection("+".join(names), len(names), rtt, before, None)]
+            connections.append(SplitConnection("+".join(names), len(names), rtt, client_side, proxies[end]))
+            names, rtt, client_side = [], 0, proxies[end]
+    return [*connections, SplitConnection("+".join(names), len(names), rtt, client_side, None)]
 
 
 def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequence[Hop]) -> int | None:
-    """responseStart - connectStart of a page's first load: propagation only, without Fast Open; None without a page.
+    """Return responseStart - connectStart of the first load of a page in ns; None without a page.
 
-    A host that is connected beforehand takes one round trip, and so does one to which a redirect has led before.
+    It includes only propagation, without Fast Open. A host with an open connection takes item round trip, also if an
+    earlier redirect opened it.
     """
     load = flow["load"]
     if load["kind"] != "page":
         return None
-    whole = sum(hop.delay_ns for hop in (*up, *down))
+    rtt = sum(hop.delay_ns for hop in (*up, *down))
     page, total = load["page"], 0
     connected = {number for number, host in enumerate(page["hosts"]) if host["open"]}
-    for one in document_chain(page):
-        total += one["think_ns"] + whole
-        if one["host"] in connected:
+    for item in document_chain(page):
+        total += item["think_ns"] + rtt
+        if item["host"] in connected:
             continue
-        connected.add(one["host"])
-        has_tls = page["hosts"][one["host"]].get("tls", True)
+        connected.add(item["host"])
+        has_tls = page["hosts"][item["host"]].get("tls", True)
         if has_tls and load["http"] == "3":
-            total += whole
+            total += rtt
         else:
             total += handshake_ns(split_connections(spec, up, down))
-            total += TLS_ROUNDS[load["tls"]["version"]] * whole if has_tls else 0
+            total += TLS_ROUNDS[load["tls"]["version"]] * rtt if has_tls else 0
     return total
 
 
-def handshake_ns(way: Sequence[SplitConnection]) -> int:
-    """How much later than at once the first data reaches the server, over the TCP handshakes of all legs."""
-    syn = [sum(leg.rtt_ns for leg in way[:index]) // 2 for index in range(len(way))]
-    ready = [0] * len(way)
-    for index in reversed(range(len(way))):
-        leg = way[index]
-        answered = syn[index] + leg.rtt_ns // 2
-        if leg.server_side is not None and leg.server_side["setup"] == "relayed":
-            answered = max(answered, ready[index + 1])
-        pooled = leg.client_side is not None and leg.client_side["setup"] == "pooled"
-        ready[index] = syn[index] if pooled else answered + leg.rtt_ns // 2
-    data = 0
-    for index, leg in enumerate(way):
-        data = max(data, ready[index]) + leg.rtt_ns // 2
-    return data - sum(leg.rtt_ns for leg in way) // 2
+def handshake_ns(connections: Sequence[SplitConnection]) -> int:
+    """Return the delay of the first data at the server due to the TCP handshakes of all connections, in ns."""
+    syn_ns = [
+        sum(connection.rtt_ns for connection in connections[:index]) // 2 for index in range(len(connections))
+    ]
+    ready_ns = [0] * len(connections)
+    for index in reversed(range(len(connections))):
+        connection = connections[index]
+        syn_ack_ns = syn_ns[index] + connection.rtt_ns // 2
+        if connection.server_side is not None and connection.server_side["setup"] == "relayed":
+            syn_ack_ns = max(syn_ack_ns, ready_ns[index + 1])
+        is_pooled = connection.client_side is not None and connection.client_side["setup"] == "pooled"
+        ready_ns[index] = syn_ns[index] if is_pooled else syn_ack_ns + connection.rtt_ns // 2
+    data_ns = 0
+    for index, connection in enumerate(connections):
+        data_ns = max(data_ns, ready_ns[index]) + connection.rtt_ns // 2
+    return data_ns - sum(connection.rtt_ns for connection in connections) // 2

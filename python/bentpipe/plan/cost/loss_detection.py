@@ -1,14 +1,14 @@
-"""What overtaking costs a QUIC sender: each look for lost packets passes all that are neither acknowledged nor lost.
+"""Processor time of a QUIC sender for reordered packets: each loss detection scans the unacknowledged packets.
 
-It looks with every ACK and whenever the time threshold of RFC 9002 section 6.1.2 has passed for a packet. With the
-packet threshold of section 6.1.1 at most 3 are there; where a scenario raises it they can be thousands.
+The sender scans with every ACK, and whenever the time threshold of RFC 9002 section 6.1.2 has passed for a packet. With
+the packet threshold of section 6.1.1 a scan covers at most 3 packets; a scenario can raise it to thousands.
 
-Of n packets that are sent in the time W by which their delays spread, drawn uniformly, the highest number that has
-come was sent W sqrt(pi / (2 n)) ago (the first to come, by their hazard). A receiver of the stack takes for a
-repetition what is 129 numbers or more behind it, so that a share of (129 + sqrt(pi n / 2)) / n is acknowledged, where
-that is less than all. Others stay until they are taken for lost, are sent again, and leave gaps for good, so that every
-ACK tells of as many ranges as it holds; without them n / 6 gaps are open at a time. A sender whose window is full of
-them waits, as does one that has nothing else to send.
+Let n packets be sent in the time W of the uniform spread of their delays. The highest received number was sent
+W sqrt(pi / (2 n)) ago (the minimum of the delays, by their hazard). The receiver treats a packet as a duplicate if its
+number is 129 or more below the highest. Therefore the share (129 + sqrt(pi n / 2)) / n is acknowledged, if that is
+below 1. The other packets stay until they are declared lost and are retransmitted. They leave permanent gaps, so that
+every ACK has its largest number of ranges; without them n / 6 gaps are open at a time. A sender whose window is full
+of such packets waits, as does one without further data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from bentpipe.plan.cost.reordering import IN_ORDER, Late
+from bentpipe.plan.cost.reordering import IN_ORDER, Reordering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,107 +25,131 @@ if TYPE_CHECKING:
     from bentpipe.plan.network.graph import Hop
     from bentpipe.plan.spec.run_spec import QuicSpec
 
-__all__ = ["Overtaking"]
+__all__ = ["LossDetectionCost"]
 
-LOOK_S = 3e-9
+SCAN_S = 3e-9
+"""Processor time in seconds to scan one packet (``python -m benchmarks simulator``).
+
+With the constants below, estimates were 0.4 to 1.7 times the measured time. The runs took 2 to 10 s at 80 of 100
+Mbit/s, with jitter of each distribution of 18 to 200 ms, delayed packets, and time thresholds of 9/8 to 1000;
+``tests/python/test_price.py`` has five of them.
+"""
+
 RANGE_S = 10e-9
-PACKET_S = 1.6e-6
-"""Processor time of a packet (``python -m benchmarks simulator``).
+"""Processor time in seconds of a range of an ACK at both ends."""
 
-Runs of 2 to 10 s at 80 of 100 Mbit/s, with jitter of each distribution of 18 to 200 ms, held packets, and time
-thresholds of 9/8 to 1000, took 0.4 to 1.7 times what these give; ``tests/python/test_price.py`` has five of them."""
+PACKET_S = 1.6e-6
+"""Processor time in seconds of a packet."""
 
 MOST_RANGES = 64
-"""Of an ACK: quinn-proto's MAX_ACK_BLOCKS."""
+"""Largest number of ranges of an ACK: MAX_ACK_BLOCKS of quinn-proto."""
 
-REMEMBERED = 129
-"""Numbers that a receiver knows again: quinn-proto's Dedup."""
+DUPLICATE_WINDOW = 129
+"""Window of packet numbers for the detection of duplicates: Dedup of quinn-proto."""
 
 MOST_LOST = 0.99
-"""A bound of the share, so that what is sent again and again has an end."""
+"""Largest share of lost packets, so that the number of retransmissions is finite."""
 
 TIME_THRESHOLD_PERMILLE = 1125
-"""RFC 9002 section 6.1.2."""
+"""Default time threshold (RFC 9002 section 6.1.2)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaking:
-    """How packets of a QUIC sender overtake each other, and when it takes one for lost."""
+class LossDetectionCost:
+    """Reordering of the packets of a QUIC sender, and its thresholds of loss detection."""
 
-    late: Late
-    most: float
-    """The packet threshold."""
+    reordering: Reordering
+    packet_threshold: float
+    """Packet threshold."""
     window: float
-    """Packets that can be unacknowledged."""
-    threshold: float
-    """The time threshold, in round trips."""
+    """Largest number of unacknowledged packets."""
+    time_threshold: float
+    """Time threshold in round-trip times."""
 
     @classmethod
-    def on(cls, hops: Sequence[Hop], quic: QuicSpec) -> Self:
-        """Of what crosses ``hops``."""
+    def from_hops(cls, hops: Sequence[Hop], quic: QuicSpec) -> Self:
+        """Return the cost model of a QUIC sender over ``hops``."""
         window = min(quic["send_window_bytes"], quic["receive_window_bytes"]) / quic["mtu_bytes"]
-        threshold = (quic.get("time_threshold_permille") or TIME_THRESHOLD_PERMILLE) / 1000
-        return cls(Late.along([hop.late for hop in hops]), quic["packet_threshold"], window, threshold)
+        time_threshold = (quic.get("time_threshold_permille") or TIME_THRESHOLD_PERMILLE) / 1000
+        reordering = Reordering.combine([hop.late for hop in hops])
+        return cls(reordering, quic["packet_threshold"], window, time_threshold)
 
     def cpu_s(self, packets: float, sending_s: float, rest_s: float, rtt_s: float) -> float:
-        """Of a processor, for ``packets`` of a connection that are sent evenly in ``sending_s``: beside what they take
-        in order, with those that are sent again, as far as ``rest_s`` are enough.
+        """Return the further processor time of a connection in seconds, relative to packets in order.
 
-        What comes out of order is acknowledged at once, in place of every other packet (RFC 9000 section 13.2.1).
+        A packet out of order is acknowledged immediately, instead of every second packet (RFC 9000 section 13.2.1).
+
+        Args:
+            packets: the packets of the connection, sent evenly.
+            sending_s: the time in which they are sent, without retransmissions.
+            rest_s: the time to the end of the run, which limits retransmissions.
+            rtt_s: the round-trip time.
         """
-        if not (packets and sending_s) or self.late == IN_ORDER:
+        if not (packets and sending_s) or self.reordering == IN_ORDER:
             return 0.0
         rate = packets / sending_s
-        spread_s, hold_s = self.late.spread_ns / 1e9, self.late.hold_ns / 1e9
-        together = min(rate * spread_s, packets)
-        told = _told(together)
-        held = self.late.share * (1 - self.late.share)
-        forgotten = rate * hold_s > REMEMBERED
-        lost = min(1 - told + (held if forgotten else 0.0), MOST_LOST)
-        waits = rate * (spread_s * told**2 / 2 + (0.0 if forgotten else held * hold_s))
-        first_s = spread_s * (_first(together) + _first(together * told))
-        stays_s = min(self.threshold * (rtt_s + first_s) - rtt_s, self.most / rate)
-        if sending_s <= stays_s and packets * lost <= self.window:
-            sent, looks = self._bursts(packets, waits, lost, rest_s / stays_s)
+        spread_s, hold_s = self.reordering.spread_ns / 1e9, self.reordering.hold_ns / 1e9
+        concurrent = min(rate * spread_s, packets)
+        accepted = _accepted_share(concurrent)
+        delayed = self.reordering.share * (1 - self.reordering.share)
+        are_duplicates = rate * hold_s > DUPLICATE_WINDOW
+        lost = min(1 - accepted + (delayed if are_duplicates else 0.0), MOST_LOST)
+        waiting = rate * (spread_s * accepted**2 / 2 + (0.0 if are_duplicates else delayed * hold_s))
+        first_s = spread_s * (_first_delay(concurrent) + _first_delay(concurrent * accepted))
+        until_lost_s = min(self.time_threshold * (rtt_s + first_s) - rtt_s, self.packet_threshold / rate)
+        if sending_s <= until_lost_s and packets * lost <= self.window:
+            sent, scans = self._burst(packets, waiting, lost, rest_s / until_lost_s)
         else:
             seconds = min(sending_s / (1 - lost), rest_s)
-            sent, looks = self._steadily(rate, waits, lost, stays_s, seconds)
-        gaps = MOST_RANGES if lost else min(together / 6 + rate * held * hold_s, MOST_RANGES)
+            sent, scans = self._steady_state(rate, waiting, lost, until_lost_s, seconds)
+        gaps = MOST_RANGES if lost else min(concurrent / 6 + rate * delayed * hold_s, MOST_RANGES)
         acks = sent * (1 - lost)
-        more = sent - packets + acks * max(1 - _first(together), held) / 2
-        return looks * LOOK_S + acks * gaps * RANGE_S + max(more, 0.0) * PACKET_S
+        extra_packets = sent - packets + acks * max(1 - _first_delay(concurrent), delayed) / 2
+        return scans * SCAN_S + acks * gaps * RANGE_S + max(extra_packets, 0.0) * PACKET_S
 
-    def _bursts(self, packets: float, waits: float, lost: float, times: float) -> tuple[float, float]:
-        """What is sent, and looks at it, where all is sent before the first is taken for lost: so it goes on with what
-        was lost, so many ``times`` at most."""
-        again = math.floor(times)
-        told = packets * (1 - lost) * _powers(lost**2, again + 1)
-        timed_out = packets * lost * _powers(lost**2, again)
-        looks = (told + timed_out) * min(waits + packets * lost / 2, self.most)
-        return packets * _powers(lost, again + 1), looks
+    def _burst(self, packets: float, waiting: float, lost: float, rounds: float) -> tuple[float, float]:
+        """Return sent packets and scans if all packets are sent before the first is declared lost.
 
-    def _steadily(
-        self, rate: float, waits: float, lost: float, stays_s: float, seconds: float
+        The sender then retransmits the lost packets, at most ``rounds`` times.
+        """
+        retransmissions = math.floor(rounds)
+        acknowledged = packets * (1 - lost) * _geometric_sum(lost**2, retransmissions + 1)
+        timed_out = packets * lost * _geometric_sum(lost**2, retransmissions)
+        scans = (acknowledged + timed_out) * min(waiting + packets * lost / 2, self.packet_threshold)
+        return packets * _geometric_sum(lost, retransmissions + 1), scans
+
+    def _steady_state(
+        self, rate: float, waiting: float, lost: float, until_lost_s: float, seconds: float
     ) -> tuple[float, float]:
-        """The same where it goes on beside what is taken for lost: until the first is, ACKs alone have it look, later
-        what is lost does, too. With a full window it sends as much as leaves it."""
-        full = min(1.0, self.window / max(rate * lost * stays_s, 1e-9))
-        grows_s, later_s = min(stays_s * full, seconds), max(seconds - stays_s, 0.0)
-        at_first = min(waits + rate * lost * grows_s / 2, self.most) * rate * grows_s * (1 - lost)
-        later = min(waits + rate * lost * stays_s * full, self.most) * rate * full * later_s
-        return rate * (grows_s + full * later_s), at_first + later
+        """Return sent packets and scans if new data and retransmissions are sent together.
+
+        Before the first packet is declared lost, only ACKs cause scans; afterwards losses do as well. With a full
+        window the sender sends as much as leaves the window.
+        """
+        window_share = min(1.0, self.window / max(rate * lost * until_lost_s, 1e-9))
+        growth_s, later_s = min(until_lost_s * window_share, seconds), max(seconds - until_lost_s, 0.0)
+        first_scans = (
+            min(waiting + rate * lost * growth_s / 2, self.packet_threshold) * rate * growth_s * (1 - lost)
+        )
+        later_scans = (
+            min(waiting + rate * lost * until_lost_s * window_share, self.packet_threshold)
+            * rate
+            * window_share
+            * later_s
+        )
+        return rate * (growth_s + window_share * later_s), first_scans + later_scans
 
 
-def _told(together: float) -> float:
-    """The share of ``together`` packets that overtake each other that a receiver does not take for repetitions."""
-    return min(1.0, REMEMBERED / together + _first(together)) if together else 1.0
+def _accepted_share(concurrent: float) -> float:
+    """Return the share of ``concurrent`` reordered packets that a receiver does not treat as duplicates."""
+    return min(1.0, DUPLICATE_WINDOW / concurrent + _first_delay(concurrent)) if concurrent else 1.0
 
 
-def _first(together: float) -> float:
-    """How late the first of ``together`` comes, for which the others wait, in parts of the time in which they do."""
-    return min(math.sqrt(math.pi / (2 * together)), 1.0) if together else 1.0
+def _first_delay(concurrent: float) -> float:
+    """Return the delay of the first of ``concurrent`` packets, relative to the spread of their delays."""
+    return min(math.sqrt(math.pi / (2 * concurrent)), 1.0) if concurrent else 1.0
 
 
-def _powers(base: float, count: int) -> float:
-    """1 + base + base^2 and so on, ``count`` of them."""
+def _geometric_sum(base: float, count: int) -> float:
+    """Return 1 + base + base^2 + ..., with ``count`` terms."""
     return (1 - base**count) / (1 - base)
