@@ -141,13 +141,13 @@ def best(
     """Say when bundles can be there at the earliest by a plan, whatever carries them."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn.contact_plan import read
-    from bentpipe.dtn.delivery_bound import BundleSeries, best
+    from bentpipe.dtn.delivery_bound import BundleSeries, bound_deliveries
 
     asked = BundleSeries(source, destination, at, size, count, every, tuple(store or ()))
     with steps() as step:
         found = read(file, step)
         step("searching the earliest deliveries")
-        said = best(found, asked)
+        said = bound_deliveries(found, asked)
     answer(said, as_json=as_json)
 
 
@@ -308,9 +308,9 @@ def node(
 ) -> None:
     """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
     from bentpipe.dtn.node import plan_of, run
-    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_config import IdentityOptions
 
-    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    shown = IdentityOptions(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
     _noted(plan)
     if files is not None:
@@ -386,7 +386,7 @@ def perf(
 ) -> None:
     """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
     from bentpipe.dtn.node import Client, plan_of, run
-    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_config import IdentityOptions
 
     given = {
         "-W": window,
@@ -410,7 +410,7 @@ def perf(
     }
     words = [word for key, value in given.items() if value is not None for word in (key, value)]
     words += [key for key, value in flags.items() if value]
-    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    shown = IdentityOptions(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
     client = Client(plan, to, shlex.join(words), reports_to)
     _noted(plan)
