@@ -13,7 +13,7 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import plan_of
-from bentpipe.dtn.node_config import Shown
+from bentpipe.dtn.node_config import IdentityOptions
 from bentpipe.lab.free_port import free_port
 from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
@@ -45,7 +45,7 @@ def test_tls_is_required_of_who_has_to_prove_who_it_is(tmp_path: Path) -> None:
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
-    shown = Shown(tmp_path / "b.pem", tmp_path / "b.key", tmp_path / "other.pem", (f"2={PIN}",))
+    shown = IdentityOptions(tmp_path / "b.pem", tmp_path / "b.key", tmp_path / "other.pem", (f"2={PIN}",))
     [door] = plan_of(file(tmp_path, OWN, "quiccl"), shown=shown)["doors"]
     tls = door.get("tls", {})
     files = {"certificate": str(tmp_path / "b.pem"), "key": str(tmp_path / "b.key")}
@@ -55,7 +55,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "layer", "keys", "expected"),
     [
-        ('authority = "ca.pem"', "quiccl", "", "found authority without certificate and key"),
+        ('authority = "ca.pem"', "quiccl", "", "authority requires certificate and key"),
         (f'{OWN}authority = "ca.pem"', "tcpcl", 'tls = "allow"', 'found authority with tls = "allow"'),
         (f'{OWN}authority = "ca.pem"', "tcpcl", f'tls = "require"\nfingerprint = "{PIN}"', "expected pin"),
         ("", "tcpcl", f'tls = "no"\npin = "{PIN}"', 'found pin with tls = "no"'),
@@ -72,10 +72,10 @@ def test_what_proves_nothing_is_refused(
 
 def test_a_layer_in_clear_and_a_pin_of_nobody_are_refused(tmp_path: Path) -> None:
     ways = f'listen = "127.0.0.1:2"\nconnections = "each"\npin = "{PIN}"'
-    with pytest.raises(ScenarioError, match=r'found pin with layer = "mtcp", which is in clear'):
+    with pytest.raises(ScenarioError, match=r'found pin with layer = "mtcp", which has no TLS'):
         plan_of(file(tmp_path, "", "mtcp", ways))
     with pytest.raises(ScenarioError, match='--pin: no neighbour "3"'):
-        plan_of(file(tmp_path, "", "quiccl"), shown=Shown(pins=(f"3={PIN}",)))
+        plan_of(file(tmp_path, "", "quiccl"), shown=IdentityOptions(pins=(f"3={PIN}",)))
 
 
 def openssl(folder: Path, *words: str) -> str:

@@ -178,7 +178,7 @@ def test_a_nodes_file_names_keys_and_the_plan_has_those_alone(tmp_path: Path) ->
     ("said", "keys", "expected"),
     [
         ('integrity = { sign = "mars" }', KEYS, "keys: is missing"),
-        ('keys = "keys.toml"', KEYS, "found keys without integrity"),
+        ('keys = "keys.toml"', KEYS, "keys requires integrity"),
         ('keys = "keys.toml"\nintegrity = { sign = "mras" }', KEYS, 'integrity.sign: no key "mras".*did you mean "mars"'),
         ('keys = "keys.toml"\nintegrity = { check = { 3 = "mars" } }', KEYS, 'integrity.check: no node "3"'),
         ('keys = "none.toml"\nintegrity = { sign = "mars" }', KEYS, "no such file"),

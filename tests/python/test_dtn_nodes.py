@@ -172,10 +172,10 @@ def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
         (NEAR, "name: is missing"),
         ('name = "1"\n', "neighbour"),
         ('name = "2"\n' + NEAR, "neighbour.2: is this node itself"),
-        ('name = "1"\n' + NEAR + NEAR, "neighbour.2: is there twice"),
+        ('name = "1"\n' + NEAR + NEAR, "neighbour.2: duplicate name"),
         ('name = "1"\n' + neighbour("2", "quicl", 'peer = "127.0.0.1:1"'), "layer"),
         ('name = "1"\n' + neighbour("2", "quiccl", ""), "found neither listen nor peer"),
-        ('name = "1"\n' + neighbour("2", "mtcp", 'peer = "127.0.0.1:1"'), "which goes one way only"),
+        ('name = "1"\n' + neighbour("2", "mtcp", 'peer = "127.0.0.1:1"'), "which is unidirectional"),
         (
             'name = "1"\n' + neighbour("2", "tcpcl", 'peer = "127.0.0.1"'),
             'neighbour.2.peer: found "127.0.0.1", exp',
@@ -191,7 +191,7 @@ def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
         ),
         (
             'name = "1"\n' + neighbour("2", "tcpcl", 'on_return = "cue"\npeer = "127.0.0.1:1"'),
-            "not told of returns",
+            "gets no event of a return",
         ),
         (
             'name = "1"\n' + neighbour("2", "quiccl", 'on_return = "resume"\npeer = "127.0.0.1:1"'),
@@ -200,7 +200,7 @@ def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
         (
             'name = "1"\n'
             + neighbour("2", "quiccl", 'closed = "with_contact"\non_return = "cue"\npeer = "127.0.0.1:1"'),
-            "no connection is there",
+            "which leaves no connection",
         ),
         ('name = "1"\ncertificate = "a.pem"\n' + NEAR, "certificate without key"),
         ('name = "1"\nplan = "none.ionrc"\n' + NEAR, "none.ionrc: no such file"),

@@ -144,13 +144,13 @@ def bound(
     """
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn.contact_plan import read
-    from bentpipe.dtn.delivery_bound import BundleSeries, best
+    from bentpipe.dtn.delivery_bound import BundleSeries, bound_deliveries
 
     query = BundleSeries(source, destination, at, size, count, interval, tuple(store or ()))
     with steps() as step:
         contact_plan = read(file, step)
         step("searching the earliest deliveries")
-        output = best(contact_plan, query)
+        output = bound_deliveries(contact_plan, query)
     answer(output, as_json=as_json)
 
 
@@ -320,9 +320,9 @@ def node(
     --json prints a line of JSON for each event.
     """
     from bentpipe.dtn.node import plan_of, run
-    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_config import IdentityOptions
 
-    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    shown = IdentityOptions(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
     _print_unused_neighbours(plan)
     if files is not None:
@@ -404,7 +404,7 @@ def perf(
     The options are those of dtnperf. The command prints goodput and acknowledgement delays.
     """
     from bentpipe.dtn.node import Client, plan_of, run
-    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_config import IdentityOptions
 
     valued_options = {
         "-W": window,
@@ -428,7 +428,7 @@ def perf(
     }
     arguments = [word for key, value in valued_options.items() if value is not None for word in (key, value)]
     arguments += [key for key, value in flags.items() if value]
-    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    shown = IdentityOptions(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
     client = Client(plan, to, shlex.join(arguments), reports_to)
     _print_unused_neighbours(plan)

@@ -1,12 +1,24 @@
-"""Contact plans, the routes of bundles by them, and bundle nodes on real sockets.
+"""Contact plans, routes of bundles, and bundle nodes on real sockets.
 
-``reading`` has a plan of a file, in any of its forms; ``summary`` says what is in one, ``drawing`` draws it, ``page``
-puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
-``deciding`` says what is done with it and why; ``best`` has the most that a plan allows, ``distance`` how far runs were
-from it. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
-``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan (``secrets`` the keys in it), ``node``
-runs it (``bentpipe dtn node`` and ``bentpipe dtn perf``), ``key`` makes the certificate by which it proves who it is.
-Of a node that runs ``tables`` writes the rows, ``reached`` counts the connections and ``monitor`` writes dtnperf's CSV.
+``contact_plan``: contact plan of a file in any form
+``summary``: contents of a plan
+``figures``: figures of a plan
+``page``: HTML page of a plan
+``export``: a plan in other forms
+``route_query``: query about a bundle, from options
+``route_decision``: decision of a node, and its reasons
+``delivery_bound``: upper bound of deliveries by a plan
+``optimality_gap``: runs compared with that bound
+``node_config``: configuration file of a node
+``bundle_keys``: keys of signatures
+``certificates``: certificates of nodes
+``node_plan``: plan of a node for ``bentpipe-rt``
+``node``: execution of a node (``bentpipe dtn node``, ``bentpipe dtn perf``)
+``node_tables``: tables of a running node
+``neighbour_status``: connections of a running node
+``dtnperf_monitor``: CSV file of a dtnperf monitor
+
+:func:`plan` is ``bentpipe dtn plan``, :func:`route` is ``bentpipe dtn route``.
 """
 
 from __future__ import annotations
@@ -30,26 +42,26 @@ def plan(
     files: FigureExport | None = None,
     step: Callable[[str], None] | None = None,
 ) -> CommandOutput:
-    """Checks a contact plan, says what is in it and, with ``out``, draws it there.
+    """Check a contact plan and summarise it; with ``out``, write a page and figures.
 
     Args:
-        file: ION's commands, TOML (``.toml``) or JSON (``.json``).
-        out: a folder.
-        files: figures as files of their own.
-        step: is told what begins.
+        file: plan as ION commands, TOML (``.toml``) or JSON (``.json``).
+        out: directory of the page.
+        files: additional figure files.
+        step: callback at the begin of each step.
 
     Raises:
-        ScenarioError: what is wrong with the plan, by its lines; or with ``files``.
+        ScenarioError: invalid plan, with the lines; or invalid ``files``.
     """
     from dataclasses import replace
 
-    from bentpipe.dtn.contact_plan import read, unseen
+    from bentpipe.dtn.contact_plan import ignore_step, read
     from bentpipe.dtn.summary import summarise
 
-    step = step or unseen
-    found = read(file, step)
+    step = step or ignore_step
+    checked = read(file, step)
     step("summing up its pairs")
-    answer = summarise(found)
+    answer = summarise(checked)
     if out is None and files is None:
         return answer
     from bentpipe.dtn import export, page
@@ -59,37 +71,37 @@ def plan(
     if out is not None and file.stem == "plan" and file.resolve().parent == out.resolve():
         raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
     step("drawing")
-    drawings = figures(found)
-    listed = answer
+    drawings = figures(checked)
+    result = answer
     if files is not None:
         files.check(KEYS)
-        listed = files.added(answer, drawings)
+        result = files.added(answer, drawings)
     if out is None:
-        return listed
+        return result
     out.mkdir(parents=True, exist_ok=True)
-    drawn = page.write(found, answer, out, drawings)
-    written = export.write(found, out)
+    drawn = page.write(checked, answer, out, drawings)
+    written = export.write(checked, out)
     names = ", ".join(path.name for path in written)
     text = f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and the plan again: {names}"
-    return replace(listed, shown=(*listed.shown, text))
+    return replace(result, shown=(*result.shown, text))
 
 
 def route(file: Path, bundle: BundleQuery, step: Callable[[str], None] | None = None) -> CommandOutput:
-    """Says what a node does with a bundle by a plan, and why.
+    """Return the decision of a node for a bundle by a plan, and its reasons.
 
     Args:
-        file: the plan, as :func:`plan` has it.
-        bundle: what is asked.
-        step: is told what begins.
+        file: plan, as for :func:`plan`.
+        bundle: query.
+        step: callback at the begin of each step.
 
     Raises:
-        ScenarioError: what is wrong with the plan or the question.
+        ScenarioError: invalid plan or query.
     """
-    from bentpipe.dtn.contact_plan import read, unseen
+    from bentpipe.dtn.contact_plan import ignore_step, read
     from bentpipe.dtn.route_decision import summarise
     from bentpipe.dtn.route_query import ask
 
-    step = step or unseen
-    found = read(file, step)
+    step = step or ignore_step
+    checked = read(file, step)
     step("searching routes")
-    return summarise(found, bundle, ask(found, bundle))
+    return summarise(checked, bundle, ask(checked, bundle))

@@ -1,4 +1,4 @@
-"""``bentpipe dtn keygen``: a certificate by which a node proves who it is, signed by a lab's authority."""
+"""Certificate of a node, signed by the authority of a lab (``bentpipe dtn keygen``)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["make"]
 
 FILE = r"[\w.-]{1,64}"
-"""A name that can be a file's."""
+"""Pattern of a name that is a valid file name."""
 
 
 def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> CommandOutput:
-    """A key and a certificate for the node ``name``, valid for so many ``days``, in ``folder``.
+    """Create a key and a certificate for a node.
+
+    Args:
+        name: name of the node.
+        folder: directory of the files.
+        eid: node id; None: derived from the name.
+        days: days of validity.
 
     Raises:
-        ScenarioError: no such name or node id; what is there already.
+        ScenarioError: invalid name or node id; existing files.
     """
     if not re.fullmatch(FILE, name) or name.startswith(".") or name == "authority":
         text = f'found "{name}", expected a node\'s name of letters, digits, - and _, other than "authority"'
@@ -41,8 +47,8 @@ def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> Co
         "days": days,
         "now_unix_s": int(time.time()),
     }
-    made = issue_certificate(plan)
-    signed = "a new authority" if made["authority_is_new"] else "the authority"
-    said = f"{made['certificate']} is the certificate of {name} ({made['eid']}), signed by {signed} "
-    said += f"({made['authority']}); {made['key']} is its key."
-    return CommandOutput({"node": name, **made}, (said, f"pin: {made['pin']}"))
+    created = issue_certificate(plan)
+    authority = "a new authority" if created["authority_is_new"] else "the authority"
+    text = f"{created['certificate']} is the certificate of {name} ({created['eid']}), signed by {authority} "
+    text += f"({created['authority']}); {created['key']} is its key."
+    return CommandOutput({"node": name, **created}, (text, f"pin: {created['pin']}"))

@@ -1,4 +1,4 @@
-"""A contact plan of a file: ION's commands, TOML or JSON, checked by the engine."""
+"""Contact plan of a file (ION commands, TOML or JSON), checked by the engine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["Found", "Remark", "read", "tables", "unseen"]
+__all__ = ["CheckedPlan", "Remark", "ignore_step", "read", "tables"]
 
 MOST_PROBLEMS = 20
-"""Problems of a file that are said."""
+"""Maximum number of reported problems of a file."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something said of a plan, and where it is said."""
+    """Warning about a plan."""
 
     at: tuple[str, ...]
+    """Places in the file."""
     text: str
 
     def __str__(self) -> str:
@@ -35,34 +36,34 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A plan that is in order."""
+class CheckedPlan:
+    """Valid contact plan."""
 
     name: str
     title: str
     spec: Mapping[str, Any]
-    """The plan in the engine's words."""
+    """Plan as the engine reads it."""
     ranges: Mapping[tuple[str, str], list[tuple[int, int, int]]]
-    """By pair of contacts: start, stop and light time, ns; those that are implied among them."""
+    """Start, stop and one-way light time in ns by pair of contacts; implied ranges included."""
     remarks: tuple[Remark, ...]
-    """What is in order and yet hardly meant, and lines that were passed over."""
+    """Valid but probably wrong settings, and skipped lines."""
     statics: tuple[tuple[str, str | None, str], ...] = ()
-    """Next hops set by hand: at, to, via."""
+    """Static next hops: at, to, via."""
 
 
-def unseen(_step: str) -> None:
-    """Take no notice."""
+def ignore_step(_step: str) -> None:
+    """Do nothing."""
 
 
-def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
+def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
     """Read the plan of a file.
 
     Args:
-        file: ION's commands, TOML or JSON.
-        step: is told what begins, for whom waits: a plan of a million contacts takes some ten seconds.
+        file: ION commands, TOML or JSON.
+        step: callback at the begin of each step: a plan of a million contacts takes about ten seconds.
 
     Raises:
-        ScenarioError: no such file, or what is wrong with it, by its lines.
+        ScenarioError: no such file, or an invalid plan, with the lines.
     """
     name = str(file)
     step(f"reading {name}")
@@ -73,7 +74,7 @@ def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
         data = _data(text, file.suffix, name)
         try:
             plan = ContactPlan.model_validate(data)
-            spec = plan.spec(_lines(text, data) if file.suffix == ".toml" else None)
+            spec = plan.spec(_member_lines(text, data) if file.suffix == ".toml" else None)
         except ValidationError as error:
             raise from_pydantic(error, data, name) from None
         except ScenarioError as error:
@@ -81,22 +82,25 @@ def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
     else:
         parsed = engine.read_contact_plan(text)
         if parsed["problems"]:
-            raise _refused([(f"line {line}", problem) for line, problem in parsed["problems"]], name)
+            raise _problems_error([(f"line {line}", problem) for line, problem in parsed["problems"]], name)
         notes = [Remark((f"line {line}",), note) for line, note in parsed["notes"]]
         spec = parsed["plan"]
     step(f"checking {len(spec['contacts']):,} contacts")
     checked = engine.check_contact_plan(spec)
     if checked["problems"]:
-        said = [(" and ".join(one["at"]), one["text"]) for one in checked["problems"]]
-        raise _refused(said, name)
+        problems = [(" and ".join(entry["at"]), entry["text"]) for entry in checked["problems"]]
+        raise _problems_error(problems, name)
     if not spec["contacts"] and not spec.get("nodes"):
         example = {".toml": "a table [[contact]]", ".json": 'a list "contact"'}.get(
             file.suffix, '"a contact +0 +60 1 2 125000"'
         )
         raise ScenarioError([("", f"has no contacts, expected some, such as {example}")], name)
-    remarks = [Remark(tuple(one["at"]), one["text"]) for one in checked["remarks"]]
-    ranges = {(one["from"], one["to"]): [tuple(held) for held in one["ranges"]] for one in checked["pairs"]}
-    return Found(
+    remarks = [Remark(tuple(entry["at"]), entry["text"]) for entry in checked["remarks"]]
+    ranges = {
+        (entry["from"], entry["to"]): [tuple(interval) for interval in entry["ranges"]]
+        for entry in checked["pairs"]
+    }
+    return CheckedPlan(
         name,
         plan.title,
         spec,
@@ -106,14 +110,22 @@ def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
     )
 
 
-def _refused(problems: list[tuple[str, str]], name: str) -> ScenarioError:
-    more = len(problems) - MOST_PROBLEMS
-    shown = problems[:MOST_PROBLEMS]
-    return ScenarioError([*shown, ("", f"and {more:,} more problems")] if more > 0 else shown, name)
+def _problems_error(problems: list[tuple[str, str]], name: str) -> ScenarioError:
+    extra = len(problems) - MOST_PROBLEMS
+    reported = problems[:MOST_PROBLEMS]
+    return ScenarioError([*reported, ("", f"and {extra:,} more problems")] if extra > 0 else reported, name)
 
 
 def tables(file: Path, expected: str) -> dict[str, Any]:
-    """The tables of a TOML or JSON file. Raises ScenarioError, with what was ``expected`` where there are none."""
+    """Return the tables of a TOML or JSON file.
+
+    Args:
+        file: file.
+        expected: description of the content, for messages.
+
+    Raises:
+        ScenarioError: unreadable or invalid file.
+    """
     name = str(file)
     return _data(_text(file, name), file.suffix, name, expected)
 
@@ -134,20 +146,20 @@ def _data(
 ) -> dict[str, Any]:
     kind = suffix[1:].upper()
     try:
-        found = parse_toml(text) if suffix == ".toml" else parse_json(text)
+        data = parse_toml(text) if suffix == ".toml" else parse_json(text)
     except ValueError as error:
         raise ScenarioError([("", f"is not {kind}: {error}")], name) from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise ScenarioError([("", f"expected {expected}")], name)
-    return found
+    return data
 
 
-def _lines(text: str, data: Mapping[str, Any]) -> dict[tuple[str, int], str]:
-    """Where the members of lists begin, where each has a header of its own."""
-    found: dict[tuple[str, int], str] = {}
+def _member_lines(text: str, data: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+    """Return the lines of list members, where each member has its own header."""
+    result: dict[tuple[str, int], str] = {}
     for key in ("contact", "range"):
         header = re.compile(rf"\s*\[\[\s*[\"']?{key}[\"']?\s*\]\]")
         lines = [number for number, line in enumerate(text.splitlines(), 1) if header.match(line)]
         if len(lines) == len(data.get(key, ())):
-            found |= {(key, place): f"line {number}" for place, number in enumerate(lines)}
-    return found
+            result |= {(key, index): f"line {number}" for index, number in enumerate(lines)}
+    return result

@@ -1,4 +1,4 @@
-"""What a plan allows at best (docs/models/contacts.md): of bundles that are asked for, and of those of a run."""
+"""Upper bound of deliveries by a plan (docs/models/contacts.md), for given bundles and for those of a run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bentpipe.scenario.quantities import Duration, Size
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.dtn.contact_plan import Found
+    from bentpipe.dtn.contact_plan import CheckedPlan
 
-__all__ = ["BundleSeries", "Curve", "best", "curve"]
+__all__ = ["BundleSeries", "Curve", "bound_deliveries", "curve"]
 
-SHOWN = 12
-"""Corners of a curve that are printed."""
+MAX_CORNERS = 12
+"""Maximum number of printed corners of a curve."""
 
 
 @dataclass(frozen=True)
 class BundleSeries:
-    """Bundles that come to a node one after the other; texts as the command has them."""
+    """Bundles that arrive at a node one after the other; texts as in the options."""
 
     source: str
     destination: str
@@ -36,116 +36,130 @@ class BundleSeries:
     count: int = 1
     every: str = "0 s"
     store: Sequence[str] = ()
-    """``NODE=SIZE``: what a node can keep; without one, all."""
+    """``NODE=SIZE``: capacity of a node; unlimited without an entry."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What a destination can have at best by when: linear between corners (s, bytes), never falling."""
+    """Upper bound of the bytes at a destination over time: linear between corners (s, bytes), never decreasing."""
 
     corners: Sequence[tuple[float, float]]
     above_bytes: float | None
-    """How far above the optimum it may be; None where that is not known."""
+    """Maximum excess over the optimum in bytes; None: unknown."""
     arrivals_s: Sequence[float | None]
-    """When each supply is there at the earliest if they go in order of their times."""
+    """Earliest arrival of each supply in s, if they are sent in the order of their instants."""
 
     def arrival(self, bytes_: float) -> float | None:
-        """When so many bytes can be there at the earliest; None: never."""
-        place = bisect_left(self.corners, bytes_, key=lambda corner: corner[1])
-        if place == len(self.corners):
+        """Return the earliest instant in s for a number of bytes; None: never."""
+        index = bisect_left(self.corners, bytes_, key=lambda corner: corner[1])
+        if index == len(self.corners):
             return None
-        at, most = self.corners[place]
-        if place == 0:
-            return at
-        before, least = self.corners[place - 1]
-        return before + (at - before) * (bytes_ - least) / (most - least)
+        time, upper = self.corners[index]
+        if index == 0:
+            return time
+        previous_time, lower = self.corners[index - 1]
+        return previous_time + (time - previous_time) * (bytes_ - lower) / (upper - lower)
 
-    def delivered(self, at: float) -> float:
-        """How many bytes can be there by an instant."""
-        place = bisect_left(self.corners, at, key=lambda corner: corner[0])
-        if place == len(self.corners):
+    def delivered(self, time: float) -> float:
+        """Return the maximum bytes at an instant in s."""
+        index = bisect_left(self.corners, time, key=lambda corner: corner[0])
+        if index == len(self.corners):
             return self.corners[-1][1] if self.corners else 0.0
-        until, most = self.corners[place]
-        if place == 0:
-            return most if at >= until else 0.0
-        before, least = self.corners[place - 1]
-        return least + (most - least) * (at - before) / (until - before)
+        end, upper = self.corners[index]
+        if index == 0:
+            return upper if time >= end else 0.0
+        previous_time, lower = self.corners[index - 1]
+        return lower + (upper - lower) * (time - previous_time) / (end - previous_time)
 
 
 def curve(
     plan: Mapping[str, Any], supplies: Sequence[tuple[str, int, int]], to: str, stores: Mapping[str, int]
 ) -> Curve:
-    """The most that a plan lets ``to`` have.
+    """Return the upper bound of the bytes at ``to``.
 
     Args:
-        plan: in the engine's words.
-        supplies: node, nanoseconds since the plan's zero, bytes.
-        to: a node.
-        stores: bytes that nodes can keep; without an entry, all.
+        plan: plan as the engine reads it.
+        supplies: node, ns since the zero of the plan, bytes.
+        to: destination node.
+        stores: capacities of nodes in bytes; unlimited without an entry.
 
     Raises:
-        ScenarioError: a node that the plan does not know.
+        ScenarioError: a node that the plan does not have.
     """
     try:
-        question = {"plan": dict(plan), "supplies": list(supplies), "to": to, "stores": dict(stores)}
-        found = _found(json.dumps(question))
+        query = {"plan": dict(plan), "supplies": list(supplies), "to": to, "stores": dict(stores)}
+        bound = _compute(json.dumps(query))
     except ValueError as error:
         field, _, text = str(error).partition(": ")
         raise ScenarioError([({"supplies": "FROM", "to": "TO"}.get(field, ""), text or str(error))]) from None
     return Curve(
-        [(at / 1e9, held) for at, held in found["corners"]],
-        found["above_bytes"],
-        [None if at is None else at / 1e9 for at in found["arrivals_ns"]],
+        [(time / 1e9, bytes_) for time, bytes_ in bound["corners"]],
+        bound["above_bytes"],
+        [None if time is None else time / 1e9 for time in bound["arrivals_ns"]],
     )
 
 
 @lru_cache(maxsize=4)
-def _found(question: str) -> Mapping[str, Any]:
-    """Of a plan of many contacts it takes seconds, and runs that differ in something else ask the same."""
+def _compute(question: str) -> Mapping[str, Any]:
+    """Compute the bound, cached: large plans take seconds, and runs often differ in other settings only."""
     return engine.best_delivery(json.loads(question))
 
 
-def best(found: Found, asked: BundleSeries) -> CommandOutput:
-    """When bundles can be there at the earliest. Raises ScenarioError: what is wrong with the question."""
-    size = quantity(Size, "--size", asked.size).bytes
-    first, every = instant(found, asked.at), quantity(Duration, "--interval", asked.every).ns
+def bound_deliveries(plan: CheckedPlan, series: BundleSeries) -> CommandOutput:
+    """Return the earliest arrivals of bundles.
+
+    Args:
+        plan: contact plan.
+        series: bundles.
+
+    Raises:
+        ScenarioError: invalid query.
+    """
+    size = quantity(Size, "--size", series.size).bytes
+    first, every = instant(plan, series.at), quantity(Duration, "--interval", series.every).ns
     stores = {}
-    named = {one[end] for one in found.spec["contacts"] for end in ("from", "to")}
-    for text in asked.store:
+    named = {one[end] for one in plan.spec["contacts"] for end in ("from", "to")}
+    for text in series.store:
         node, most = pair("--store", text, "NODE=SIZE, such as 3=2 MB")
         if node not in named:
             raise ScenarioError([("--store", unknown_name(node, sorted(named), "node"))])
         stores[node] = quantity(Size, "--store", most).bytes
-    supplies = [(asked.source, first + number * every, size) for number in range(asked.count)]
-    made = curve(found.spec, supplies, asked.destination, stores)
-    there = [at for at in made.arrivals_s if at is not None]
+    supplies = [(series.source, first + number * every, size) for number in range(series.count)]
+    bound = curve(plan.spec, supplies, series.destination, stores)
+    arrivals = [at for at in bound.arrivals_s if at is not None]
     rows = [
         {"bundle": number, "created_s": supply[1] / 1e9, "earliest_s": at}
-        for number, (supply, at) in enumerate(zip(supplies, made.arrivals_s, strict=True), 1)
+        for number, (supply, at) in enumerate(zip(supplies, bound.arrivals_s, strict=True), 1)
     ]
     data = {
-        "plan": found.name, "from": asked.source, "to": asked.destination, "bytes": size, "count": asked.count,
-        "delivered_bundles": len(there), "first_s": min(there, default=None), "last_s": max(there, default=None),
-        "above_bytes": made.above_bytes, "corners": [{"time_s": at, "bytes": held} for at, held in made.corners],
+        "plan": plan.name, "from": series.source, "to": series.destination, "bytes": size, "count": series.count,
+        "delivered_bundles": len(arrivals),
+        "first_s": min(arrivals, default=None), "last_s": max(arrivals, default=None),
+        "above_bytes": bound.above_bytes, "corners": [{"time_s": at, "bytes": held} for at, held in bound.corners],
         "bundles": rows,
     }  # fmt: skip
-    what = asked.size if asked.count == 1 else f"{asked.count:,} bundles of {asked.size}"
-    head = f"{what} from {asked.source} to {asked.destination} at best: "
-    if not there:
+    subject = series.size if series.count == 1 else f"{series.count:,} bundles of {series.size}"
+    head = f"{subject} from {series.source} to {series.destination} at best: "
+    if not arrivals:
         head += "none can be there whole"
-    elif asked.count == 1:
-        head += f"there at {there[0]:.9g} s"
+    elif series.count == 1:
+        head += f"there at {arrivals[0]:.9g} s"
     else:
-        head += f"{len(there):,} there, the first at {min(there):.9g} s, the last at {max(there):.9g} s"
-    shown: list[str | TextTable] = [head]
-    if made.above_bytes is None:
-        shown.append(
+        head += (
+            f"{len(arrivals):,} there, the first at {min(arrivals):.9g} s, the last at {max(arrivals):.9g} s"
+        )
+    output: list[str | TextTable] = [head]
+    if bound.above_bytes is None:
+        output.append(
             "The plan has too many instants to be exact: nothing is earlier than this, not all of it can be had."
         )
-    step = max(1, -(-len(made.corners) // SHOWN))
-    kept = [*made.corners[::step], *(made.corners[-1:] if (len(made.corners) - 1) % step else [])]
-    some = f" ({len(kept)} of {len(made.corners):,} corners; --json has all)" if step > 1 else ""
-    if kept:
-        title = f"What {asked.destination} can have by then{some}"
-        shown += ["", TextTable(title, [{"by, s": f"{at:.9g}", "bytes": round(held)} for at, held in kept])]
-    return CommandOutput(data, tuple(shown))
+    step = max(1, -(-len(bound.corners) // MAX_CORNERS))
+    corners = [*bound.corners[::step], *(bound.corners[-1:] if (len(bound.corners) - 1) % step else [])]
+    note = f" ({len(corners)} of {len(bound.corners):,} corners; --json has all)" if step > 1 else ""
+    if corners:
+        title = f"What {series.destination} can have by then{note}"
+        output += [
+            "",
+            TextTable(title, [{"by, s": f"{at:.9g}", "bytes": round(held)} for at, held in corners]),
+        ]
+    return CommandOutput(data, tuple(output))

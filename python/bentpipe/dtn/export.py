@@ -1,4 +1,4 @@
-"""A contact plan again in the other forms: TOML, JSON, and ION's commands where they can say it."""
+"""Contact plan in other forms: TOML, JSON, and ION commands where they can express it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bentpipe.dtn.contact_plan import Found
+    from bentpipe.dtn.contact_plan import CheckedPlan
 
 __all__ = ["as_ion", "as_tables", "as_toml", "write"]
 
 SECOND = 10**9
 
 
-def write(found: Found, out: Path) -> list[Path]:
-    """Writes ``plan.toml``, ``plan.json`` and ``plan.ionrc`` into ``out``; the last only where ION can say it."""
-    tables = as_tables(found)
+def write(plan: CheckedPlan, out: Path) -> list[Path]:
+    """Write ``plan.toml``, ``plan.json`` and, where ION can express the plan, ``plan.ionrc``; return the paths.
+
+    Args:
+        plan: contact plan.
+        out: directory.
+    """
+    tables = as_tables(plan)
     texts = {
         "plan.toml": as_toml(tables),
         "plan.json": json.dumps(tables, indent=1, ensure_ascii=False) + "\n",
     }
-    ion = as_ion(found)
+    ion = as_ion(plan)
     if ion is not None:
         texts["plan.ionrc"] = ion
     written = []
@@ -40,98 +45,101 @@ def write(found: Found, out: Path) -> list[Path]:
 
 
 def as_toml(tables: Mapping[str, Any]) -> str:
-    """The same as text."""
+    """Return the tables as TOML."""
     plain = {key: value for key, value in tables.items() if not isinstance(value, list)}
     lists = (flat(key, value) for key, value in tables.items() if isinstance(value, list))
     return "\n".join(filter(None, (dumps(plain), *lists)))
 
 
-def as_tables(found: Found) -> dict[str, Any]:
-    """The tables of ``ContactPlan`` that say the same."""
+def as_tables(plan: CheckedPlan) -> dict[str, Any]:
+    """Return the plan as tables of ``ContactPlan``."""
     tables: dict[str, Any] = {}
-    if found.title:
-        tables["title"] = found.title
-    epoch = instant(found, 0)
+    if plan.title:
+        tables["title"] = plan.title
+    epoch = instant(plan, 0)
     if epoch is not None:
         tables["epoch"] = epoch
-    tables["contact"] = [_contact(one) for one in found.spec["contacts"]]
-    if found.spec["ranges"]:
-        tables["range"] = [_range(one) for one in found.spec["ranges"]]
-    if found.statics:
+    tables["contact"] = [_contact(entry) for entry in plan.spec["contacts"]]
+    if plan.spec["ranges"]:
+        tables["range"] = [_range(entry) for entry in plan.spec["ranges"]]
+    if plan.statics:
         tables["route"] = [
             {key: value for key, value in (("at", at), ("to", to), ("via", via)) if value is not None}
-            for at, to, via in found.statics
+            for at, to, via in plan.statics
         ]
     return tables
 
 
-def _text(ns: int) -> str:
+def _duration(ns: int) -> str:
     return str(Duration(ns)) if ns else "0 s"
 
 
-def _contact(one: Mapping[str, Any]) -> dict[str, Any]:
+def _contact(contact: Mapping[str, Any]) -> dict[str, Any]:
     table = {
-        "from": one["from"],
-        "to": one["to"],
-        "start": _text(one["start_ns"]),
-        "stop": _text(one["stop_ns"]),
-        "rate": str(Rate(one["rate_bit_s"])),
+        "from": contact["from"],
+        "to": contact["to"],
+        "start": _duration(contact["start_ns"]),
+        "stop": _duration(contact["stop_ns"]),
+        "rate": str(Rate(contact["rate_bit_s"])),
     }
-    return table if one["confidence"] == 1 else table | {"confidence": one["confidence"]}
+    return table if contact["confidence"] == 1 else table | {"confidence": contact["confidence"]}
 
 
-def _range(one: Mapping[str, Any]) -> dict[str, Any]:
-    table = {"from": one["from"], "to": one["to"], "start": _text(one["start_ns"])}
-    if one["stop_ns"] < FOREVER_NS:
-        table["stop"] = _text(one["stop_ns"])
-    table["owlt"] = _text(one["owlt_ns"])
-    return table if one["implies_reverse"] else table | {"one_way": True}
+def _range(range_: Mapping[str, Any]) -> dict[str, Any]:
+    table = {"from": range_["from"], "to": range_["to"], "start": _duration(range_["start_ns"])}
+    if range_["stop_ns"] < FOREVER_NS:
+        table["stop"] = _duration(range_["stop_ns"])
+    table["owlt"] = _duration(range_["owlt_ns"])
+    return table if range_["implies_reverse"] else table | {"one_way": True}
 
 
-def as_ion(found: Found) -> str | None:
-    """ION's commands; None where a node has no number, or a time, a rate or a light time is not whole in its units.
+def as_ion(plan: CheckedPlan) -> str | None:
+    """Return ION commands, or None where ION cannot express the plan.
 
-    A range that ION's order of numbers would understand otherwise is said for each direction.
+    ION cannot express nodes without a number, and times, rates and light times that are no multiples of its units. A
+    range that ION would interpret differently by the order of the numbers is written for each direction.
     """
     names = [
-        one[end] for kind in ("contacts", "ranges") for one in found.spec[kind] for end in ("from", "to")
+        entry[end] for kind in ("contacts", "ranges") for entry in plan.spec[kind] for end in ("from", "to")
     ]
     if not all(name.isascii() and name.isdigit() for name in names):
         return None
-    whole = [
-        one[key]
+    times = [
+        entry[key]
         for kind in ("contacts", "ranges")
-        for one in found.spec[kind]
+        for entry in plan.spec[kind]
         for key in ("start_ns", "stop_ns")
     ]
-    whole += [one["owlt_ns"] for one in found.spec["ranges"]]
-    if any(ns % SECOND and ns != FOREVER_NS for ns in whole) or any(
-        one["rate_bit_s"] % 8 for one in found.spec["contacts"]
+    times += [entry["owlt_ns"] for entry in plan.spec["ranges"]]
+    if any(ns % SECOND and ns != FOREVER_NS for ns in times) or any(
+        entry["rate_bit_s"] % 8 for entry in plan.spec["contacts"]
     ):
         return None
     lines = []
-    epoch = instant(found, 0)
+    epoch = instant(plan, 0)
     if epoch is not None:
         lines.append(f"@ {epoch[:10].replace('-', '/')}-{epoch[11:19]}")
-    stop = max((one["stop_ns"] for one in found.spec["contacts"]), default=0)
-    for one in found.spec["contacts"]:
-        when = f"+{one['start_ns'] // SECOND} +{one['stop_ns'] // SECOND}"
-        tail = "" if one["confidence"] == 1 else f" {one['confidence']:g}"
-        lines.append(f"a contact {when} {one['from']} {one['to']} {one['rate_bit_s'] // 8}{tail}")
-    named = {one[end] for one in found.spec["contacts"] for end in ("from", "to")}
+    stop = max((entry["stop_ns"] for entry in plan.spec["contacts"]), default=0)
+    for entry in plan.spec["contacts"]:
+        interval = f"+{entry['start_ns'] // SECOND} +{entry['stop_ns'] // SECOND}"
+        suffix = "" if entry["confidence"] == 1 else f" {entry['confidence']:g}"
+        lines.append(f"a contact {interval} {entry['from']} {entry['to']} {entry['rate_bit_s'] // 8}{suffix}")
+    connected = {entry[end] for entry in plan.spec["contacts"] for end in ("from", "to")}
     lines += [
-        f"a contact -1 -1 {node} {node} 0" for node in nodes(found) if node.isdecimal() and node not in named
+        f"a contact -1 -1 {node} {node} 0"
+        for node in nodes(plan)
+        if node.isdecimal() and node not in connected
     ]
-    own = {(one["from"], one["to"]) for one in found.spec["ranges"]}
-    for one in found.spec["ranges"]:
-        end = min(one["stop_ns"], max(stop, one["start_ns"] + SECOND))
-        when = f"+{one['start_ns'] // SECOND} +{end // SECOND}"
-        light = one["owlt_ns"] // SECOND
-        a, b = one["from"], one["to"]
+    pairs = {(entry["from"], entry["to"]) for entry in plan.spec["ranges"]}
+    for entry in plan.spec["ranges"]:
+        stop_ns = min(entry["stop_ns"], max(stop, entry["start_ns"] + SECOND))
+        interval = f"+{entry['start_ns'] // SECOND} +{stop_ns // SECOND}"
+        owlt = entry["owlt_ns"] // SECOND
+        a, b = entry["from"], entry["to"]
         implied = int(a) < int(b)
-        if one["implies_reverse"] != implied and (implied or (b, a) in own):
+        if entry["implies_reverse"] != implied and (implied or (b, a) in pairs):
             return None
-        lines.append(f"a range {when} {a} {b} {light}")
-        if one["implies_reverse"] and not implied:
-            lines.append(f"a range {when} {b} {a} {light}")
+        lines.append(f"a range {interval} {a} {b} {owlt}")
+        if entry["implies_reverse"] and not implied:
+            lines.append(f"a range {interval} {b} {a} {owlt}")
     return "\n".join(lines) + "\n"

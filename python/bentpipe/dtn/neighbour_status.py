@@ -1,4 +1,4 @@
-"""Whether a node reaches its neighbours: what its connections came to."""
+"""Connections of a node to its neighbours."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["NeighbourStatus"]
 
 
 class NeighbourStatus:
-    """What is known of the connections of each of a node's doors."""
+    """State of the connections of each neighbour interface."""
 
     def __init__(self) -> None:
-        self._doors: dict[int, Mapping[str, Any]] = {}
+        self._interfaces: dict[int, Mapping[str, Any]] = {}
 
     def take(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A row of the table ``connections``; that one was lost, if it says so first."""
-        before = self._doors.get(row["end"])
-        self._doors[row["end"]] = row
-        if row["lost"] <= (before["lost"] if before is not None else 0):
+        """Process a row of the table ``connections``; return an event if a connection was lost."""
+        previous = self._interfaces.get(row["end"])
+        self._interfaces[row["end"]] = row
+        if row["lost"] <= (previous["lost"] if previous is not None else 0):
             return None
         return {
             "time_s": row["time_s"], "node": row["node"], "event": "connection_lost",
@@ -28,17 +28,17 @@ class NeighbourStatus:
         }  # fmt: skip
 
     def problems(self) -> tuple[str, ...]:
-        """A sentence for each door with which something is wrong."""
-        return tuple(filter(None, map(_problem, self._doors.values())))
+        """Return a sentence for each interface with a problem."""
+        return tuple(filter(None, map(_problem, self._interfaces.values())))
 
 
 def _problem(row: Mapping[str, Any]) -> str | None:
-    who = f"neighbour {row['neighbour']}"
+    name = f"neighbour {row['neighbour']}"
     if row["lost"]:
         count = f"{row['lost']} of {row['begun']} connections" if row["begun"] > 1 else "the connection"
-        last = ", the last one" if row["lost"] > 1 else ""
-        were = "were" if row["begun"] > 1 else "was"
-        return f"{who}: {count} {were} lost{last}: {row['why']}"
+        suffix = ", the last one" if row["lost"] > 1 else ""
+        verb = "were" if row["begun"] > 1 else "was"
+        return f"{name}: {count} {verb} lost{suffix}: {row['why']}"
     if row["begun"] and row["started_s"] is None:
-        return f"{who} has not answered"
+        return f"{name} has not answered"
     return None

@@ -1,5 +1,4 @@
-"""``bentpipe dtn node`` and ``bentpipe dtn perf``: a node on real sockets, what happens at it, and
-what that comes to."""
+"""Node on real sockets (``bentpipe dtn node``, ``bentpipe dtn perf``): its events and their summary."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bentpipe.dtn.dtnperf_monitor import Monitor
-    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_config import IdentityOptions
     from bentpipe.dtn.node_tables import Tables
     from bentpipe.lab.process_plans import BundleNodePlan
     from bentpipe.scenario.dtn.nodes import Dtnperf
@@ -33,26 +32,38 @@ Row = dict[str, Any]
 
 
 def plan_of(
-    file: Path, name: str | None = None, store: Path | None = None, shown: Shown | None = None
+    file: Path, name: str | None = None, store: Path | None = None, shown: IdentityOptions | None = None
 ) -> BundleNodePlan:
-    """The plan of the node of a file, whose store is the folder ``store`` or in memory; what is ``shown`` goes before
-    what the file says of certificates. Raises ScenarioError."""
-    found, contacts = node_file(file, shown)
-    plan = node_plan(found, contacts, name, str(file))
+    """Return the plan of the node of a file.
+
+    Args:
+        file: file of the node.
+        name: name of the node; None: that of the file.
+        store: directory of the bundle store; None: in memory.
+        shown: options about certificates, which override the file.
+
+    Raises:
+        ScenarioError: invalid file.
+    """
+    config, contacts = node_file(file, shown)
+    plan = node_plan(config, contacts, name, str(file))
     if store is not None:
         plan["store"] = str(store)
     return plan
 
 
 def unused(plan: BundleNodePlan) -> list[str]:
-    """Neighbours that the node of ``plan`` sends nothing to, since neither its contacts nor its routes say that it
-    can."""
+    """Return the neighbours that get no bundles, since the node has no contact with them and no route over them."""
     if plan["dtn"].get("epidemic") is not None:
         return []
-    own = next(one for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
-    known = {one["to"] for one in plan["dtn"]["plan"]["contacts"] if one["from"] == plan["name"]}
-    known |= {hop["via"] for hop in own.get("routes", ())}
-    return [name for name in dict.fromkeys(door["neighbour"] for door in plan["doors"]) if name not in known]
+    node = next(entry for entry in plan["dtn"]["nodes"] if entry["name"] == plan["name"])
+    reachable = {entry["to"] for entry in plan["dtn"]["plan"]["contacts"] if entry["from"] == plan["name"]}
+    reachable |= {hop["via"] for hop in node.get("routes", ())}
+    return [
+        neighbour
+        for neighbour in dict.fromkeys(door["neighbour"] for door in plan["doors"])
+        if neighbour not in reachable
+    ]
 
 
 def run(
@@ -62,54 +73,60 @@ def run(
     tables: Tables | None = None,
     monitor: Monitor | None = None,
 ) -> CommandOutput:
-    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens, ``tables`` get all of it
-    and ``monitor`` what a monitor writes.
+    """Run a node until Ctrl-C, or until its client is done.
+
+    Args:
+        plan: plan of the node.
+        each: callback for each event.
+        client: dtnperf client at the node.
+        tables: tables of all rows.
+        monitor: monitor of dtnperf.
 
     Raises:
-        ScenarioError: the plan cannot be run.
+        ScenarioError: invalid plan.
         RunnerError: the node failed.
     """
-    counted: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     payload: Counter[tuple[str, str]] = Counter()
-    contacts, reached = _contacts(plan), NeighbourStatus()
-    takers = [one for one in (tables, monitor, client) if one is not None]
-    begun = time.monotonic()
+    contacts, status = _contact_events(plan), NeighbourStatus()
+    receivers = [entry for entry in (tables, monitor, client) if entry is not None]
+    start = time.monotonic()
     with run_node(plan) as node:
         for row in node.messages():
-            now = time.monotonic() - begun
+            now = time.monotonic() - start
             if row is not None and row.get("ready"):
-                begun, now = time.monotonic(), 0.0
-                each(_started(row, plan))
-                for one in [*_found(row, plan), *_over(plan)]:
-                    each(one)
+                start, now = time.monotonic(), 0.0
+                each(_started_event(row, plan))
+                for entry in [*_store_events(row, plan), *_contact_end_events(plan)]:
+                    each(entry)
             while contacts and contacts[0]["time_s"] <= now:
                 each(contacts.pop(0))
             if row is not None:
-                for taker in takers:
-                    taker.take(row)
-                if (said := _said(row, reached)) is not None:
-                    each(said)
+                for receiver in receivers:
+                    receiver.take(row)
+                if (event := _event(row, status)) is not None:
+                    each(event)
             if row is not None and "event" in row:
-                which = (row["event"], row["kind"])
-                counted[which] += 1
-                payload[which] += row["payload_bytes"]
+                key = (row["event"], row["kind"])
+                counts[key] += 1
+                payload[key] += row["payload_bytes"]
             if client is not None and client.done(now):
                 node.end()
-    duration = time.monotonic() - begun
-    _write(tables, monitor, client)
+    duration = time.monotonic() - start
+    _finish(tables, monitor, client)
     if client is not None:
-        return client.answer(reached.problems())
+        return client.answer(status.problems())
     rows: list[Row] = [
         {"bundles": kind, "event": event, "count": count, "payload_bytes": payload[event, kind]}
         for (event, kind), count in sorted(
-            counted.items(), key=lambda one: (one[0][1], _ORDER.index(one[0][0]))
+            counts.items(), key=lambda entry: (entry[0][1], _ORDER.index(entry[0][0]))
         )
     ]
-    shown = [{"bundles": one["bundles"], "event": one["event"], "count": one["count"],
-              "payload, MB": one["payload_bytes"] / 1e6} for one in rows]  # fmt: skip
+    table_rows = [{"bundles": entry["bundles"], "event": entry["event"], "count": entry["count"],
+              "payload, MB": entry["payload_bytes"] / 1e6} for entry in rows]  # fmt: skip
     data = {"event": "ended", "node": plan["name"], "duration_s": duration, "counts": rows}
     head = f"Node {plan['name']} ran for {duration:.1f} s."
-    return CommandOutput(data, (head, TextTable("", shown)) if rows else (f"{head} It had no bundles.",))
+    return CommandOutput(data, (head, TextTable("", table_rows)) if rows else (f"{head} It had no bundles.",))
 
 
 _ORDER = (
@@ -118,82 +135,91 @@ _ORDER = (
 )  # fmt: skip
 
 
-def _write(tables: Tables | None, monitor: Monitor | None, client: Client | None) -> None:
-    """Writes what is written at the end."""
+def _finish(tables: Tables | None, monitor: Monitor | None, client: Client | None) -> None:
+    """Write the tables and the rest of the monitor at the end."""
     if tables is not None:
         tables.write()
     if monitor is not None:
         monitor.end(*(client.stopped() if client is not None else ()))
 
 
-def _started(row: Mapping[str, Any], plan: BundleNodePlan) -> Row:
-    eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
+def _started_event(row: Mapping[str, Any], plan: BundleNodePlan) -> Row:
+    eid = next(node["eid"] for node in plan["dtn"]["nodes"] if node["name"] == plan["name"])
     doors = [
-        {"neighbour": door["neighbour"], "layer": door["layer"]["kind"], "listens": at, "peer": door["peer"]}
-        for door, at in zip(plan["doors"], row["listens"], strict=True)
+        {
+            "neighbour": door["neighbour"],
+            "layer": door["layer"]["kind"],
+            "listens": address,
+            "peer": door["peer"],
+        }
+        for door, address in zip(plan["doors"], row["listens"], strict=True)
     ]
     return {"time_s": 0.0, "node": plan["name"], "event": "started", "eid": eid, "neighbours": doors}
 
 
-def _found(row: Mapping[str, Any], plan: BundleNodePlan) -> list[Row]:
-    """What the node's store had, and each thing in it that was damaged."""
+def _store_events(row: Mapping[str, Any], plan: BundleNodePlan) -> list[Row]:
+    """Return events for the content of the node's store and for each damaged item."""
     if (store := row.get("store")) is None:
         return []
     head = {"time_s": 0.0, "node": plan["name"]}
-    counts = {key: store[key] for key in ("bundles", "bytes", "delivered")}
-    damaged = [{**head, "event": "store_damaged", **one} for one in store["damaged"]]
-    return [{**head, "event": "store_found", "folder": plan.get("store"), **counts}, *damaged]
+    totals = {key: store[key] for key in ("bundles", "bytes", "delivered")}
+    damaged = [{**head, "event": "store_damaged", **item} for item in store["damaged"]]
+    return [{**head, "event": "store_found", "folder": plan.get("store"), **totals}, *damaged]
 
 
-def _said(row: Row, reached: NeighbourStatus) -> Row | None:
-    """What a row says that is to be shown."""
+def _event(row: Row, status: NeighbourStatus) -> Row | None:
+    """Return the event of a row; None: not an event."""
     if "event" in row:
         return row
     if row.get("table") == "connections":
-        return reached.take(row)
-    return _file(row) if row.get("table") == "files" else None
+        return status.take(row)
+    return _file_event(row) if row.get("table") == "files" else None
 
 
-def _file(row: Row) -> Row:
-    """What has become of a file that a client has sent."""
+def _file_event(row: Row) -> Row:
+    """Return the event of a received file."""
     keys = ("time_s", "node", "source", "name", "bytes", "path", "problem")
     return {"event": "file" if row["problem"] is None else "file_lost", **{key: row[key] for key in keys}}
 
 
-def _over(plan: BundleNodePlan) -> list[Row]:
-    """Each neighbour that this node cannot send to any more by its plan."""
+def _contact_end_events(plan: BundleNodePlan) -> list[Row]:
+    """Return an event for each neighbour whose contacts of the plan are over."""
     head = {"time_s": 0.0, "node": plan["name"], "event": "contacts_over"}
-    ended = {one["to"] for one in plan["dtn"]["plan"].get("over", ()) if one["from"] == plan["name"]}
+    past = {
+        neighbour["to"]
+        for neighbour in plan["dtn"]["plan"].get("over", ())
+        if neighbour["from"] == plan["name"]
+    }
     neighbours = dict.fromkeys(door["neighbour"] for door in plan["doors"])
-    return [{**head, "neighbour": one} for one in neighbours if one in ended]
+    return [{**head, "neighbour": neighbour} for neighbour in neighbours if neighbour in past]
 
 
-def _contacts(plan: BundleNodePlan) -> list[Row]:
-    """When contacts of the node begin and end by its plan."""
+def _contact_events(plan: BundleNodePlan) -> list[Row]:
+    """Return the begins and ends of the node's contacts of the plan."""
     rows: list[Row] = []
-    for one in plan["dtn"]["plan"]["contacts"]:
-        if plan["name"] in (one["from"], one["to"]):
-            what = {
+    for contact in plan["dtn"]["plan"]["contacts"]:
+        if plan["name"] in (contact["from"], contact["to"]):
+            fields = {
                 "node": plan["name"],
-                "from": one["from"],
-                "to": one["to"],
-                "rate_bit_s": one["rate_bit_s"],
+                "from": contact["from"],
+                "to": contact["to"],
+                "rate_bit_s": contact["rate_bit_s"],
             }
-            rows.append({"time_s": one["start_ns"] / 1e9, "event": "contact_begins", **what})
-            rows.append({"time_s": one["stop_ns"] / 1e9, "event": "contact_ends", **what})
+            rows.append({"time_s": contact["start_ns"] / 1e9, "event": "contact_begins", **fields})
+            rows.append({"time_s": contact["stop_ns"] / 1e9, "event": "contact_ends", **fields})
     return sorted(rows, key=lambda row: float(row["time_s"]))
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """What happened, for people."""
+    """Return an event as text."""
     event = str(row["event"])
     if event == "started":
-        ways = [
-            f"{one['neighbour']} by {one['layer']} at {one['listens']}"
-            + (f", which answers at {one['peer']}" if one["peer"] else "")
-            for one in row["neighbours"]
+        neighbours = [
+            f"{neighbour['neighbour']} by {neighbour['layer']} at {neighbour['listens']}"
+            + (f", which answers at {neighbour['peer']}" if neighbour["peer"] else "")
+            for neighbour in row["neighbours"]
         ]
-        return f"node {row['node']} ({row['eid']}) has started; neighbours: {'; '.join(ways)}"
+        return f"node {row['node']} ({row['eid']}) has started; neighbours: {'; '.join(neighbours)}"
     head = f"{row['time_s']:11.6f} s  "
     if event.startswith("contact_"):
         return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
@@ -204,98 +230,107 @@ def line(row: Mapping[str, Any]) -> str:
         ids = f", {row['delivered']:,} ids of delivered ones" if row["delivered"] else ""
         return f"{head}store {row['folder']}: {row['bundles']:,} bundles, {row['bytes'] / 1e6:.6g} MB{ids}"
     if event == "store_damaged":
-        which = f" {row['source']} no. {row['sequence']}" if "source" in row else ""
+        bundle = f" {row['source']} no. {row['sequence']}" if "source" in row else ""
         file = f"; set aside as {row['file']}" if row["file"] else ""
-        return f"{head}damaged in the store{which}: {row['why']}{file}"
+        return f"{head}damaged in the store{bundle}: {row['why']}{file}"
     if event == "connection_lost":
         return f"{head}a connection with {row['neighbour']} is lost: {row['reason']}"
     if event.startswith("file"):
-        what = f"is whole: {row['path']}" if event == "file" else f"is given up: {row['problem']}"
-        return f"{head}file {row['name']!r} of {row['source']}, {row['bytes']:,} B, {what}"
+        outcome = f"is whole: {row['path']}" if event == "file" else f"is given up: {row['problem']}"
+        return f"{head}file {row['name']!r} of {row['source']}, {row['bytes']:,} B, {outcome}"
     kind = "" if row["kind"] == "data" else f" ({row['kind']})"
-    way = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
-    peer = f" {way} {row['peer']}" if way and row["peer"] else ""
+    preposition = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
+    peer = f" {preposition} {row['peer']}" if preposition and row["peer"] else ""
     part = "" if row["offset_bytes"] is None else f" from byte {row['offset_bytes']:,} on"
-    why = f": {row['reason']}" if row["reason"] else ""
-    which = f"{row['source']} no. {row['sequence']}{part} for {row['destination']}"
-    return f"{head}{event}{peer}  {which}, {row['payload_bytes']:,} B{kind}{why}"
+    reason = f": {row['reason']}" if row["reason"] else ""
+    bundle = f"{row['source']} no. {row['sequence']}{part} for {row['destination']}"
+    return f"{head}{event}{peer}  {bundle}, {row['payload_bytes']:,} B{kind}{reason}"
 
 
 REPORTS = ("received", "forwarded", "delivered", "deleted")
 
 
-def _node(plan: BundleNodePlan, word: str, key: str) -> str:
-    """The name of a node that is called so, or has this node id. Raises ScenarioError."""
+def _node(plan: BundleNodePlan, text: str, key: str) -> str:
+    """Return the name of a node from its name or node id; raise ScenarioError."""
     nodes = plan["dtn"]["nodes"]
-    found = next((one["name"] for one in nodes if word in (one["name"], one["eid"])), None)
-    if found is None:
-        known = [name for one in nodes for name in (one["name"], one["eid"])]
-        raise ScenarioError([(key, unknown_name(word, known, "node"))])
-    return found
+    name = next((node["name"] for node in nodes if text in (node["name"], node["eid"])), None)
+    if name is None:
+        names = [name for node in nodes for name in (node["name"], node["eid"])]
+        raise ScenarioError([(key, unknown_name(text, names, "node"))])
+    return name
 
 
-def _with_file(asked: Dtnperf, plan: BundleNodePlan) -> Dtnperf:
-    """A client that sends this file, which the plan gets: so much payload (docs/models/bundles.md).
+def _with_file(options: Dtnperf, plan: BundleNodePlan) -> Dtnperf:
+    """Return a client that sends its file, with the payload of the file (docs/models/bundles.md).
 
     Raises:
-        ScenarioError: it cannot be sent.
+        ScenarioError: the file is missing, empty, or too large for the payload.
     """
-    path = Path(asked.file or "")
+    path = Path(options.file or "")
     try:
         size = path.stat().st_size if path.is_file() else None
     except OSError:
         size = None
     if size is None:
         raise ScenarioError([("-F", f'found "{path}", which is not a file here')])
-    head = FILE_HEAD_BYTES + len(path.name.encode())
+    header_bytes = FILE_HEAD_BYTES + len(path.name.encode())
     if not size:
         raise ScenarioError([("-F", f'found "{path}", which is empty')])
-    if asked.payload_bytes <= head:
-        text = f"found {asked.payload_bytes} B, expected more than the {head} B that say which part it is"
+    if options.payload_bytes <= header_bytes:
+        text = f"found {options.payload_bytes} B, expected more than the {header_bytes} B that say which part it is"
         raise ScenarioError([("-P", text)])
     plan["file"] = str(path)
-    return dataclasses.replace(asked, bytes=size + head * -(-size // (asked.payload_bytes - head)))
+    return dataclasses.replace(
+        options, bytes=size + header_bytes * -(-size // (options.payload_bytes - header_bytes))
+    )
 
 
 FILE_HEAD_BYTES = 36
-"""Before a part of a file, besides its name."""
+"""Header of a part of a file, without the name of the file."""
 
 
 class Client:
-    """A client of dtnperf at a node: what becomes of its bundles."""
+    """Client of dtnperf at a node, with the states of its bundles."""
 
     def __init__(self, plan: BundleNodePlan, to: str, words: str, monitor: str | None = None) -> None:
-        """Bundles from the node of ``plan``, which gets them, for the node ``to``, a name or node id, in dtnperf's
-        ``words``; reports go to the node ``monitor``, by default the same one.
+        """Create a client and add it to ``plan``.
+
+        Args:
+            plan: plan of the source node.
+            to: name or node id of the destination.
+            words: options of dtnperf.
+            monitor: name or node id of the node that gets reports; None: the source node.
 
         Raises:
-            ScenarioError: what is wrong.
+            ScenarioError: invalid options.
         """
-        found = _node(plan, to, "TO")
+        destination = _node(plan, to, "TO")
         reports_to = plan["name"] if monitor is None else _node(plan, monitor, "-m")
-        if found == plan["name"]:
+        if destination == plan["name"]:
             raise ScenarioError([("TO", f"found {to}, this node itself, expected another one")])
         try:
-            self._asked: Dtnperf = parse_dtnperf(words)
+            self._options: Dtnperf = parse_dtnperf(words)
         except ValueError as error:
             key, _, text = str(error).removeprefix("dtnperf").strip(" ").partition(": ")
             raise ScenarioError([("", f"{key}: {text}" if key else text)]) from None
-        if self._asked.file is not None:
-            self._asked = _with_file(self._asked, plan)
-        if self._asked.time_s is None and self._asked.bytes is None:
+        if self._options.file is not None:
+            self._options = _with_file(self._options, plan)
+        if self._options.time_s is None and self._options.bytes is None:
             raise ScenarioError([("", "expected -T SECONDS, -D BYTES or -F FILE, how much is sent")])
-        plan["dtn"]["perf"] = [perf_spec(self._asked, "perf", (plan["name"], found, reports_to), (0, 2**62))]
-        self._name, self._to, self._reports_to = plan["name"], found, reports_to
-        self._eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
-        self._reported: dict[str, set[int]] = {one: set() for one in REPORTS}
+        plan["dtn"]["perf"] = [
+            perf_spec(self._options, "perf", (plan["name"], destination, reports_to), (0, 2**62))
+        ]
+        self._name, self._to, self._reports_to = plan["name"], destination, reports_to
+        self._eid = next(event["eid"] for event in plan["dtn"]["nodes"] if event["name"] == plan["name"])
+        self._reported: dict[str, set[int]] = {event: set() for event in REPORTS}
         self._times: dict[str, dict[int, float]] = {
-            one: {} for one in ("generated", "forwarded", "acknowledged", "deleted")
+            event: {} for event in ("generated", "forwarded", "acknowledged", "deleted")
         }
         self._bytes: dict[int, int] = {}
         self._last = 0.0
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """The node has said this."""
+        """Process a row of the node."""
         if row.get("table") == "reports":
             self._take_report(row)
         if row.get("event") not in self._times or row["kind"] != "data" or row["offset_bytes"] is not None:
@@ -311,74 +346,92 @@ class Client:
         number = int(row["sequence"])
         if row["offset_bytes"] is not None or number not in self._bytes:
             return
-        for one in REPORTS:
-            if row[f"{one}_ms"] is not None:
-                self._reported[one].add(number)
+        for event in REPORTS:
+            if row[f"{event}_ms"] is not None:
+                self._reported[event].add(number)
                 self._last = row["time_s"]
 
     @property
-    def _hears(self) -> bool:
-        """Whether reports say here what was delivered."""
-        return "delivered" in self._asked.reports and self._reports_to == self._name
+    def _receives_reports(self) -> bool:
+        """Whether delivery reports arrive at this node."""
+        return "delivered" in self._options.reports and self._reports_to == self._name
 
-    def _gone(self) -> set[int]:
+    def _deleted(self) -> set[int]:
         return self._times["deleted"].keys() | self._reported["deleted"]
 
     def _missing(self) -> set[int]:
-        """Bundles of which this node waits to hear that they came, or at a rate without reports that they went."""
-        known: set[int] = set(self._times["acknowledged"])
-        if self._asked.window is None:
-            known = self._reported["delivered"] if self._hears else set(self._times["forwarded"])
-        return self._bytes.keys() - known - self._gone()
+        """Return the bundles without an acknowledgement, or, at a rate without reports, not forwarded."""
+        answered: set[int] = set(self._times["acknowledged"])
+        if self._options.window is None:
+            answered = (
+                self._reported["delivered"] if self._receives_reports else set(self._times["forwarded"])
+            )
+        return self._bytes.keys() - answered - self._deleted()
 
-    def _open(self) -> set[int]:
-        reports = self._bytes.keys() - self._reported["delivered"] - self._gone() if self._hears else set()
-        return self._missing() | reports
+    def _pending(self) -> set[int]:
+        unreported = (
+            self._bytes.keys() - self._reported["delivered"] - self._deleted()
+            if self._receives_reports
+            else set()
+        )
+        return self._missing() | unreported
 
     def stopped(self) -> tuple[str, float | None]:
-        """The client, and when it had sent all that it was to and knew what it waits for; None: it does not."""
+        """Return the client, and when it was complete in s; None: it is not.
+
+        A complete client has sent everything, and has its acknowledgements where it waits for them.
+        """
         eid = f"{self._eid}dtnperf/client-0" if self._eid.startswith("dtn:") else f"{self._eid[:-1]}3000"
-        whole = self._asked.bytes is None or sum(self._bytes.values()) >= self._asked.bytes
-        if not whole or not self._bytes or (self._asked.window is not None and self._missing()):
+        is_complete = self._options.bytes is None or sum(self._bytes.values()) >= self._options.bytes
+        if not is_complete or not self._bytes or (self._options.window is not None and self._missing()):
             return eid, None
-        sent_s = self._asked.time_s or max(self._times["generated"].values())
+        sent_s = self._options.time_s or max(self._times["generated"].values())
         return eid, max(sent_s, max(self._times["acknowledged"].values(), default=0.0))
 
     def done(self, now_s: float) -> bool:
-        """Whether nothing more is to come: all is answered, or nothing has happened for a lifetime."""
-        if now_s > self._last + self._asked.lifetime_s + 1 and now_s > (self._asked.time_s or 0):
+        """Return whether the client is complete: all bundles are answered, or no event occurred for a lifetime."""
+        if now_s > self._last + self._options.lifetime_s + 1 and now_s > (self._options.time_s or 0):
             return True
-        if self._asked.bytes is not None:
-            return sum(self._bytes.values()) >= self._asked.bytes and not self._open()
-        return now_s > (self._asked.time_s or 0) and not self._open()
+        if self._options.bytes is not None:
+            return sum(self._bytes.values()) >= self._options.bytes and not self._pending()
+        return now_s > (self._options.time_s or 0) and not self._pending()
 
     def answer(self, problems: tuple[str, ...] = ()) -> CommandOutput:
-        """What came out, and ``problems``; ``duration_s`` is from the first bundle to the last event, by the node's
-        clock."""
+        """Return the results of the client.
+
+        Args:
+            problems: problems of connections.
+
+        Returns:
+            Results; ``duration_s`` is from the first bundle to the last event, in the time of the node.
+        """
         import polars as pl
 
-        made, known = self._times["generated"], self._times["acknowledged"]
-        acknowledged = sum(self._bytes[number] for number in known)
-        took = max(known.values()) - min(made.values()) if known else 0.0
-        delays = pl.Series([known[number] - made[number] for number in known], dtype=pl.Float64)
-        paced = self._asked.window is None
-        goodput = acknowledged * 8 / took if took > 0 else None
+        generated, acknowledged = self._times["generated"], self._times["acknowledged"]
+        acknowledged_bytes = sum(self._bytes[number] for number in acknowledged)
+        duration_s = max(acknowledged.values()) - min(generated.values()) if acknowledged else 0.0
+        delays = pl.Series(
+            [acknowledged[number] - generated[number] for number in acknowledged], dtype=pl.Float64
+        )
+        has_rate = self._options.window is None
+        goodput = acknowledged_bytes * 8 / duration_s if duration_s > 0 else None
         quantiles = {
             f"delay_{name}_s": delays.quantile(level, "linear")
             for name, level in (("min", 0.0), ("median", 0.5), ("p95", 0.95), ("max", 1.0))
         }
-        delivered: int | None = None if paced else len(known)
-        if paced and self._hears:
+        delivered: int | None = None if has_rate else len(acknowledged)
+        if has_rate and self._receives_reports:
             delivered = len(self._reported["delivered"])
         data: Row = {
             "event": "ended", "node": self._name, "to": self._to,
-            "duration_s": self._last - min(made.values(), default=self._last),
-            "generated": len(made), "generated_bytes": sum(self._bytes.values()),
-            # the server's word may come before the neighbour's
-            "forwarded": len(self._times["forwarded"].keys() | known.keys()),
+            "duration_s": self._last - min(generated.values(), default=self._last),
+            "generated": len(generated), "generated_bytes": sum(self._bytes.values()),
+            # the acknowledgement of the server may arrive before that of the neighbour
+            "forwarded": len(self._times["forwarded"].keys() | acknowledged.keys()),
             "delivered": delivered,
-            "acknowledged": None if paced else len(known), "acknowledged_bytes": None if paced else acknowledged,
-            "deleted": len(self._gone()), "goodput_bit_s": goodput, **quantiles,
+            "acknowledged": None if has_rate else len(acknowledged),
+            "acknowledged_bytes": None if has_rate else acknowledged_bytes,
+            "deleted": len(self._deleted()), "goodput_bit_s": goodput, **quantiles,
         }  # fmt: skip
         rows = [{
             "generated": data["generated"], "forwarded": data["forwarded"], "delivered": data["delivered"],
@@ -388,13 +441,15 @@ class Client:
         }]  # fmt: skip
         title = f"Bundles from {self._name} to {self._to}; delays are from generation to acknowledgement"
         shown: tuple[str | TextTable, ...] = (TextTable(title, rows),)
-        if paced and not self._hears:
+        if has_rate and not self._receives_reports:
             shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
-        if self._asked.reports and self._reports_to == self._name:
-            data["reports"] = {one: len(self._reported[one]) for one in REPORTS if one in self._asked.reports}
-            said = ", ".join(f"{count} {one}" for one, count in data["reports"].items())
-            shown += (f"Bundles of which a report has come: {said}.",)
+        if self._options.reports and self._reports_to == self._name:
+            data["reports"] = {
+                event: len(self._reported[event]) for event in REPORTS if event in self._options.reports
+            }
+            text = ", ".join(f"{count} {event}" for event, count in data["reports"].items())
+            shown += (f"Bundles of which a report has come: {text}.",)
         missing = len(self._missing())
         problems += (f"{missing} bundles without an answer",) if missing else ()
-        good = not missing and not self._gone() and bool(made)
-        return CommandOutput(data, shown, problems, good)
+        is_good = not missing and not self._deleted() and bool(generated)
+        return CommandOutput(data, shown, problems, is_good)

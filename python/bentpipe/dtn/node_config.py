@@ -1,4 +1,4 @@
-"""The file of a bundle node: who it is, its neighbours and how they are reached, what it knows of contacts."""
+"""Configuration file of a bundle node: identity, neighbours with their addresses, and contacts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import PlanSpec
 
-__all__ = ["NodeFile", "RealNeighbour", "RealNode", "Shown", "node_file"]
+__all__ = ["IdentityOptions", "NodeFile", "RealNeighbour", "RealNode", "node_file"]
 
 SHA_256 = "^([0-9a-fA-F]{2}:?){32}$"
 
 OVER_UDP = ("ltp", "ltp-green")
 
-IN_CLEAR = ("mtcp", *OVER_UDP)
+WITHOUT_TLS = ("mtcp", *OVER_UDP)
 """Layers without TLS."""
 
 EID = r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$"
 
 
 class RealNode(Table):
-    """A node by its name: its node id, by default ``ipn:N.0`` of a number and ``dtn://name/`` of a word, and its
-    store."""
+    """Node by name: node id (default: ``ipn:N.0`` for a number, ``dtn://name/`` for other names) and store."""
 
     name: NodeName
     eid: StrictStr | None = Field(default=None, pattern=EID)
@@ -43,10 +42,10 @@ class RealNode(Table):
 
 
 class RealNeighbour(Table):
-    """A neighbour: ``listen`` is where its connections are answered, ``peer`` where it answers.
+    """Neighbour: the node accepts its connections at ``listen``, and connects to ``peer``.
 
     ``connections``: one that both sides use, which the side with ``peer`` opens, or one from each. LTP has none: both
-    sides have a ``peer``; ``rate`` and ``owlt`` are its own where no contact is planned, ``mtu`` its longest segment.
+    sides have a ``peer``; ``rate`` and ``owlt`` apply without a planned contact, ``mtu`` is its longest segment.
     """
 
     name: NodeName
@@ -68,19 +67,19 @@ class RealNeighbour(Table):
     pin: StrictStr | None = Field(default=None, pattern=SHA_256)
 
     @model_validator(mode="after")
-    def _together(self) -> RealNeighbour:
+    def _check_keys(self) -> RealNeighbour:
         if self.listen is None and self.peer is None:
             raise ValueError("found neither listen nor peer, expected one of them or both")
         if self.layer in OVER_UDP:
-            self._unconnected()
+            self._check_ltp()
         elif self.rate is not None or self.owlt is not None or self.mtu is not None:
-            key = next(one for one in ("rate", "owlt", "mtu") if getattr(self, one) is not None)
+            key = next(name for name in ("rate", "owlt", "mtu") if getattr(self, name) is not None)
             raise ValueError(
-                f'found {key} with layer = "{self.layer}", whose transport goes by what it measures; expected none'
+                f'found {key} with layer = "{self.layer}", whose transport measures rate and delay; expected none'
             )
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
-                'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+                'found layer = "mtcp", which is unidirectional, with connections = "shared"; expected "each"'
             )
         if self.on_return == "cue" and self.layer not in (
             "quiccl",
@@ -89,31 +88,31 @@ class RealNeighbour(Table):
             "qubicle",
         ):
             raise ValueError(
-                f'found on_return = "cue" with layer = "{self.layer}", whose transport is not told of returns; '
+                f'found on_return = "cue" with layer = "{self.layer}", whose transport gets no event of a return; '
                 'expected "alone" or "reopen"'
             )
         if self.on_return != "alone" and self.closed == "with_contact":
             raise ValueError(
-                f'found on_return = "{self.on_return}" with closed = "with_contact", so that no connection is there; '
+                f'found on_return = "{self.on_return}" with closed = "with_contact", which leaves no connection; '
                 'expected closed = "never"'
             )
         if self.tls != "no" and self.layer != "tcpcl":
-            over = "is in clear" if self.layer in IN_CLEAR else "is over QUIC, which has TLS"
+            reason = "has no TLS" if self.layer in WITHOUT_TLS else "is over QUIC, which has TLS"
             raise ValueError(
-                f'found tls = "{self.tls}" with layer = "{self.layer}", which {over}; expected "tcpcl"'
+                f'found tls = "{self.tls}" with layer = "{self.layer}", which {reason}; expected "tcpcl"'
             )
         if self.fingerprint is not None and self.tls != "require":
             raise ValueError(f'found a fingerprint with tls = "{self.tls}", expected "require"')
         if self.pin is not None:
             if self.fingerprint is not None:
                 raise ValueError("found pin and fingerprint, expected one of them")
-            self.proving("pin")
+            self.require_tls("pin")
         if self.connections == "each" and (self.listen is None or self.peer is None):
             raise ValueError('found connections = "each", expected listen and peer')
         return self
 
-    def _unconnected(self) -> None:
-        """LTP has no connections, and no controller."""
+    def _check_ltp(self) -> None:
+        """Check the keys of LTP, which has neither connections nor a controller."""
         if self.peer is None:
             raise ValueError(
                 f'found no peer with layer = "{self.layer}", which has no connections that the neighbour could open; '
@@ -128,43 +127,47 @@ class RealNeighbour(Table):
                 )
         check_udp_payload(self.mtu)
 
-    def proving(self, key: str) -> None:
-        """Raises ValueError where a neighbour cannot prove who it is, as ``key`` asks it to."""
-        if self.layer in IN_CLEAR:
+    def require_tls(self, key: str) -> None:
+        """Raise ValueError if the neighbour cannot authenticate, as ``key`` requires."""
+        if self.layer in WITHOUT_TLS:
             raise ValueError(
-                f'found {key} with layer = "{self.layer}", which is in clear; expected one with TLS'
+                f'found {key} with layer = "{self.layer}", which has no TLS; expected a layer with TLS'
             )
         if self.layer == "tcpcl" and "tls" in self.model_fields_set and self.tls != "require":
             raise ValueError(f'found {key} with tls = "{self.tls}", expected "require", or no tls')
 
 
-class Shown(NamedTuple):
-    """What the command line says of who is who, before the file."""
+class IdentityOptions(NamedTuple):
+    """Options of the command line about certificates, which override the file."""
 
     certificate: Path | None = None
     key: Path | None = None
     authority: Path | None = None
     pins: tuple[str, ...] = ()
 
-    def into(self, data: dict[str, Any], source: str) -> None:
-        """Writes it into the tables of a node's file. Raises ScenarioError: a pin of nobody."""
+    def apply(self, data: dict[str, Any], source: str) -> None:
+        """Write the options into the tables of a node's file; raise ScenarioError for a pin of an unknown neighbour."""
         for key in ("certificate", "key", "authority"):
             if (path := getattr(self, key)) is not None:
                 data[key] = str(path.resolve())
         tables = data.get("neighbour")
-        tables = [one for one in tables if isinstance(one, dict)] if isinstance(tables, list) else []
+        tables = [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
         for pin in self.pins:
             name, _, digits = pin.partition("=")
-            if not (of := [one for one in tables if str(one.get("name")) == name]):
-                text = unknown_name(name, [str(one.get("name")) for one in tables], "neighbour")
+            if not (matches := [table for table in tables if str(table.get("name")) == name]):
+                text = unknown_name(name, [str(table.get("name")) for table in tables], "neighbour")
                 raise ScenarioError([("--pin", text)], source)
-            of[0]["pin"] = digits
+            matches[0]["pin"] = digits
 
 
 class NodeFile(ContactPlan):
-    """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``. ``certificate`` and
-    ``key`` are files in PEM, which it shows in TLS; neighbours have to show one of ``authority``. ``integrity`` is what
-    it signs and checks, with the keys of the file ``keys``; ``routing`` and ``copies`` are as in a scenario."""
+    """Bundle node on real sockets; contacts are its own tables or those of the file ``plan``.
+
+    ``certificate`` and ``key`` are PEM files that the node presents in TLS. Neighbours must present a certificate of
+    ``authority``. ``integrity`` is what the node signs and verifies, with the keys of the file ``keys``. ``routing``
+    and
+    ``copies`` are as in a scenario.
+    """
 
     name: NodeName | None = None
     plan: StrictStr | None = None
@@ -179,36 +182,40 @@ class NodeFile(ContactPlan):
     neighbour: list[RealNeighbour] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _of_routing(self) -> NodeFile:
+    def _check_routing(self) -> NodeFile:
         check_routing(self.routing, self.copies, static_routes=bool(self.route))
         return self
 
     @model_validator(mode="after")
-    def _identity(self) -> NodeFile:
+    def _check_identity(self) -> NodeFile:
         if (self.certificate is None) != (self.key is None):
             raise ValueError(
                 "found certificate without key or key without certificate, expected both or neither"
             )
         if self.keys is not None and self.integrity is None:
-            raise ValueError("found keys without integrity, which would use them; expected both or neither")
+            raise ValueError("keys requires integrity")
         if self.authority is not None:
             if self.certificate is None:
-                raise ValueError("found authority without certificate and key, which neighbours will ask for")
-            for one in self.neighbour:
-                if one.fingerprint is not None:
+                raise ValueError("authority requires certificate and key")
+            for neighbour in self.neighbour:
+                if neighbour.fingerprint is not None:
                     raise ValueError(
-                        f"found authority, and a fingerprint of neighbour {one.name}; expected pin"
+                        f"found authority, and a fingerprint of neighbour {neighbour.name}; expected pin"
                     )
-                if one.pin is None:
-                    one.proving("authority")
+                if neighbour.pin is None:
+                    neighbour.require_tls("authority")
         return self
 
 
-def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpec]:
-    """A node and its contact plan, in the engine's words; what is ``shown`` goes before what the file says.
+def node_file(file: Path, shown: IdentityOptions | None = None) -> tuple[NodeFile, PlanSpec]:
+    """Return the node of a file and its contact plan as the engine reads it.
+
+    Args:
+        file: TOML or JSON file.
+        shown: options about certificates, which override the file.
 
     Raises:
-        ScenarioError: no such file, or what is wrong with it, by its keys.
+        ScenarioError: no such file, or an invalid one, with the keys.
     """
     name = str(file)
     if file.suffix not in (".toml", ".json"):
@@ -218,29 +225,29 @@ def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpe
         raise ScenarioError([("", text)], name)
     data = tables(file, "a table with neighbour")
     if shown is not None:
-        shown.into(data, name)
+        shown.apply(data, name)
     try:
-        found = NodeFile.model_validate(data)
-        spec: Any = found.spec()
+        config = NodeFile.model_validate(data)
+        spec: Any = config.spec()
     except ValidationError as error:
         raise from_pydantic(error, data, name) from None
     except ScenarioError as error:
         raise error.with_source(name) from None
-    if found.plan is not None:
-        if found.contact or found.range:
+    if config.plan is not None:
+        if config.contact or config.range:
             raise ScenarioError([("plan", "found beside contact or range, expected one of them")], name)
-        other = read(file.parent / found.plan)
-        spec = dict(other.spec)
-        hops = [NextHop(at=at, to=to, via=via) for at, to, via in other.statics]
+        plan = read(file.parent / config.plan)
+        spec = dict(plan.spec)
+        routes = [NextHop(at=node, to=to, via=via) for node, to, via in plan.statics]
         try:
-            check_routing(found.routing, found.copies, static_routes=bool(hops))
+            check_routing(config.routing, config.copies, static_routes=bool(routes))
         except ValueError as error:
             raise ScenarioError([("plan", str(error))], name) from None
-        found = found.model_copy(update={"route": [*found.route, *hops]})
+        config = config.model_copy(update={"route": [*config.route, *routes]})
     elif problems := engine.check_contact_plan(spec)["problems"]:
-        raise ScenarioError([(" and ".join(one["at"]), one["text"]) for one in problems], name)
-    for key, members in (("node", found.node), ("neighbour", found.neighbour)):
-        names = [one.name for one in members]
-        if twice := [one for number, one in enumerate(names) if one in names[:number]]:
-            raise ScenarioError([(f"{key}.{twice[0]}", "is there twice, expected each name once")], name)
-    return found, cast("PlanSpec", spec)
+        raise ScenarioError([(" and ".join(member["at"]), member["text"]) for member in problems], name)
+    for key, members in (("node", config.node), ("neighbour", config.neighbour)):
+        names = [member.name for member in members]
+        if duplicates := [member for number, member in enumerate(names) if member in names[:number]]:
+            raise ScenarioError([(f"{key}.{duplicates[0]}", "duplicate name, expected each name once")], name)
+    return config, cast("PlanSpec", spec)

@@ -1,6 +1,6 @@
-"""The plan of a bundle node on real sockets, of its file (``NodePlan`` of ``lab/process_plans.py``).
+"""Plan of a bundle node on real sockets from its file (``NodePlan`` of ``lab/process_plans.py``).
 
-Time zero of a node is its start: a contact plan that has an epoch is shifted to it, that of one without begins with it.
+Time zero of a node is its start. A contact plan with an epoch is shifted to it; one without an epoch begins with it.
 """
 
 from __future__ import annotations
@@ -27,202 +27,214 @@ if TYPE_CHECKING:
 __all__ = ["node_id", "node_plan"]
 
 WINDOW_BYTES = 64 << 20
-"""Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
+"""Flow control and send buffer in bytes: 600 ms of a geostationary path at 890 Mbit/s."""
 
 DATAGRAMS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", *OVER_UDP)
 """Layers over UDP."""
 
 LTP_PORT = 1113
-"""Where LTP is taken if nothing is said (RFC 5326 section 10.1)."""
+"""Default port of LTP (RFC 5326 section 10.1)."""
 
 UDP_HEADERS = {4: 28, 6: 48}
-"""Bytes of IP and UDP headers."""
+"""Bytes of IP and UDP headers by IP version."""
 
 
-def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str) -> BundleNodePlan:
-    """What the node of a file is told.
+def node_plan(config: NodeFile, contacts: PlanSpec, name: str | None, source: str) -> BundleNodePlan:
+    """Return the plan of the node of a file.
 
     Args:
-        found: the file.
-        contacts: its contact plan.
-        name: which node it is, before what the file says.
-        source: the file, for messages.
+        config: file.
+        contacts: contact plan of the file.
+        name: name of the node, which overrides the file.
+        source: path of the file, for messages.
 
     Raises:
-        ScenarioError: what is wrong, by its key.
+        ScenarioError: invalid setting, with its key.
     """
-    own = name or found.name
-    if own is None:
+    node_name = name or config.name
+    if node_name is None:
         raise ScenarioError([("name", "is missing, expected this node's name, or --name")], source)
-    neighbours = [one.name for one in found.neighbour]
-    if own in neighbours:
-        raise ScenarioError([(f"neighbour.{own}", "is this node itself, expected another one")], source)
-    for number, hop in enumerate(found.route, 1):
-        if hop.at == own and hop.via not in neighbours:
+    neighbours = [neighbour.name for neighbour in config.neighbour]
+    if node_name in neighbours:
+        raise ScenarioError([(f"neighbour.{node_name}", "is this node itself, expected another one")], source)
+    for number, hop in enumerate(config.route, 1):
+        if hop.at == node_name and hop.via not in neighbours:
             text = unknown_name(hop.via, neighbours, "neighbour")
             raise ScenarioError([(f"route[{number}].via", text)], source)
     folder = Path(source).parent
-    doors = []
-    for one in found.neighbour:
+    interfaces = []
+    for neighbour in config.neighbour:
         try:
             layer = add_ltp_rate(
-                cla_spec(one.layer, _policy(one, found)),
-                (one.rate, one.owlt),
-                (own, one.name),
+                cla_spec(neighbour.layer, _tls_policy(neighbour, config)),
+                (neighbour.rate, neighbour.owlt),
+                (node_name, neighbour.name),
                 contacts["contacts"],
-                f"neighbour.{one.name}.rate",
+                f"neighbour.{neighbour.name}.rate",
             )
         except ScenarioError as error:
             raise error.with_source(source) from None
-        doors += _doors(one, layer, source, _tls(one, found, folder))
-    plan: BundleNodePlan = {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
-    if found.integrity is not None:
-        _prove(plan, found.integrity, None if found.keys is None else folder / found.keys, source)
+        interfaces += _interfaces(neighbour, layer, source, _tls(neighbour, config, folder))
+    plan: BundleNodePlan = {"name": node_name, "dtn": _dtn(config, contacts, node_name), "doors": interfaces}
+    if config.integrity is not None:
+        _add_integrity(plan, config.integrity, None if config.keys is None else folder / config.keys, source)
     return plan
 
 
-def _prove(plan: BundleNodePlan, asked: Integrity, keys: Path | None, source: str) -> None:
-    """The node of ``plan`` signs and checks what is ``asked``. Raises ScenarioError."""
+def _add_integrity(plan: BundleNodePlan, settings: Integrity, keys: Path | None, source: str) -> None:
+    """Add signing and verification to ``plan``; raise ScenarioError."""
     nodes = plan["dtn"]["nodes"]
     try:
-        words = integrity_spec(asked, [node["name"] for node in nodes], "integrity")
+        integrity = integrity_spec(settings, [node["name"] for node in nodes], "integrity")
     except ScenarioError as error:
         raise error.with_source(source) from None
-    next(node for node in nodes if node["name"] == plan["name"])["integrity"] = words
-    plan["keys"] = secrets_of(asked, keys, source)
+    next(node for node in nodes if node["name"] == plan["name"])["integrity"] = integrity
+    plan["keys"] = secrets_of(settings, keys, source)
 
 
-def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:
+def _dtn(config: NodeFile, contacts: PlanSpec, node_name: str) -> DtnSpec:
     now_ns = time.time_ns()
-    said = {one.name: one for one in found.node}
-    neighbours = [one.name for one in found.neighbour]
-    hops = [(hop.to, hop.via) for hop in found.route if hop.at == own]
-    if not contacts["contacts"] and found.routing == "sabr":
-        told = {to for to, _ in hops}
-        hops += [(one, one) for one in neighbours if one not in told]
-        if len(neighbours) == 1 and None not in told:
+    node_settings = {entry.name: entry for entry in config.node}
+    neighbours = [entry.name for entry in config.neighbour]
+    hops = [(hop.to, hop.via) for hop in config.route if hop.at == node_name]
+    if not contacts["contacts"] and config.routing == "sabr":
+        routed = {to for to, _ in hops}
+        hops += [(entry, entry) for entry in neighbours if entry not in routed]
+        if len(neighbours) == 1 and None not in routed:
             hops.append((None, neighbours[0]))
-    known = [end for one in contacts["contacts"] for end in (one["from"], one["to"])]
-    routes = [end for hop in found.route for end in (hop.at, hop.to, hop.via) if end is not None]
-    names = dict.fromkeys([own, *neighbours, *said, *known, *routes])
+    contact_nodes = [node for entry in contacts["contacts"] for node in (entry["from"], entry["to"])]
+    routes = [node for hop in config.route for node in (hop.at, hop.to, hop.via) if node is not None]
+    names = dict.fromkeys([node_name, *neighbours, *node_settings, *contact_nodes, *routes])
     nodes = [
         {
             "name": name,
-            "eid": (said[name].eid if name in said else None) or node_id(name),
-            "store_bytes": store.bytes if name in said and (store := said[name].store) else None,
-            "routes": [{"to": to, "via": via} for to, via in hops] if name == own else [],
+            "eid": (node_settings[name].eid if name in node_settings else None) or node_id(name),
+            "store_bytes": store.bytes
+            if name in node_settings and (store := node_settings[name].store)
+            else None,
+            "routes": [{"to": to, "via": via} for to, via in hops] if name == node_name else [],
         }
         for name in names
     ]
-    words: dict[str, Any] = {
+    spec: dict[str, Any] = {
         "epoch_ms": now_ns // 10**6 - SINCE_2000_S * 1000,
         "nodes": nodes,
         "links": [],
-        "plan": _shifted(contacts, now_ns),
+        "plan": _shift(contacts, now_ns),
     }
-    if found.routing == "epidemic":
-        words["epidemic"] = {} if found.copies is None else {"copies": found.copies}
-    return cast("DtnSpec", words)
+    if config.routing == "epidemic":
+        spec["epidemic"] = {} if config.copies is None else {"copies": config.copies}
+    return cast("DtnSpec", spec)
 
 
 def node_id(name: str) -> str:
-    """The node id of a name: the same in the files of all nodes."""
+    """Return the node id of a name: equal in the files of all nodes."""
     if ":" in name:
         return name
     return f"ipn:{name}.0" if name.isascii() and name.isdigit() else f"dtn://{name}/"
 
 
-def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
-    """``plan``, its times from now on; of what is over only that it was planned."""
+def _shift(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
+    """Return ``plan`` with times from now on; past contacts only as planned pairs."""
     epoch = plan.get("epoch_unix_s")
-    passed = 0 if epoch is None else now_ns - epoch * 10**9
+    elapsed = 0 if epoch is None else now_ns - epoch * 10**9
     rows: dict[str, list[dict[str, Any]]] = {"contacts": [], "ranges": []}
-    for key, of in rows.items():
-        held: list[dict[str, Any]] = plan.get(key, [])  # type: ignore[assignment]
-        for one in held:
-            stop = FOREVER_NS if one["stop_ns"] >= FOREVER_NS else one["stop_ns"] - passed
+    for key, target in rows.items():
+        source: list[dict[str, Any]] = plan.get(key, [])  # type: ignore[assignment]
+        for entry in source:
+            stop = FOREVER_NS if entry["stop_ns"] >= FOREVER_NS else entry["stop_ns"] - elapsed
             if stop > 0:
-                of.append(one | {"start_ns": max(0, one["start_ns"] - passed), "stop_ns": stop})
-    planned = dict.fromkeys((one["from"], one["to"]) for one in plan["contacts"])
-    left = {(one["from"], one["to"]) for one in rows["contacts"]}
-    over = [{"from": start, "to": end} for start, end in planned if (start, end) not in left]
+                target.append(entry | {"start_ns": max(0, entry["start_ns"] - elapsed), "stop_ns": stop})
+    pairs = dict.fromkeys((entry["from"], entry["to"]) for entry in plan["contacts"])
+    remaining = {(entry["from"], entry["to"]) for entry in rows["contacts"]}
+    over = [
+        {"from": start, "to": destination}
+        for start, destination in pairs
+        if (start, destination) not in remaining
+    ]
     return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "over": over}
 
 
-def _doors(one: RealNeighbour, layer: ClaSpec, source: str, tls: NeighbourTls) -> list[NeighbourPlan]:
-    key = f"neighbour.{one.name}"
-    kind = socket.SOCK_DGRAM if one.layer in DATAGRAMS else socket.SOCK_STREAM
-    peer = None if one.peer is None else _address(one.peer, f"{key}.peer", source, kind)
-    six = peer is not None and peer.startswith("[")
-    usual = LTP_PORT if layer["kind"] == "ltp" else 0
-    any_port = f"[::]:{usual}" if six else f"0.0.0.0:{usual}"
+def _interfaces(
+    neighbour: RealNeighbour, layer: ClaSpec, source: str, tls: NeighbourTls
+) -> list[NeighbourPlan]:
+    key = f"neighbour.{neighbour.name}"
+    kind = socket.SOCK_DGRAM if neighbour.layer in DATAGRAMS else socket.SOCK_STREAM
+    peer = None if neighbour.peer is None else _address(neighbour.peer, f"{key}.peer", source, kind)
+    is_ipv6 = peer is not None and peer.startswith("[")
+    default_port = LTP_PORT if layer["kind"] == "ltp" else 0
+    any_address = f"[::]:{default_port}" if is_ipv6 else f"0.0.0.0:{default_port}"
     if layer["kind"] == "ltp":
-        layer["header_bytes"] = UDP_HEADERS[6 if six else 4]
-        layer["segment_bytes"] = MTU_BYTES if one.mtu is None else one.mtu.bytes
-    listen = any_port if one.listen is None else _address(one.listen, f"{key}.listen", source, kind)
-    if peer is not None and one.listen is not None and peer.startswith("[") != listen.startswith("["):
+        layer["header_bytes"] = UDP_HEADERS[6 if is_ipv6 else 4]
+        layer["segment_bytes"] = MTU_BYTES if neighbour.mtu is None else neighbour.mtu.bytes
+    listen = (
+        any_address if neighbour.listen is None else _address(neighbour.listen, f"{key}.listen", source, kind)
+    )
+    if peer is not None and neighbour.listen is not None and peer.startswith("[") != listen.startswith("["):
         raise ScenarioError([(f"{key}.peer", f"found {peer}, and listen = {listen} of the other IP")], source)
     quic = defaults(MTU_BYTES, 6, (WINDOW_BYTES, WINDOW_BYTES))
     quic |= {"crypto": "rustls"}
-    each = one.connections == "each"
-    ways = [(listen, None, False), (any_port, peer, True)] if each else [(listen, peer, True)]
+    is_separate = neighbour.connections == "each"
+    endpoints = [(listen, None, False), (any_address, peer, True)] if is_separate else [(listen, peer, True)]
     return [
         {
-            "neighbour": one.name,
+            "neighbour": neighbour.name,
             "layer": layer,
-            "listen": at,
-            "peer": to,
+            "listen": listen_address,
+            "peer": peer_address,
             "sends": sends,
-            "with_contact": one.opened == "with_contact",
-            "closes": one.closed == "with_contact",
-            "on_return": one.on_return,
+            "with_contact": neighbour.opened == "with_contact",
+            "closes": neighbour.closed == "with_contact",
+            "on_return": neighbour.on_return,
             "quic": quic,
-            "congestion": {"name": one.congestion, "options": {}},
-            "idle_timeout_ns": one.idle_timeout.ns,
-            "by_plan": one.by_plan,
+            "congestion": {"name": neighbour.congestion, "options": {}},
+            "idle_timeout_ns": neighbour.idle_timeout.ns,
+            "by_plan": neighbour.by_plan,
             "tls": tls,
         }
-        for at, to, sends in ways
+        for listen_address, peer_address, sends in endpoints
     ]
 
 
-def _policy(one: RealNeighbour, found: NodeFile) -> str:
-    """Whether the layer begins TLS: it has to where the neighbour has to prove who it is."""
-    proves = one.layer == "tcpcl" and (found.authority is not None or one.pin is not None)
-    return "require" if proves else one.tls
+def _tls_policy(neighbour: RealNeighbour, config: NodeFile) -> str:
+    """Return the TLS policy of the layer: TLS is required where the neighbour must authenticate."""
+    must_authenticate = neighbour.layer == "tcpcl" and (
+        config.authority is not None or neighbour.pin is not None
+    )
+    return "require" if must_authenticate else neighbour.tls
 
 
-def _tls(one: RealNeighbour, found: NodeFile, folder: Path) -> NeighbourTls:
-    """What a neighbour is shown, and what it has to show."""
+def _tls(neighbour: RealNeighbour, config: NodeFile, folder: Path) -> NeighbourTls:
+    """Return the certificate for a neighbour, and the one that it must present."""
     files: CertificateFiles | None = None
-    if found.certificate is not None and found.key is not None:
-        files = {"certificate": str(folder / found.certificate), "key": str(folder / found.key)}
-    # whose key is known needs nobody's word
-    authority = None if found.authority is None or one.pin else str(folder / found.authority)
+    if config.certificate is not None and config.key is not None:
+        files = {"certificate": str(folder / config.certificate), "key": str(folder / config.key)}
+    # a pinned key needs no authority
+    authority = None if config.authority is None or neighbour.pin else str(folder / config.authority)
     return {
         "certificate": files,
-        "fingerprint": one.fingerprint,
+        "fingerprint": neighbour.fingerprint,
         "authority": authority,
-        "pin": one.pin,
+        "pin": neighbour.pin,
     }
 
 
 def _address(text: str, key: str, source: str, kind: int) -> str:
-    """``ADDRESS:PORT`` of a host and a port. Raises ScenarioError."""
+    """Return ``ADDRESS:PORT`` of a host and a port; raise ScenarioError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    least = 1 if key.endswith(".peer") else 0
+    min_port = 1 if key.endswith(".peer") else 0
     if (
         not colon
         or not host
         or not (port.isascii() and port.isdigit())
-        or not least <= int(port[:6]) <= 65_535
+        or not min_port <= int(port[:6]) <= 65_535
     ):
         example = 'expected "ADDRESS:PORT", such as "192.0.2.1:4556" or "[2001:db8::1]:4556"'
         raise ScenarioError([(key, f'found "{text}", {example}')], source)
     try:
-        found = socket.getaddrinfo(host, int(port), type=kind)[0]
+        info = socket.getaddrinfo(host, int(port), type=kind)[0]
     except OSError as error:
         raise ScenarioError([(key, f'found "{host}": {error.strerror}')], source) from None
-    address = found[4][0]
-    return f"[{address}]:{port}" if found[0] == socket.AF_INET6 else f"{address}:{port}"
+    address = info[4][0]
+    return f"[{address}]:{port}" if info[0] == socket.AF_INET6 else f"{address}:{port}"

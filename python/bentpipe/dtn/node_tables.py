@@ -1,4 +1,4 @@
-"""What a node on real sockets tells, as the tables that virtual time has of bundle nodes."""
+"""Rows of a node on real sockets, as the tables of bundle nodes in simulation."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "Tables"]
 
 TABLES = ("bundles", "routes", "reports", "stored")
-"""Of docs/manual/results.md, with their columns."""
+"""Tables of docs/manual/results.md, with their columns."""
 
 
 class Tables:
     """Rows by table, until they are written."""
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` gets a file of each, as CSV."""
+        """Create tables; ``folder`` gets a CSV file for each."""
         self._folder = folder
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """The node has said this."""
+        """Process a row of the node."""
         name = str(row.get("table", "bundles" if "event" in row else ""))
         if name in self._rows:
             self._rows[name].append(
@@ -34,6 +34,6 @@ class Tables:
             )
 
     def write(self) -> None:
-        """Writes all four, those without a row too."""
+        """Write all tables, empty ones too."""
         for name, rows in self._rows.items():
             table(name, rows).write_csv(self._folder / f"{name}.csv")

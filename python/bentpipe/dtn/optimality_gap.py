@@ -1,4 +1,4 @@
-"""How far runs were from the best that a plan allows: what was delivered by when against what could have been."""
+"""Optimality gap: deliveries of runs over time, compared with the upper bound of the plan."""
 
 from __future__ import annotations
 
@@ -18,49 +18,55 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "distances", "summarise"]
 
-_CAME = ("generated", "received", "part", "reassembled")
-_WENT = ("delivered", "forwarded", "deleted", "cut", "joined")
-_BUNDLE = ("source", "created_ms", "sequence")
+_ARRIVALS = ("generated", "received", "part", "reassembled")
+_DEPARTURES = ("delivered", "forwarded", "deleted", "cut", "joined")
+_BUNDLE_KEY = ("source", "created_ms", "sequence")
 
 COLUMNS = (
     "generated_bundles", "delivered_bundles", "delivered_bytes", "best_bytes", "delay_mean_s", "best_delay_mean_s",
     "behind_p50_s", "behind_max_s", "last_s", "best_last_s", "sent_bytes", "peak_bytes",
 )  # fmt: skip
-"""Numbers of :func:`distances`."""
+"""Numeric columns of :func:`distances`."""
 
 
 def distances(store: Store, plan: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """One row per run and destination of bundles: ``run, to, above_bytes, peak_node, peaks`` and :data:`COLUMNS`.
+    """Return one row per run and destination: ``run, to, above_bytes, peak_node, peaks`` and :data:`COLUMNS`.
 
-    The best is that of the bundles that were generated, when they were (payload alone), by the run's own contact plan
-    or ``plan`` (in the engine's words): ``best_bytes`` by the run's end; ``behind_..._s`` how much earlier what a
-    delivery completed could have been there; ``best_delay_mean_s`` with bundles in the order of their generation.
-    ``sent_bytes`` left all transmitters of links; ``peak_bytes`` is the most payload that a node beside the destination
-    had stored, ``peaks`` that of each. Runs without a plan have no row.
+    The bound is for the generated bundles at their instants (payload only), by the contact plan of the run or
+    ``plan``:
+    ``best_bytes`` at the end of the run, ``behind_..._s`` the possible lead of each completed delivery,
+    ``best_delay_mean_s`` with bundles in the order of their generation. ``sent_bytes`` left all transmitters of links.
+    ``peak_bytes`` is the maximum payload in the store of a node other than the destination, ``peaks`` that of each
+    node.
+    Runs without a plan have no row.
+
+    Args:
+        store: store to read.
+        plan: plan as the engine reads it; None: that of each run.
 
     Raises:
-        ScenarioError: ``plan`` does not know a node.
+        ScenarioError: ``plan`` does not have a node.
     """
-    rows = store.rows("bundles")
-    if rows.width <= 1 or not rows.height:
+    bundle_rows = store.rows("bundles")
+    if bundle_rows.width <= 1 or not bundle_rows.height:
         return pl.DataFrame()
-    whole = pl.col("offset_bytes").is_null() | pl.col("offset_bytes").is_nan()
-    sent = _sent(store)
+    is_whole = pl.col("offset_bytes").is_null() | pl.col("offset_bytes").is_nan()
+    sent = _sent_bytes(store)
     specs = store.specs(store.runs["run"].to_list())
-    found = []
-    for (run,), own in rows.group_by("run", maintain_order=True):
+    rows = []
+    for (run,), run_rows in bundle_rows.group_by("run", maintain_order=True):
         spec: Any = specs[str(run)]
-        used = spec["dtn"]["plan"] if plan is None else plan
-        if not used["contacts"]:
+        run_plan = spec["dtn"]["plan"] if plan is None else plan
+        if not run_plan["contacts"]:
             continue
         eids = {node["eid"].rstrip("0123456789"): node["name"] for node in spec["dtn"]["nodes"]}
-        data = own.filter((pl.col("kind") == "data") & whole).with_columns(
+        data_rows = run_rows.filter((pl.col("kind") == "data") & is_whole).with_columns(
             to=pl.col("destination")
             .cast(pl.String)
             .replace_strict(
                 {
-                    eid: _node(eid, eids)
-                    for eid in own["destination"].cast(pl.String).unique(maintain_order=True)
+                    eid: _node_of(eid, eids)
+                    for eid in run_rows["destination"].cast(pl.String).unique(maintain_order=True)
                 }
             )
         )
@@ -69,98 +75,101 @@ def distances(store: Store, plan: Mapping[str, Any] | None = None) -> pl.DataFra
             for node in spec["dtn"]["nodes"]
             if node["store_bytes"] is not None
         }
-        peaks = _peaks(own)
-        for (to,), of in data.group_by("to", maintain_order=True):
-            row = _row(of, str(to), used, stores, spec["duration_ns"] / 1e9)
-            other = {node: most for node, most in peaks.items() if node != to}
-            most = max(other, key=lambda node: other[node], default=None)
-            found.append(
+        peaks = _peaks(run_rows)
+        for (to,), destination_rows in data_rows.group_by("to", maintain_order=True):
+            result = _gap(destination_rows, str(to), run_plan, stores, spec["duration_ns"] / 1e9)
+            peaks_elsewhere = {node: peak_node for node, peak_node in peaks.items() if node != to}
+            peak_node = max(peaks_elsewhere, key=lambda node: peaks_elsewhere[node], default=None)
+            rows.append(
                 {
-                    "run": run, "to": to, **row, "sent_bytes": sent.get(str(run)),
-                    "peak_bytes": None if most is None else other[most], "peak_node": most,
-                    "peaks": [{"node": node, "bytes": held} for node, held in other.items()],
+                    "run": run, "to": to, **result, "sent_bytes": sent.get(str(run)),
+                    "peak_bytes": None if peak_node is None else peaks_elsewhere[peak_node], "peak_node": peak_node,
+                    "peaks": [{"node": node, "bytes": size} for node, size in peaks_elsewhere.items()],
                 }
             )  # fmt: skip
-    return pl.DataFrame(found, infer_schema_length=None)
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _node(eid: str, eids: Mapping[str, str]) -> str:
-    for begin, name in eids.items():
-        if eid.startswith(begin):
+def _node_of(eid: str, eids: Mapping[str, str]) -> str:
+    for prefix, name in eids.items():
+        if eid.startswith(prefix):
             return name
     return eid
 
 
-def _row(
-    of: pl.DataFrame, to: str, plan: Mapping[str, Any], stores: Mapping[str, int], end: float
+def _gap(
+    rows: pl.DataFrame, to: str, plan: Mapping[str, Any], stores: Mapping[str, int], end: float
 ) -> dict[str, Any]:
-    generated = of.filter(pl.col("event") == "generated").sort("time_s", maintain_order=True)
-    delivered = of.filter(pl.col("event") == "delivered").sort("time_s", maintain_order=True)
+    generated = rows.filter(pl.col("event") == "generated").sort("time_s", maintain_order=True)
+    delivered = rows.filter(pl.col("event") == "delivered").sort("time_s", maintain_order=True)
     created, sizes = generated["time_s"].to_list(), generated["payload_bytes"].to_list()
     supplies = [
-        (str(node), round(at * 1e9), int(size))
-        for node, at, size in zip(generated["node"].to_list(), created, sizes, strict=True)
+        (str(node), round(time * 1e9), int(size))
+        for node, time, size in zip(generated["node"].to_list(), created, sizes, strict=True)
     ]
-    made = curve(plan, supplies, to, {node: most for node, most in stores.items() if node != to})
-    there, held = delivered["time_s"].to_list(), delivered["payload_bytes"].cum_sum().to_list()
-    behind = [
-        at - least for at, bytes_ in zip(there, held, strict=True) if (least := made.arrival(bytes_)) is not None
+    bound = curve(plan, supplies, to, {node: capacity for node, capacity in stores.items() if node != to})
+    arrivals, cumulative = delivered["time_s"].to_list(), delivered["payload_bytes"].cum_sum().to_list()
+    lags = [
+        time - earliest for time, bytes_ in zip(arrivals, cumulative, strict=True)
+        if (earliest := bound.arrival(bytes_)) is not None
     ]  # fmt: skip
-    ways = generated.join(delivered, on=list(_BUNDLE), suffix="_there")
-    bests = [at - begin for at, begin in zip(made.arrivals_s, created, strict=True) if at is not None]
-    total = held[-1] if held else 0
+    matched = generated.join(delivered, on=list(_BUNDLE_KEY), suffix="_there")
+    delays = [time - start for time, start in zip(bound.arrivals_s, created, strict=True) if time is not None]
+    total = cumulative[-1] if cumulative else 0
     return {
-        "above_bytes": made.above_bytes,
+        "above_bytes": bound.above_bytes,
         "generated_bundles": len(created),
-        "delivered_bundles": len(there),
+        "delivered_bundles": len(arrivals),
         "delivered_bytes": float(total),
-        "best_bytes": made.delivered(end),
-        "delay_mean_s": ways.select((pl.col("time_s_there") - pl.col("time_s")).mean()).item(),
-        "best_delay_mean_s": sum(bests) / len(bests) if bests else None,
-        "behind_p50_s": pl.Series(behind, dtype=pl.Float64).median(),
-        "behind_max_s": max(behind, default=None),
-        "last_s": max(there, default=None),
-        "best_last_s": made.arrival(total) if total else None,
+        "best_bytes": bound.delivered(end),
+        "delay_mean_s": matched.select((pl.col("time_s_there") - pl.col("time_s")).mean()).item(),
+        "best_delay_mean_s": sum(delays) / len(delays) if delays else None,
+        "behind_p50_s": pl.Series(lags, dtype=pl.Float64).median(),
+        "behind_max_s": max(lags, default=None),
+        "last_s": max(arrivals, default=None),
+        "best_last_s": bound.arrival(total) if total else None,
     }
 
 
-def _sent(store: Store) -> dict[str, float]:
-    """Bytes that left transmitters, by run."""
+def _sent_bytes(store: Store) -> dict[str, float]:
+    """Return the bytes that left transmitters, by run."""
     rows = store.rows("links")
     if rows.width <= 1 or not rows.height:
         return {}
-    last = rows.group_by("run", "link", maintain_order=True).agg(pl.col("sent_bytes").max())
-    summed = last.group_by("run", maintain_order=True).agg(pl.col("sent_bytes").sum().cast(pl.Float64))
-    return dict(zip(summed["run"].cast(pl.String).to_list(), summed["sent_bytes"].to_list(), strict=True))
+    last_samples = rows.group_by("run", "link", maintain_order=True).agg(pl.col("sent_bytes").max())
+    totals = last_samples.group_by("run", maintain_order=True).agg(
+        pl.col("sent_bytes").sum().cast(pl.Float64)
+    )
+    return dict(zip(totals["run"].cast(pl.String).to_list(), totals["sent_bytes"].to_list(), strict=True))
 
 
-def _peaks(own: pl.DataFrame) -> dict[str, float]:
-    """The most payload that each node had stored, of bundles of every kind."""
-    here: dict[str, dict[tuple[Any, ...], float]] = {}
-    held: dict[str, float] = {}
-    most: dict[str, float] = {}
-    key = ["node", "event", *_BUNDLE, "offset_bytes", "payload_bytes"]
-    for node, event, *bundle, size in own.select(key).iter_rows():
-        mine = here.setdefault(node, {})
-        which = tuple(None if isinstance(one, float) and one != one else one for one in bundle)
-        if event in _CAME and which not in mine:
-            mine[which] = size
-            held[node] = held.get(node, 0.0) + size
-            most[node] = max(most.get(node, 0.0), held[node])
-        elif event in _WENT and which in mine:
-            held[node] -= mine.pop(which)
-    return most
+def _peaks(rows: pl.DataFrame) -> dict[str, float]:
+    """Return the maximum payload that each node stored, of bundles of every kind."""
+    stored: dict[str, dict[tuple[Any, ...], float]] = {}
+    used: dict[str, float] = {}
+    peaks: dict[str, float] = {}
+    key = ["node", "event", *_BUNDLE_KEY, "offset_bytes", "payload_bytes"]
+    for node, event, *fields, size in rows.select(key).iter_rows():
+        node_bundles = stored.setdefault(node, {})
+        bundle = tuple(None if isinstance(field, float) and field != field else field for field in fields)
+        if event in _ARRIVALS and bundle not in node_bundles:
+            node_bundles[bundle] = size
+            used[node] = used.get(node, 0.0) + size
+            peaks[node] = max(peaks.get(node, 0.0), used[node])
+        elif event in _DEPARTURES and bundle in node_bundles:
+            used[node] -= node_bundles.pop(bundle)
+    return peaks
 
 
 def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutput:
-    """:func:`distances` of a store over seeds, for people, and of each run as data.
+    """Return :func:`distances` of a store: means over seeds as text, each run as data.
 
     Args:
-        directory: the store.
-        file: a plan of which the best is, instead of each run's own.
+        directory: store, or its directory.
+        file: plan of the bound; None: that of each run.
 
     Raises:
-        ScenarioError: the store has no bundle nodes with a plan; what is wrong with the plan.
+        ScenarioError: no bundle nodes with a plan in the store, or an invalid plan.
     """
     from bentpipe.store.reader import open_store
 
@@ -170,22 +179,22 @@ def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutpu
 
         plan = read(file).spec
     store = open_store(directory)
-    found = distances(store, plan)
-    if not found.height:
+    gaps = distances(store, plan)
+    if not gaps.height:
         raise ScenarioError(
             [("", "has no bundle nodes with a contact plan, and no other is given")], str(store.path)
         )
-    joined = store.index.join(found, on="run", how="inner", maintain_order="left_right")
-    by = [*store.columns, "to"]
-    means = joined.group_by(by, maintain_order=True).agg(
+    joined = store.index.join(gaps, on="run", how="inner", maintain_order="left_right")
+    keys = [*store.columns, "to"]
+    means = joined.group_by(keys, maintain_order=True).agg(
         pl.len().alias("seeds"), *(pl.col(name).cast(pl.Float64).mean() for name in COLUMNS)
     )
-    called = _told_apart(store, means)
+    names = _distinct_columns(store, means)
     rows = [
         {
-            **{name: row[key] for key, name in called.items()}, "to": row["to"],
+            **{name: row[key] for key, name in names.items()}, "to": row["to"],
             "delivered": f"{row['delivered_bundles']:.6g} of {row['generated_bundles']:.6g}",
-            "of the best, %": _share(row["delivered_bytes"], row["best_bytes"]),
+            "of the best, %": _percent(row["delivered_bytes"], row["best_bytes"]),
             "mean way, s": row["delay_mean_s"], "at best, s": row["best_delay_mean_s"],
             "behind: median, s": row["behind_p50_s"], "most, s": row["behind_max_s"],
             "last, s": row["last_s"], "could be, s": row["best_last_s"],
@@ -194,26 +203,26 @@ def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutpu
         }
         for row in means.iter_rows(named=True)
     ]  # fmt: skip
-    lines: list[str | TextTable] = [
+    shown: list[str | TextTable] = [
         TextTable("Bundles against the best that the plan allows (means over seeds)", rows)
     ]
     if joined["above_bytes"].null_count():
-        lines.append(
+        shown.append(
             "A plan has too many instants: nothing is earlier than its best, which cannot all be had."
         )
-    return CommandOutput({"runs": store.shown(joined).to_dicts()}, tuple(lines))
+    return CommandOutput({"runs": store.shown(joined).to_dicts()}, tuple(shown))
 
 
-def _told_apart(store: Store, means: pl.DataFrame) -> dict[str, str]:
-    """The sweep's columns that are printed, and what they are called: none that follows from those before it."""
-    names = store.shown(means.select(store.columns)).columns
-    found: dict[str, str] = {}
-    for key, name in zip(store.columns, names, strict=True):
-        cells = means.select(*found, key).unique().height
-        if cells > max(means.select(list(found)).unique().height if found else 0, 1):
-            found[key] = name
-    return found
+def _distinct_columns(store: Store, means: pl.DataFrame) -> dict[str, str]:
+    """Return the printed sweep columns with their names; columns that follow from earlier ones are left out."""
+    titles = store.shown(means.select(store.columns)).columns
+    result: dict[str, str] = {}
+    for key, title in zip(store.columns, titles, strict=True):
+        cells = means.select(*result, key).unique().height
+        if cells > max(means.select(list(result)).unique().height if result else 0, 1):
+            result[key] = title
+    return result
 
 
-def _share(part: float, whole: float) -> float | None:
-    return 100 * part / whole if whole else None
+def _percent(part: float, total: float) -> float | None:
+    return 100 * part / total if total else None

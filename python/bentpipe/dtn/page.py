@@ -1,10 +1,10 @@
-"""The page of a contact plan; one file that needs no network."""
+"""HTML page of a contact plan: one file without network access."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.dtn.summary import opening
+from bentpipe.dtn.summary import headline
 from bentpipe.metrics.format import TextTable
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
@@ -14,26 +14,35 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe.dtn.contact_plan import Found
+    from bentpipe.dtn.contact_plan import CheckedPlan
     from bentpipe.figures.figure import Figure
     from bentpipe.metrics.format import CommandOutput
 
 __all__ = ["write"]
 
-REMARKS = 200
-"""Remarks that the page has."""
+MAX_REMARKS = 200
+"""Maximum number of warnings on the page."""
 
 
-def write(found: Found, said: CommandOutput, out: Path, drawn: Sequence[Figure]) -> Path:
-    """Writes ``plan.html`` and each figure as SVG and PDF into ``out``; returns the page."""
-    for figure in drawn:
+def write(plan: CheckedPlan, summary: CommandOutput, out: Path, figures: Sequence[Figure]) -> Path:
+    """Write ``plan.html`` and each figure as SVG and PDF into ``out``; return the page.
+
+    Args:
+        plan: contact plan.
+        summary: summary of the plan.
+        out: directory.
+        figures: figures.
+    """
+    for figure in figures:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
-    page = Page(found.title or f"Contact plan {found.name}")
-    remarks = [str(one) for one in found.remarks[:REMARKS]]
-    if len(found.remarks) > REMARKS:
-        remarks.append(f"and {len(found.remarks) - REMARKS:,} more")
+    page = Page(plan.title or f"Contact plan {plan.name}")
+    remarks = [str(remark) for remark in plan.remarks[:MAX_REMARKS]]
+    if len(plan.remarks) > MAX_REMARKS:
+        remarks.append(f"and {len(plan.remarks) - MAX_REMARKS:,} more")
+    parts = [part for part in summary.shown if isinstance(part, TextTable) and part.rows]
+    tables = [(part.title, tabular(part.rows)) for part in parts]
     return page.write(
-        out / "plan.html", "dtn/page.html", opening(said),
-        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, TextTable) and part.rows],
-        figures=[page.drawing(figure) for figure in drawn], remarks=remarks, engine=engine.version(),
+        out / "plan.html", "dtn/page.html", headline(summary),
+        tables=tables,
+        figures=[page.drawing(figure) for figure in figures], remarks=remarks, engine=engine.version(),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a node does with a bundle, by contact, and why not otherwise."""
+"""Decision of a node about a bundle, contact by contact, with the reasons against the alternatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bentpipe.metrics.format import CommandOutput, TextTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bentpipe.dtn.contact_plan import Found
+    from bentpipe.dtn.contact_plan import CheckedPlan
     from bentpipe.dtn.route_query import BundleQuery
 
 __all__ = ["summarise"]
@@ -17,19 +17,21 @@ __all__ = ["summarise"]
 NEVER_NS = 2**64 - 1
 
 
-def summarise(found: Found, bundle: BundleQuery, answer: Mapping[str, Any]) -> CommandOutput:
-    """The decision as data, and as text for people."""
+def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any]) -> CommandOutput:
+    """Return the decision as data and as text."""
     forwarded = answer["forwarded"]
-    taken = [_way(one["route"]) for one in forwarded if one["route"] is not None]
-    considered = [_alternative(one, taken) for one in answer["alternatives"]]
+    chosen = [_hop_key(forwarding["route"]) for forwarding in forwarded if forwarding["route"] is not None]
+    considered = [_describe_alternative(forwarding, chosen) for forwarding in answer["alternatives"]]
     data: dict[str, Any] = {
-        "plan": found.name,
+        "plan": plan.name,
         "from": bundle.source,
         "to": bundle.destination,
         "consumption_bytes": answer["consumption_bytes"],
         "by": answer["by"],
         "kept": answer["kept"],
-        "forwarded": [{"next": one["next"], "route": _seconds(one["route"])} for one in forwarded],
+        "forwarded": [
+            {"next": forwarding["next"], "route": _seconds(forwarding["route"])} for forwarding in forwarded
+        ],
         "considered": considered,
     }
     kind = f"{bundle.priority}{', critical' if bundle.critical else ''}"
@@ -40,20 +42,20 @@ def summarise(found: Found, bundle: BundleQuery, answer: Mapping[str, Any]) -> C
     shown: list[str | TextTable] = [head]
     if answer["kept"] is not None:
         shown.append(f"Kept: {answer['kept']}.")
-    for one in forwarded:
-        shown += _forwarded(one, answer)
+    for forwarding in forwarded:
+        shown += _describe_forwarding(forwarding, answer)
     if considered:
         rows = [
             {
-                "route": " - ".join(one["nodes"]),
-                "contacts": ", ".join(one["contacts"]),
-                "best case, s": _time(one["best_case_s"]),
-                "arrives, s": _time(one["projected_s"]),
-                "ends, s": _time(one["termination_s"]),
-                "carries, B": one["limit_bytes"],
-                "": one["verdict"],
+                "route": " - ".join(forwarding["nodes"]),
+                "contacts": ", ".join(forwarding["contacts"]),
+                "best case, s": _time(forwarding["best_case_s"]),
+                "arrives, s": _time(forwarding["projected_s"]),
+                "ends, s": _time(forwarding["termination_s"]),
+                "carries, B": forwarding["limit_bytes"],
+                "": forwarding["verdict"],
             }
-            for one in considered
+            for forwarding in considered
         ]
         shown += [
             "",
@@ -64,13 +66,15 @@ def summarise(found: Found, bundle: BundleQuery, answer: Mapping[str, Any]) -> C
     return CommandOutput(data, tuple(shown), good=True)
 
 
-def _forwarded(one: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | TextTable]:
-    how = "by hand" if answer["by"] == "static" else "by the plan"
-    route = one["route"]
+def _describe_forwarding(forwarding: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | TextTable]:
+    origin = "by hand" if answer["by"] == "static" else "by the plan"
+    route = forwarding["route"]
     if route is None:
-        return [f"To {one['next']}, {how}: no contact with it carries the bundle; it waits until one does."]
+        return [
+            f"To {forwarding['next']}, {origin}: no contact with it carries the bundle; it waits until one does."
+        ]
     nodes = " - ".join(_nodes(route))
-    text = f"To {one['next']}, {how}: {nodes}, arrives at {_time(route['projected_ns'] / 1e9)} s"
+    text = f"To {forwarding['next']}, {origin}: {nodes}, arrives at {_time(route['projected_ns'] / 1e9)} s"
     if route["limit_bytes"] < answer["consumption_bytes"]:
         text += f"; {route['limit_bytes']:,} B of it at most, so it is cut"
     if route["reason"]:
@@ -79,47 +83,47 @@ def _forwarded(one: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | 
         text += f"; likely to {100 * route['confidence']:.3g} %"
     rows = [
         {
-            "from": leg["from"],
-            "to": leg["to"],
-            "contact": leg["at"],
-            "open, s": f"{_time(leg['start_ns'] / 1e9)} to {_time(leg['stop_ns'] / 1e9)}",
-            "before it, B": leg["ahead_bytes"],
-            "first byte, s": _time(leg["first_ns"] / 1e9),
-            "last byte, s": _time(leg["last_ns"] / 1e9),
-            "light, s": _time((leg["owlt_ns"] + leg["margin_ns"]) / 1e9),
-            "arrives, s": _time(leg["arrival_ns"] / 1e9),
-            "unbooked, B": leg["available_bytes"],
-            "until, s": _time(leg["effective_stop_ns"] / 1e9),
-            "carries, B": leg["limit_bytes"],
+            "from": hop["from"],
+            "to": hop["to"],
+            "contact": hop["at"],
+            "open, s": f"{_time(hop['start_ns'] / 1e9)} to {_time(hop['stop_ns'] / 1e9)}",
+            "before it, B": hop["ahead_bytes"],
+            "first byte, s": _time(hop["first_ns"] / 1e9),
+            "last byte, s": _time(hop["last_ns"] / 1e9),
+            "light, s": _time((hop["owlt_ns"] + hop["margin_ns"]) / 1e9),
+            "arrives, s": _time(hop["arrival_ns"] / 1e9),
+            "unbooked, B": hop["available_bytes"],
+            "until, s": _time(hop["effective_stop_ns"] / 1e9),
+            "carries, B": hop["limit_bytes"],
         }
-        for leg in route["contacts"]
+        for hop in route["contacts"]
     ]
     return [f"{text}.", "", TextTable("By contact", rows)]
 
 
 def _time(seconds: float | None) -> str | None:
-    """Seconds to the microsecond, without zeros that say nothing."""
+    """Format seconds to the microsecond, without trailing zeros."""
     return None if seconds is None else f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def _nodes(route: Mapping[str, Any]) -> list[str]:
-    legs = route["contacts"]
-    return [legs[0]["from"], *(leg["to"] for leg in legs)] if legs else []
+    hops = route["contacts"]
+    return [hops[0]["from"], *(hop["to"] for hop in hops)] if hops else []
 
 
-def _way(route: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return [(leg["from"], leg["to"], leg["at"], leg["start_ns"]) for leg in route["contacts"]]
+def _hop_key(route: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [(hop["from"], hop["to"], hop["at"], hop["start_ns"]) for hop in route["contacts"]]
 
 
-def _alternative(route: Mapping[str, Any], taken: list[Any]) -> dict[str, Any]:
+def _describe_alternative(route: Mapping[str, Any], chosen: list[Any]) -> dict[str, Any]:
     if route["reason"]:
         clause = f" ({route['clause']})" if route["clause"] else ""
         verdict = f"no: {route['reason']}{clause}"
     else:
-        verdict = "taken" if _way(route) in taken else "a candidate"
+        verdict = "taken" if _hop_key(route) in chosen else "a candidate"
     return {
         "nodes": _nodes(route),
-        "contacts": [leg["at"] for leg in route["contacts"]],
+        "contacts": [hop["at"] for hop in route["contacts"]],
         "best_case_s": route["best_case_ns"] / 1e9,
         "projected_s": route["projected_ns"] / 1e9 if route["projected_ns"] < NEVER_NS else None,
         "termination_s": route["termination_ns"] / 1e9,
@@ -135,7 +139,7 @@ def _alternative(route: Mapping[str, Any], taken: list[Any]) -> dict[str, Any]:
 def _seconds(route: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if route is None:
         return None
-    legs = [dict(_in_seconds(key, value) for key, value in leg.items()) for leg in route["contacts"]]
+    hops = [dict(_in_seconds(key, value) for key, value in hop.items()) for hop in route["contacts"]]
     return {
         "nodes": _nodes(route),
         "projected_s": route["projected_ns"] / 1e9,
@@ -145,7 +149,7 @@ def _seconds(route: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "confidence": route["confidence"],
         "reason": route["reason"],
         "clause": route["clause"],
-        "contacts": legs,
+        "contacts": hops,
     }
 
 

@@ -1,4 +1,4 @@
-"""A question about a bundle in words, as the command has it, and its answer by the engine."""
+"""Query about a bundle, from texts of options, and its answer by the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bentpipe.scenario.quantities import Duration, Size, UnitError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.dtn.contact_plan import Found
+    from bentpipe.dtn.contact_plan import CheckedPlan
 
 __all__ = ["PRIORITIES", "BundleQuery", "ask", "instant", "pair", "quantity"]
 
@@ -22,7 +22,7 @@ PRIORITIES = ("bulk", "normal", "expedited")
 
 @dataclass(frozen=True)
 class BundleQuery:
-    """A bundle at a node that has to decide on it; texts as the command has them."""
+    """Bundle at a node that decides about it; texts as in the options."""
 
     source: str
     destination: str
@@ -32,26 +32,26 @@ class BundleQuery:
     lifetime: str | None = None
     critical: bool = False
     fragment: bool = False
-    """Whether it may be cut."""
+    """Whether the bundle may be fragmented."""
     received_from: str | None = None
-    """The node that it came from, which it is not sent back to."""
+    """Previous node, to which the bundle is not returned."""
     return_to_sender: bool = False
     exclude: Sequence[str] = ()
     confidence: float = 0.0
-    """Contacts that are less likely are not used."""
+    """Minimum confidence of contacts."""
     waiting: Sequence[str] = ()
-    """``NODE=SIZE[:PRIORITY]``: what waits for a neighbour already."""
+    """``NODE=SIZE[:PRIORITY]``: bytes that wait for a neighbour."""
     booked: Sequence[str] = ()
-    """``PLACE=SIZE[:PRIORITY]``: what is booked of the contact that a place names, such as ``line 3``."""
+    """``PLACE=SIZE[:PRIORITY]``: bytes booked on the contact of a place, such as ``line 3``."""
     static: Sequence[str] = ()
     """``TO=VIA``; TO may be ``*``."""
     alternatives: int = 5
 
 
-def ask(found: Found, bundle: BundleQuery) -> dict[str, Any]:
-    """The engine's answer to :func:`question`. Raises ScenarioError."""
+def ask(plan: CheckedPlan, bundle: BundleQuery) -> dict[str, Any]:
+    """Return the answer of the engine to :func:`question`; raise ScenarioError."""
     try:
-        return engine.route_bundle(question(found, bundle))
+        return engine.route_bundle(question(plan, bundle))
     except ValueError as error:
         if isinstance(error, ScenarioError):
             raise
@@ -68,9 +68,17 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def question(found: Found, bundle: BundleQuery) -> dict[str, Any]:
-    """What is asked, in the engine's words. Raises ScenarioError: what is wrong, by its option."""
-    at = instant(found, bundle.at)
+def question(plan: CheckedPlan, bundle: BundleQuery) -> dict[str, Any]:
+    """Return the query as the engine reads it.
+
+    Args:
+        plan: contact plan.
+        bundle: query.
+
+    Raises:
+        ScenarioError: invalid option.
+    """
+    time_ns = instant(plan, bundle.at)
     lifetime = None if bundle.lifetime is None else quantity(Duration, "--lifetime", bundle.lifetime).ns
     if bundle.priority not in PRIORITIES:
         raise ScenarioError([("--priority", unknown_name(bundle.priority, PRIORITIES, "priority"))])
@@ -79,19 +87,19 @@ def question(found: Found, bundle: BundleQuery) -> dict[str, Any]:
     excluded = list(bundle.exclude)
     if bundle.received_from is not None and not bundle.return_to_sender:
         excluded.append(bundle.received_from)
-    statics = [(to, via) for place, to, via in found.statics if place == bundle.source]
+    statics = [(to, via) for node, to, via in plan.statics if node == bundle.source]
     for text in bundle.static:
         to, via = pair("--static", text, "TO=VIA, such as 6=3; TO may be *")
         statics.insert(0, (None if to == "*" else to, via))
     return {
-        "plan": dict(found.spec),
+        "plan": dict(plan.spec),
         "from": bundle.source,
         "to": bundle.destination,
-        "at_ns": at,
+        "at_ns": time_ns,
         "bytes": quantity(Size, "--size", bundle.size).bytes,
         "priority": bundle.priority,
         "fragmentable": bundle.fragment,
-        "deadline_ns": None if lifetime is None else at + lifetime,
+        "deadline_ns": None if lifetime is None else time_ns + lifetime,
         "critical": bundle.critical,
         "excluded": excluded,
         "least_confidence": float(bundle.confidence),
@@ -102,20 +110,20 @@ def question(found: Found, bundle: BundleQuery) -> dict[str, Any]:
     }
 
 
-def instant(found: Found, text: str) -> int:
-    """An instant of ``--at`` or a time since the plan's zero, ns. Raises ScenarioError."""
+def instant(plan: CheckedPlan, text: str) -> int:
+    """Return the instant of ``--at`` in ns since the zero of the plan; raise ScenarioError."""
     if text[:4].isdigit() and "T" in text:
         try:
-            when: Instant = parse_instant(text)
+            time: Instant = parse_instant(text)
         except ValueError as error:
             raise ScenarioError([("--at", str(error))]) from None
-        epoch = found.spec.get("epoch_unix_s")
+        epoch = plan.spec.get("epoch_unix_s")
         if epoch is None:
-            problem = "found an instant, and the plan knows times since its zero only"
+            problem = "found an instant, but the plan has no epoch"
             raise ScenarioError([("--at", f'{problem}; expected a duration such as "50 s"')])
-        if when.unix_ns < epoch * 10**9:
+        if time.unix_ns < epoch * 10**9:
             raise ScenarioError([("--at", f"found {text}, which is before the plan's zero")])
-        return when.unix_ns - int(epoch) * 10**9
+        return time.unix_ns - int(epoch) * 10**9
     return quantity(Duration, "--at", text).ns
 
 
@@ -123,7 +131,7 @@ Quantity = TypeVar("Quantity", Duration, Size)
 
 
 def quantity(kind: type[Quantity], option: str, text: str) -> Quantity:
-    """A quantity of an option. Raises ScenarioError."""
+    """Parse the quantity of an option; raise ScenarioError."""
     try:
         return kind.parse(text)
     except UnitError as error:
@@ -131,7 +139,7 @@ def quantity(kind: type[Quantity], option: str, text: str) -> Quantity:
 
 
 def pair(option: str, text: str, expected: str) -> tuple[str, str]:
-    """Both sides of an equals sign. Raises ScenarioError."""
+    """Return both sides of an equals sign; raise ScenarioError."""
     left, equals, right = (word.strip() for word in text.partition("="))
     if not (left and equals and right):
         raise ScenarioError([(option, f'found "{text}", expected {expected}')])
@@ -140,9 +148,9 @@ def pair(option: str, text: str, expected: str) -> tuple[str, str]:
 
 def _amount(option: str, text: str) -> tuple[str, str, int]:
     example = "6=2 MB:bulk" if option == "--queued" else "line 3=2 MB:bulk"
-    place, rest = pair(option, text, f'a size after "=", such as "{example}"')
+    target, rest = pair(option, text, f'a size after "=", such as "{example}"')
     size, _, priority = rest.partition(":")
     priority = priority.strip() or "normal"
     if priority not in PRIORITIES:
         raise ScenarioError([(option, unknown_name(priority, PRIORITIES, "priority"))])
-    return place, priority, quantity(Size, option, size.strip()).bytes
+    return target, priority, quantity(Size, option, size.strip()).bytes

@@ -1,21 +1,21 @@
 """Store: a directory with the measurements of each finished run, written atomically and read with checksums.
 
-schema: frames of the tables
-files: atomic writes and checksums
-cache_dir: directory of the user's caches
-index: finished runs on disk
-journal: log of runs, and the lock of the writer
-codec: bytes of the engine as frames, and frames as files
-plan_file: ``plan.json`` of a store
-query_limits: limits of a query
-sql: SQL over a store
-scan: one table of many runs as a lazy frame
-numeric_columns: swept quantities as numbers
-tables: tables as properties
-pack: many runs in one directory
-reader: a store for reading
-repair: intact runs of damaged packs
-writer: a store for writing
-packing: conversion of run directories into packs
-export: copies of tables and traces for other programs
+``schema``: frames of the tables
+``files``: atomic writes and checksums
+``cache_dir``: directory of the user's caches
+``index``: finished runs on disk
+``journal``: log of runs, and the lock of the writer
+``codec``: bytes of the engine as frames, and frames as files
+``plan_file``: ``plan.json`` of a store
+``query_limits``: limits of a query
+``sql``: SQL over a store
+``scan``: one table of many runs as a lazy frame
+``numeric_columns``: swept quantities as numbers
+``tables``: tables as properties
+``pack``: many runs in one directory
+``reader``: a store for reading
+``repair``: intact runs of damaged packs
+``writer``: a store for writing
+``packing``: conversion of run directories into packs
+``export``: copies of tables and traces for other programs
 """

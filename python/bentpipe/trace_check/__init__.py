@@ -5,25 +5,25 @@ possible steps from the specification and reports violations. Examples are bytes
 rate or below its delay, a queue above its limit, packets on a link that is down, drops without a cause, decreasing
 time and wrong counters. The checks of bundles need only the tables of the nodes, no packet steps.
 
-trace: steps of a traced run
-handovers: changes at given instants
-losses: loss stages
-stages: delays and outages
-disciplines: properties and AQM laws of queue disciplines
-user_queues: queues of the users of a link and their schedulers
-queues: transmitters and their queues
-airtime: radio links, bounds from arrivals and departures
-radio_attempts: radio links, each attempt
-nr_slots: 5G links
-acm: links with adaptive coding and modulation
-store_and_forward: nodes that keep packets while no route exists
-counters: paths, bytes and counters
-datagrams: datagram flows and calls
-bundle_trace: events of bundles
-bundle_store: stores, lifetimes and fragments of bundles
-bundle_forwarding: routes and transmissions of bundles
-bundle_acks: dtnperf clients, acknowledgements and status reports
-bundle_integrity: signatures of bundles
+``trace``: steps of a traced run
+``handovers``: changes at given instants
+``losses``: loss stages
+``stages``: delays and outages
+``disciplines``: properties and AQM laws of queue disciplines
+``user_queues``: queues of the users of a link and their schedulers
+``queues``: transmitters and their queues
+``airtime``: radio links, bounds from arrivals and departures
+``radio_attempts``: radio links, each attempt
+``nr_slots``: 5G links
+``acm``: links with adaptive coding and modulation
+``store_and_forward``: nodes that keep packets while no route exists
+``counters``: paths, bytes and counters
+``datagrams``: datagram flows and calls
+``bundle_trace``: events of bundles
+``bundle_store``: stores, lifetimes and fragments of bundles
+``bundle_forwarding``: routes and transmissions of bundles
+``bundle_acks``: dtnperf clients, acknowledgements and status reports
+``bundle_integrity``: signatures of bundles
 """
 
 from __future__ import annotations
