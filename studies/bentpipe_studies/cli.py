@@ -16,7 +16,7 @@ __all__ = ["study"]
 
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a study, such as andreotti-2025")],
-    only: Annotated[str | None, typer.Option(metavar="X", help="only this part of it")] = None,
+    part: Annotated[str | None, typer.Option(metavar="X", help="only this part of it")] = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
     out: Annotated[
@@ -46,7 +46,7 @@ def study(
     with options(name="NAME"), interruptible():
         output = bentpipe_studies.run(
             name,
-            only=only,
+            only=part,
             seeds=seeds,
             jobs=jobs,
             out=out,

@@ -225,7 +225,10 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     )
     assert late.returncode == 1
     assert late.stderr.startswith("late: ")
-    assert "## first\n\n2 runs late: the machine was too late" in (tmp_path / "l.md").read_text()
+    assert (
+        "## first\n\n2 runs late: invalid: the emulator missed its deadlines"
+        in (tmp_path / "l.md").read_text()
+    )
     shutil.rmtree(tmp_path / "l")
     for text in ("title = ", "title = " + "[" * 5000):
         (folder / "notes.toml").write_text(text)

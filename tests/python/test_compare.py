@@ -33,8 +33,8 @@ NEAR, FAR = "lte-4g", "geo-konnect"
         (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
         (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
         (
-            f"{NEAR} --json no/such/folder.json -- true",
-            "--json: no/such/folder.json cannot be written, expected a",
+            f"{NEAR} --export-json no/such/folder.json -- true",
+            "--export-json: no/such/folder.json cannot be written, expected a",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
             "near.toml",
             "--runs",
             "2",
-            "--json",
+            "--export-json",
             "times.json",
             "--",
             sys.executable,

@@ -304,4 +304,4 @@ def test_version_and_one_cell(tmp_path: Path) -> None:
     (tmp_path / "f.toml").write_text(GEO)
     assert re.match(r"bentpipe \d+\.\d+", bentpipe(tmp_path, "--version").stdout)
     assert "test: 1 cell, 1 run, 2 s" in bentpipe(tmp_path, "check", "f.toml").stdout
-    assert "..." not in bentpipe(tmp_path, "--help").stdout.split("Commands:")[1]
+    assert "..." not in bentpipe(tmp_path, "--help").stdout.split("Simulate:")[1]

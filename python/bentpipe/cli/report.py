@@ -99,7 +99,7 @@ def report(
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="of --figures over time: the runs of this seed")
     ] = None,
-    at: Annotated[
+    cell: Annotated[
         list[str] | None,
         typer.Option("--cell", metavar="KEY=VALUE", help="of --figures over time: this cell; repeatable"),
     ] = None,
@@ -109,9 +109,9 @@ def report(
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import store_page as pages
 
-    files = figure_options.files(figures, only, forms, width, no_title, seed=seed, at=at)
+    files = figure_options.files(figures, only, forms, width, no_title, seed=seed, cell=cell)
     if page := _recording_page(directory):
-        given = {"range": range_text, "seed": seed, "at": at}
+        given = {"range": range_text, "seed": seed, "cell": cell}
         if invalid := next((key for key, value in given.items() if value is not None), None):
             refuse(f"--{invalid}: requires a store; {directory} is {page.what}")
         with options():
@@ -124,7 +124,7 @@ def report(
         refuse(f"--range: {error}")
     with options():
         written_figures = (
-            [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
+            [] if files is None else write_figures(directory, files, span, seed=seed, at=cell or ())
         )
     print(pages.write_report(directory, out, span))
     suggest_pack(directory)

@@ -125,5 +125,5 @@ def write_figures(
         text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
         raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
     if at and context.time_runs.is_empty():
-        raise ScenarioError([("at", f"no run of the store is of {' and '.join(at)}")], SOURCE_ARGUMENT)
+        raise ScenarioError([("cell", f"no run of the store is of {' and '.join(at)}")], SOURCE_ARGUMENT)
     return how.write(list(figures(context, how.only or None)))

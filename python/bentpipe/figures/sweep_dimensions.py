@@ -260,7 +260,7 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
 
 
 def _error(text: str) -> ScenarioError:
-    return ScenarioError([("at", text)], SOURCE_ARGUMENT)
+    return ScenarioError([("cell", text)], SOURCE_ARGUMENT)
 
 
 def grid(
