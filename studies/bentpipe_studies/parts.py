@@ -85,7 +85,7 @@ def run_part(
     Raises:
         bentpipe.runners.observed.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
     """
-    from bentpipe.api.user_code import import_place
+    from bentpipe.api.user_code import import_path
     from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.observed import execute
@@ -93,7 +93,7 @@ def run_part(
     part, plan = planned.part, planned.plan
     if not planned.ids:
         return ExecutionSummary(part.store(out), 0)
-    places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
+    places = {name: import_path(kind) or "" for name, kind in part.controllers.items()}
     return execute(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
 
 

@@ -60,20 +60,20 @@ def _packets(
     store: Store, run: str, form: Literal["qlog", "pcapng"], out: Path | None, controllers: Sequence[str]
 ) -> list[Path]:
     """The traces of one run, which is made again where the store has none of it."""
-    from bentpipe.api.replay import NotTheSameError, again
-    from bentpipe.api.user_code import controllers_of, import_place
+    from bentpipe.api.replay import ReplayMismatchError, replay_run
+    from bentpipe.api.user_code import load_controllers, import_path
     from bentpipe.report.export import place_of
     from bentpipe.store.export import SUFFIXES, traces, write_traces
 
     target = out or place_of(store, form)
     if any(file.parent.name == run for suffix in SUFFIXES[form] for file in store.files(suffix)):
         return traces(store, form, target, run)
-    own = controllers_of(controllers)
-    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    own = load_controllers(controllers)
+    places = {name: place for name, kind in own.items() if (place := import_path(kind)) is not None}
     try:
         with options():
-            spec, files = again(store, run, form, places)
-    except NotTheSameError as error:
+            spec, files = replay_run(store, run, form, places)
+    except ReplayMismatchError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     return write_traces(run, spec, files, form, target)

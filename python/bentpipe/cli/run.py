@@ -65,8 +65,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
-    from bentpipe.api.engine_choice import runner_of
-    from bentpipe.api.user_code import controllers_of, import_place
+    from bentpipe.api.engine_choice import create_runner
+    from bentpipe.api.user_code import load_controllers, import_path
     from bentpipe.cli.console import emit, watch
     from bentpipe.runners.execute import REAL_TIME
     from bentpipe.runners.observed import execute
@@ -83,7 +83,7 @@ def run(
             else "--on, whose workers lack its file"
         )
         refuse(f"--controller: found beside {where}")
-    own = controllers_of(controllers or ())
+    own = load_controllers(controllers or ())
     words = [word for one in controllers or () for word in ("--controller", one)]
     plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=words)
     ids = [one.id for one in plan.runs]
@@ -92,8 +92,8 @@ def run(
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     if on is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
         refuse(f'--on: found "{on}", expected dask://HOST:PORT')
-    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
-    runner = runner_of(engine, jobs, on, places)
+    places = {name: place for name, kind in own.items() if (place := import_path(kind)) is not None}
+    runner = create_runner(engine, jobs, on, places)
     where = on or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
         report = execute(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
