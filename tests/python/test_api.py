@@ -243,7 +243,7 @@ class Lab:
 def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     from bentpipe.lab.emulation import runner
 
-    monkeypatch.setattr(runner, "EmuRunner", Lab)
+    monkeypatch.setattr(runner, "EmulationRunner", Lab)
     monkeypatch.setattr("bentpipe.lab.executable.executable", lambda: Path("bentpipe-rt"))
     with pytest.raises(bentpipe.RunsFailed, match=r"too late") as failed:
         bentpipe.run(SCENARIO, engine="emu", jobs=3)
