@@ -110,14 +110,14 @@ def run_part(
         bentpipe.StoreError: the store belongs to another plan.
         bentpipe.runners.runner.RunnerError: a worker cannot start.
     """
-    from bentpipe.api.user_code import import_place
+    from bentpipe.api.user_code import import_path
     from bentpipe.runners.execute import ExecutionSummary, execute
     from bentpipe.runners.local import LocalRunner
 
     part, plan = planned.part, planned.plan
     if not planned.ids:
         return ExecutionSummary(part.store_path(out), 0)
-    places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
+    places = {name: import_path(kind) or "" for name, kind in part.controllers.items()}
     return execute(plan, LocalRunner(jobs, places, idle), part.store_path(out), only=planned.ids, watch=watch)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a scenario before anything runs: ``bentpipe check`` as data."""
+"""Validation of a scenario and bounds of its plan: ``bentpipe check`` as data."""
 
 from __future__ import annotations
 
@@ -21,115 +21,122 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["CheckResult", "CodedBits", "NrUse", "check", "coded_bits", "nr_links"]
+__all__ = ["CheckResult", "CodedBits", "NrUse", "check", "list_coded_bits", "list_nr_links"]
 
-_WHOLE = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
-"""Bounds that are whole numbers."""
+_INTEGER_BOUNDS = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
+"""Bounds that are integers."""
 
 
 @dataclass(frozen=True)
 class CodedBits:
-    """How the link layer of a radio link codes a frame."""
+    """Coded bits of a frame in the link layer of a radio link."""
 
     cell: Mapping[str, Any]
-    """The first of the sweep's cells that has it."""
+    """First cell of the sweep with this link."""
     link: str
     """``LINK.up`` or ``LINK.down``."""
     information_bits: int
     coded_bits: tuple[int, ...]
-    """In each attempt; the last holds for all that follow."""
+    """Coded bits of each attempt; the last value applies to all later attempts."""
 
 
-def coded_bits(plan: Plan) -> tuple[CodedBits, ...]:
-    """Of every radio link, each once; those of Adaptive-HARQ come of its channel, in a quarter of a second each."""
+def list_coded_bits(plan: Plan) -> tuple[CodedBits, ...]:
+    """Return the coded bits of every distinct radio link.
+
+    Those of Adaptive-HARQ depend on the channel and take 0.25 s for each link.
+    """
     from bentpipe.runners import engine
 
-    found: dict[str, CodedBits] = {}
+    results: dict[str, CodedBits] = {}
     for cell in plan.cells:
         for link in cell.resolved.spec["graph"]["links"]:
-            for way, stages in (("up", link["up"]), ("down", link["down"])):
+            for direction, stages in (("up", link["up"]), ("down", link["down"])):
                 for stage in stages:
-                    name = f"{link['name']}.{way}"
+                    name = f"{link['name']}.{direction}"
                     if stage["kind"] != "radio":
                         continue
                     layer = stage["link_layer"]
                     key = json.dumps([name, stage["channel"], layer], sort_keys=True)
-                    if key not in found:
+                    if key not in results:
                         bits = tuple(engine.coded_bits(stage))
-                        found[key] = CodedBits(cell.values, name, layer["frame_bytes"] * 8, bits)
-    return tuple(found.values())
+                        results[key] = CodedBits(cell.values, name, layer["frame_bytes"] * 8, bits)
+    return tuple(results.values())
 
 
 @dataclass(frozen=True)
 class NrUse:
-    """How much of its slots a 5G link can use."""
+    """Slot utilisation of a 5G link."""
 
     cell: Mapping[str, Any]
-    """The first of the sweep's cells that has it."""
+    """First cell of the sweep with this link."""
     link: str
     """``LINK.up`` or ``LINK.down``."""
     processes: int
     without_feedback: int
     cycle_slots: int
-    """From one block of a process to the next."""
+    """Slots between two blocks of a HARQ process."""
     utilisation: float
     rate_bit_s: float
-    """Of transport blocks, each sent once."""
+    """Rate of transport blocks in bit/s, each sent once."""
 
 
-def nr_links(plan: Plan) -> tuple[NrUse, ...]:
-    """Of every 5G link, each once."""
+def list_nr_links(plan: Plan) -> tuple[NrUse, ...]:
+    """Return the slot utilisation of every distinct 5G link."""
     from bentpipe.plan.link.nr import cycle_slots, utilisation
     from bentpipe.plan.spec.queries import rate_bit_s
 
-    found: dict[tuple[object, ...], NrUse] = {}
+    results: dict[tuple[object, ...], NrUse] = {}
     for cell in plan.cells:
         for link in cell.resolved.spec["graph"]["links"]:
-            for way, stages in (("up", link["up"]), ("down", link["down"])):
+            for direction, stages in (("up", link["up"]), ("down", link["down"])):
                 for stage in stages:
                     if stage["kind"] != "nr":
                         continue
-                    name, used = f"{link['name']}.{way}", utilisation(stage)
-                    rate = (rate_bit_s(stage) or 0.0) * used
-                    use = (
+                    name, used_ratio = f"{link['name']}.{direction}", utilisation(stage)
+                    rate = (rate_bit_s(stage) or 0.0) * used_ratio
+                    values = (
                         name,
                         stage["processes"],
                         stage["without_feedback"],
                         cycle_slots(stage),
-                        used,
+                        used_ratio,
                         rate,
                     )
-                    found.setdefault(use, NrUse(cell.values, *use))
-    return tuple(found.values())
+                    results.setdefault(values, NrUse(cell.values, *values))
+    return tuple(results.values())
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """A scenario that is in order, and what no run of it can beat."""
+    """Plan of a valid scenario, with performance bounds and lint warnings."""
 
     title: str
     engine: str
-    """Version of the engine that would run it."""
+    """Version of the engine."""
     cells: int
-    """Combinations of the sweep's values."""
+    """Number of cells of the sweep."""
     runs: int
     link_seconds: float
-    """Time of all runs together, on their own clocks."""
+    """Sum of the durations of all runs in seconds."""
     estimated_seconds: float
-    """How long they take here, on all processors; in real time, one after the other."""
+    """Estimated wall time in seconds on all processors of this host; in real time, one run at a time."""
     bounds: tuple[Bound, ...]
-    """Of every flow in every cell: BDP, slow start, least RTT, most goodput."""
+    """Bounds of every flow in every cell: BDP, slow start, smallest RTT, largest goodput."""
     warnings: tuple[LintMessage, ...]
-    """What is in order and yet hardly meant, once a key."""
+    """Lint warnings, one for each key."""
     coded_bits: tuple[CodedBits, ...] = ()
-    """Of radio links."""
+    """Coded bits of radio links."""
     nr_links: tuple[NrUse, ...] = ()
-    """Of 5G links: what their HARQ processes leave of the slots."""
+    """Slot utilisation of 5G links with their HARQ processes."""
 
     def frame(self) -> pl.DataFrame:
-        """The bounds, one row per cell and flow: the sweep's keys as text and, behind quantities, as numbers; then
-        ``flow, rate_bit_s, min_rtt_ms, bdp_bytes, queue_bytes, queue_packets, slow_start_s, goodput_bit_s,
-        slow_start_one_way_s, first_byte_s``; null is unbounded, or does not apply."""
+        """Return the bounds, one row per cell and flow.
+
+        Returns:
+            The swept keys as text and, after quantities, as numbers; then ``flow, rate_bit_s, min_rtt_ms, bdp_bytes,
+            queue_bytes, queue_packets, slow_start_s, goodput_bit_s, slow_start_one_way_s, first_byte_s``. Null means no
+            bound or not applicable.
+        """
         import polars as pl
 
         from bentpipe.scenario.sweep_columns import column_headings, column_name
@@ -139,15 +146,17 @@ class CheckResult:
         keys = list(dict.fromkeys(key for cell in cells for key in cell))
         rows = [asdict(bound) for bound in self.bounds]
         names = [name for name in rows[0] if name not in ("cell", "segments")] if rows else []
-        called = column_headings({column_name(key): key for key in keys}, names)
+        headings = column_headings({column_name(key): key for key in keys}, names)
         columns: dict[str, list[Any]] = {
-            called[column_name(key)]: [text(cell.get(key)) for cell in cells] for key in keys
+            headings[column_name(key)]: [text(cell.get(key)) for cell in cells] for key in keys
         }
         columns |= {name: [row[name] for row in rows] for name in names}
-        kinds = {name: pl.Int64() if name in _WHOLE else pl.Float64() for name in names if name != "flow"}
+        kinds = {
+            name: pl.Int64() if name in _INTEGER_BOUNDS else pl.Float64() for name in names if name != "flow"
+        }
         frame = pl.DataFrame(columns, schema_overrides=kinds).lazy()
         return add_numeric_columns(
-            frame, axes(cells), {key: called[column_name(key)] for key in keys}
+            frame, axes(cells), {key: headings[column_name(key)] for key in keys}
         ).collect()
 
 
@@ -158,11 +167,13 @@ def check(
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
 ) -> CheckResult:
-    """What follows from a scenario; nothing runs. Arguments are those of :func:`bentpipe.run`.
+    """Validate a scenario and return its plan, bounds and lint warnings without running it.
+
+    The arguments are those of :func:`bentpipe.run`.
 
     Raises:
-        bentpipe.ScenarioError: what is wrong with it, by key.
-        ValueError: no such engine.
+        bentpipe.ScenarioError: an invalid scenario, with the key of each problem.
+        ValueError: unknown engine.
     """
     from bentpipe.plan.analysis.bounds import bounds
     from bentpipe.plan.analysis.lint import lint_plan
@@ -174,5 +185,5 @@ def check(
     seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
     return CheckResult(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
-        tuple(bounds(plan)), lint_plan(plan), coded_bits(plan), nr_links(plan),
+        tuple(bounds(plan)), lint_plan(plan), list_coded_bits(plan), list_nr_links(plan),
     )  # fmt: skip

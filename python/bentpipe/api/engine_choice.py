@@ -1,4 +1,4 @@
-"""Who makes the runs: processes here, a cluster, or labs in real time. The command line asks here too."""
+"""Runner of an engine: local processes, a cluster, or emulation in real time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ if TYPE_CHECKING:
 
     from bentpipe.runners.runner import Runner
 
-__all__ = ["ENGINES", "Engine", "check_engine", "runner_of"]
+__all__ = ["ENGINES", "Engine", "check_engine", "create_runner"]
 
 Engine = Literal["sim", "emu"]
 ENGINES: tuple[Engine, ...] = ("sim", "emu")
+"""Simulation in virtual time, emulation in real time."""
 
 
 def check_engine(engine: str) -> None:
-    """Raises ValueError for what is none."""
+    """Check the name of an engine. Raises ValueError."""
     if engine not in ENGINES:
         raise ValueError(f"engine: {unknown_name(engine, ENGINES, 'engine')}")
 
 
-def runner_of(
-    engine: str, jobs: int | None = None, on: str | None = None, places: Mapping[str, str] | None = None
+def create_runner(
+    engine: str, jobs: int | None = None, on: str | None = None, import_paths: Mapping[str, str] | None = None
 ) -> Runner:
-    """The runner of ``engine``; ``places`` are the import paths of controllers of one's own.
+    """Return the runner of an engine.
+
+    Args:
+        engine: ``"sim"`` or ``"emu"``.
+        jobs: the number of worker processes, or of concurrent labs.
+        on: the address of a cluster.
+        import_paths: ``module:Class`` of user-supplied controllers, by name.
 
     Raises:
         bentpipe.ScenarioError: ``bentpipe-rt`` is not built.
-        bentpipe.runners.runner.RunnerError: the cluster ``on`` is not there.
+        bentpipe.runners.runner.RunnerError: the cluster ``on`` cannot be reached.
     """
     if engine == "emu":
         from bentpipe.lab.emulation.runner import EmulationRunner
@@ -41,10 +48,10 @@ def runner_of(
     if on is None:
         from bentpipe.runners.local import LocalRunner
 
-        return LocalRunner(jobs, places)
+        return LocalRunner(jobs, import_paths)
     from bentpipe.runners.dask import DaskRunner
     from bentpipe.runners.engine import version
 
-    cluster = DaskRunner(on, version(), places)
+    cluster = DaskRunner(on, version(), import_paths)
     cluster.check()
     return cluster

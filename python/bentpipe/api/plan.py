@@ -1,4 +1,4 @@
-"""The plan of a scenario as Python has it: a file, tables, or classes."""
+"""Plan of a scenario given as file, table or :class:`bentpipe.Scenario`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,26 @@ def plan_scenario(
     *,
     seeds: int | None = None,
     engine: Engine = "sim",
-    own: Mapping[str, str] | None = None,
+    fingerprints: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Every run of ``scenario``, as :func:`bentpipe.run` takes it; ``own`` are fingerprints of its controllers.
+    """Return the plan of a scenario.
+
+    Args:
+        scenario: as for :func:`bentpipe.run`.
+        settings: dotted keys to set.
+        seeds: the number of seeds; None for those of the scenario.
+        engine: ``"sim"`` or ``"emu"``.
+        fingerprints: fingerprints of user-supplied controllers and schedulers, by name.
 
     Raises:
-        ScenarioError: what is wrong, by key, or what real time cannot have.
+        ScenarioError: an invalid scenario, or one that the emulation does not support.
     """
     source = scenario if isinstance(scenario, (str, Path)) else to_toml_value(scenario)
-    given: dict[str, object] = {key: to_toml_value(value) for key, value in (settings or {}).items()}
-    document = load_scenario(source, given.items(), [format_override(*one) for one in given.items()])
-    return plan_document(document, seeds=seeds, engine=engine, own=own)
+    overrides: dict[str, object] = {key: to_toml_value(value) for key, value in (settings or {}).items()}
+    document = load_scenario(
+        source, overrides.items(), [format_override(*item) for item in overrides.items()]
+    )
+    return plan_document(document, seeds=seeds, engine=engine, fingerprints=fingerprints)
 
 
 def plan_document(
@@ -46,34 +55,42 @@ def plan_document(
     *,
     seeds: int | None = None,
     engine: Engine = "sim",
-    own: Mapping[str, str] | None = None,
-    each: Callable[[int, int], None] | None = None,
+    fingerprints: Mapping[str, str] | None = None,
+    on_cell: Callable[[int, int], None] | None = None,
 ) -> Plan:
-    """Every run of ``document`` with ``seeds`` of them a cell, for virtual or real time.
+    """Return the plan of a document for simulation or emulation.
 
-    ``each`` is told of every cell, as ``build_plan`` has it. Raises ScenarioError as :func:`plan_of`.
+    Args:
+        document: the scenario with its settings.
+        seeds: the number of seeds of each cell; None for those of the scenario.
+        engine: ``"sim"`` or ``"emu"``.
+        fingerprints: fingerprints of user-supplied controllers and schedulers, by name.
+        on_cell: called for every cell, as in ``build_plan``.
+
+    Raises:
+        ScenarioError: as :func:`plan_scenario`.
     """
     from bentpipe.runners import engine as engines
     from bentpipe.scenario.model import expand_seeds
 
-    chosen = expand_seeds(seeds)
+    seed_list = expand_seeds(seeds)
     version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
     if engine == "sim":
         return build_plan(
             document,
             version,
-            seeds=chosen,
+            seeds=seed_list,
             catalogue=catalogue,
             orbits=orbits,
-            user_code=own,
-            on_progress=each,
+            user_code=fingerprints,
+            on_progress=on_cell,
         )
     from bentpipe.lab.emulation import runner as emu
 
     version = emu.engine_version(version)
     plan = build_plan(
-        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, user_code=own, all_seeds=True,
-        on_progress=each,
+        document, version, seeds=seed_list, catalogue=catalogue, orbits=orbits, user_code=fingerprints, all_seeds=True,
+        on_progress=on_cell,
     )  # fmt: skip
     emu.check(plan, catalogue)
     return plan

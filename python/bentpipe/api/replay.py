@@ -1,4 +1,4 @@
-"""A run of a store again, with its packets: from what it resolved to, without its scenario and the files of that."""
+"""Replay of a run of a store with its packets, from its resolved run; scenario and input files are not needed."""
 
 from __future__ import annotations
 
@@ -23,95 +23,103 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.store.reader import Store
 
-__all__ = ["NotTheSameError", "again"]
+__all__ = ["ReplayMismatchError", "replay_run"]
 
 
-class NotTheSameError(RuntimeError):
-    """A run that was made again measured something else."""
+class ReplayMismatchError(RuntimeError):
+    """Difference between the measurements of a run and of its replay."""
 
 
-def again(
-    store: Store, run: str, form: Literal["qlog", "pcapng"], places: Mapping[str, str] | None = None
+def replay_run(
+    store: Store, run: str, form: Literal["qlog", "pcapng"], import_paths: Mapping[str, str] | None = None
 ) -> tuple[RunSpec, dict[str, bytes]]:
-    """What ``run`` of ``store`` resolved to, and the files of that run and of its traces of ``form``, made again.
+    """Replay a run of a store with packet traces. The store does not change.
 
-    ``places`` are the import paths of controllers of one's own, by name. The store stays as it is.
+    Args:
+        store: the store.
+        run: the id of the run.
+        form: the format of the traces.
+        import_paths: ``module:Class`` of user-supplied controllers, by name.
+
+    Returns:
+        The resolved run, and the files of the run with its traces, by name.
 
     Raises:
-        ScenarioError: no such run; one in real time, which comes but once; one whose controllers or memory are missing.
+        ScenarioError: no such run, a run in real time, a missing controller, or too little memory.
         StoreError: the store is damaged.
-        NotTheSameError: another engine, or another controller of that name; or the run failed.
+        ReplayMismatchError: different measurements (another engine or controller), or a failed run.
     """
-    kept = store.load_index()
-    if run not in kept.folders:
-        near = nearest(run, kept.folders)
+    index = store.load_index()
+    if run not in index.folders:
+        near = nearest(run, index.folders)
         hint = f'; did you mean "{near}"?' if near else ""
-        _refuse(f"no finished run {run} in {store.path}, whose view runs has their ids{hint}")
+        _reject(f"no finished run {run} in {store.path}, whose view runs has their ids{hint}")
     spec = store.specs([run])[run]
     if "browser" in spec or any(entry["run"] == run for entry in real_time(store.path)):
-        _refuse(f"run {run} was made in real time, which does not come again; expected one in virtual time")
+        _reject(f"run {run} was made in real time, which does not come again; expected one in virtual time")
     known = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
-    own = sorted(controllers(spec) - known - set(places or ()))
-    if own:
-        _refuse(f"run {run} has a controller of a file; expected --controller {own[0]}=FILE.py:CLASS too")
+    missing = sorted(controllers(spec) - known - set(import_paths or ()))
+    if missing:
+        _reject(f"run {run} has a controller of a file; expected --controller {missing[0]}=FILE.py:CLASS too")
     _check_memory(store, run, form)
     traced = cast("RunSpec", {**spec, "trace": {**spec.get("trace", {}), form: True}})
     cell = next(row for row in store.planned if row["id"] == run)["cell"]
-    (outcome,) = LocalRunner(1, places).run([Run(run, cell, spec["seed"], traced)])
+    (outcome,) = LocalRunner(1, import_paths).run([Run(run, cell, spec["seed"], traced)])
     if not isinstance(outcome.data, RunFiles):
-        raise NotTheSameError(f"run {run} failed: {outcome.error}")
-    for name, content in stored(store, run).items():
-        if not _same(content, outcome.data.files.get(name)):
-            raise NotTheSameError(
+        raise ReplayMismatchError(f"run {run} failed: {outcome.error}")
+    for name, content in read_stored_tables(store, run).items():
+        if not _have_equal_rows(content, outcome.data.files.get(name)):
+            raise ReplayMismatchError(
                 f"run {run} is another one now, from its table {name.removesuffix('.parquet')} on: "
                 f"the store is of engine {store.engine}, this is {engine.version()}, or a controller has changed"
             )
     return spec, dict(outcome.data.files)
 
 
-def stored(store: Store, run: str) -> dict[str, bytes]:
-    """The tables of a finished run as its store has them, by file name, small ones first. Raises StoreError."""
+def read_stored_tables(store: Store, run: str) -> dict[str, bytes]:
+    """Return the stored tables of a finished run by file name. Raises StoreError."""
     import polars as pl
 
     from bentpipe.store.pack import taken_out
 
-    kept = store.load_index()
-    folder = kept.folders[run]
-    tables = sorted(name for name in folder.files if name.endswith(".parquet"))
-    kept.check((folder, name) for name in tables)
-    place = store.path / folder.name
+    index = store.load_index()
+    directory = index.folders[run]
+    tables = sorted(name for name in directory.files if name.endswith(".parquet"))
+    index.check((directory, name) for name in tables)
+    path = store.path / directory.name
     try:
-        if folder.packed is None:
-            found = {name: (place / name).read_bytes() for name in tables}
+        if directory.packed is None:
+            contents = {name: (path / name).read_bytes() for name in tables}
         else:
-            found = dict(next(taken_out(place, tables, [run]))[1])
+            contents = dict(next(taken_out(path, tables, [run]))[1])
     except OSError as error:
-        raise StoreError(f"{place} cannot be read: {error.strerror}") from None
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"{place} cannot be read: {error}") from None
-    return {name: content for name, content in found.items() if name.endswith(".parquet")}
+        raise StoreError(f"{path} cannot be read: {error}") from None
+    return {name: content for name, content in contents.items() if name.endswith(".parquet")}
 
 
-def _same(content: bytes, made: bytes | None) -> bool:
-    """Whether two files have the same rows; another version of Polars writes them in other bytes."""
+def _have_equal_rows(content: bytes, replayed: bytes | None) -> bool:
+    """Return whether two files have the same rows. Their bytes depend on the version of Polars."""
     import polars as pl
 
-    if made is None or content == made:
-        return made is not None
-    return pl.read_parquet(io.BytesIO(content)).equals(pl.read_parquet(io.BytesIO(made)))
+    if replayed is None or content == replayed:
+        return replayed is not None
+    return pl.read_parquet(io.BytesIO(content)).equals(pl.read_parquet(io.BytesIO(replayed)))
 
 
 def _check_memory(store: Store, run: str, form: str) -> None:
+    """Check that the host has enough memory for the traces of a run. Raises ScenarioError."""
     rows = store.rows("summary", ["sent_packets"], [run])
     packets = int(rows["sent_packets"].sum()) if rows.width > 1 else 0
-    needed = packets * BYTES_TRACED[form]
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > here:
-        _refuse(
-            f"run {run} has {packets:,} packets, whose {form} takes {needed / 1e9:,.1f} GB of memory, and there are "
-            f"{here / 1e9:,.1f} GB; expected a shorter run"
+    needed_bytes = packets * BYTES_TRACED[form]
+    host_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed_bytes > host_bytes:
+        _reject(
+            f"run {run} has {packets:,} packets, whose {form} takes {needed_bytes / 1e9:,.1f} GB of memory, "
+            f"and there are {host_bytes / 1e9:,.1f} GB; expected a shorter run"
         )
 
 
-def _refuse(text: str) -> NoReturn:
+def _reject(text: str) -> NoReturn:
     raise ScenarioError([("run", text)], SOURCE_ARGUMENT)

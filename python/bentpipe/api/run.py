@@ -1,4 +1,4 @@
-"""Running scenarios from Python: :func:`run` waits for all, :func:`start` gives each run as it finishes.
+"""Execution of scenarios from Python: :func:`run` waits for all runs, :func:`iter_runs` yields each finished run.
 
 >>> results = bentpipe.run("scenarios/geo.toml")          # doctest: +SKIP
 >>> results.summary.filter(pl.col("side") == "server")    # doctest: +SKIP
@@ -12,10 +12,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bentpipe.api.engine_choice import check_engine, runner_of
+from bentpipe.api.engine_choice import check_engine, create_runner
 from bentpipe.api.plan import plan_scenario
 from bentpipe.api.results import Results
-from bentpipe.api.user_code import fingerprint, import_place
+from bentpipe.api.user_code import fingerprint, import_path
 from bentpipe.plan.analysis.lint import LintWarning, lint_plan
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
@@ -33,10 +33,10 @@ __all__ = ["RunIterator", "RunsFailedError", "iter_runs", "run"]
 
 
 class RunsFailedError(RuntimeError):
-    """Some runs failed; ``results`` holds the others."""
+    """Failure of some runs; ``results`` has the other runs."""
 
     def __init__(self, results: Results, report: ExecutionSummary) -> None:
-        """``report`` says which and why."""
+        """Create the error; ``report`` has the failed runs and their errors."""
         self.results = results
         self.report = report
         first = report.failed[0]
@@ -44,27 +44,37 @@ class RunsFailedError(RuntimeError):
 
 
 class RunIterator:
-    """Runs that are being made: iterated, it gives each :class:`Finished` one as soon as it is in the store.
+    """Iterator over the runs of a plan, each as soon as it is in the store.
 
-    From the first that is asked for, runs go on, here and on a cluster, and each is written when it finishes, whether
-    the next is asked for or not; only controllers that run in this process wait to be asked for. When the disk refuses
-    one, the others stop, and the next that is asked for raises. ``len`` is how many are to be made, so that what draws
-    bars of progress knows the end. Used as a context manager, or iterated to the end, it lets the store go; leaving
-    early stops what is under way and keeps what is finished. A run that failed has an ``error`` and raises nothing.
+    With the first call of ``next`` the runs start, locally or on a cluster, and each is written when it finishes, also
+    before the next call. Only controllers that run in this process wait for calls. If the disk rejects a run, the
+    others stop, and the next call raises. ``len`` is the number of runs to execute, for on_progress bars. The end of
+    the iteration, or of the context manager, closes the store. An early end stops the unfinished runs and keeps the
+    finished ones. A failed run has an ``error`` and raises nothing.
     """
 
     def __init__(
         self, plan: Plan, runner: Runner, out: str | Path | None = None, where: str = "local"
     ) -> None:
-        """Opens the store of ``plan`` at ``out`` (a temporary one without). Raises StoreError."""
+        """Open the store of a plan.
+
+        Args:
+            plan: the runs.
+            runner: the runner of the engine.
+            out: the directory of the store; None for a temporary one.
+            where: the location of the runs for the journal.
+
+        Raises:
+            StoreError: ``out`` is not a store of this plan.
+        """
         self._temporary = None
         if out is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="bentpipe-", ignore_cleanup_errors=True)
             out = Path(self._temporary.name) / "store"
         self.path = Path(out)
-        """The store."""
+        """Directory of the store."""
         self.report = ExecutionSummary(self.path, len(plan.runs))
-        """What was done: complete when the last run is."""
+        """Execution summary, complete after the last run."""
         self._stack = contextlib.ExitStack()
         writer = self._stack.enter_context(Writer(self.path, plan))
         try:
@@ -72,21 +82,26 @@ class RunIterator:
         except BaseException:
             self._stack.close()
             raise
-        self._session = iter_results(plan, runner, writer, where=where)
-        self._stack.callback(self._session.close)
+        self._runs = iter_results(plan, runner, writer, where=where)
+        self._stack.callback(self._runs.close)
 
     def __len__(self) -> int:
-        """How many runs there are to be made, the finished ones of this session too."""
+        """Return the number of runs to execute, including those finished since the start."""
         return self._missing
 
     def __iter__(self) -> Iterator[RunResult]:
-        """Raises StoreError, RunnerError: the disk is full, no run can be made at all."""
+        """Return the iterator itself."""
         return self
 
     def __next__(self) -> RunResult:
-        """The next run that finishes."""
+        """Return the next finished run.
+
+        Raises:
+            StoreError: the disk is full.
+            RunnerError: no run can be executed.
+        """
         try:
-            return next(self._session)
+            return next(self._runs)
         except StopIteration as end:
             if end.value is not None:
                 self.report = end.value
@@ -103,12 +118,12 @@ class RunIterator:
         self.close()
 
     def close(self) -> None:
-        """Stops what is under way, and lets the store go."""
+        """Stop unfinished runs and close the store."""
         self._stack.close()
 
     @property
     def results(self) -> Results:
-        """The store: every run that has finished until now."""
+        """Results of the runs finished so far."""
         return Results(self.path, self._temporary)
 
 
@@ -125,37 +140,41 @@ def run(
     schedulers: Mapping[str, type] | None = None,
     on_progress: Callable[[RunResult], object] | None = None,
 ) -> Results:
-    """Runs a scenario and returns its results.
+    """Run a scenario and return its results.
 
     Args:
-        scenario: a TOML file, the table it would parse to, or a :class:`bentpipe.Scenario`; a table may hold those of
-            :mod:`bentpipe.scenario` too.
-        controllers: congestion controllers of one's own, by the name the scenario gives them. A class of an
-            importable module goes to the workers by its import path; one defined in ``__main__`` (a script, a
-            notebook) or inside a function runs in this process, one run after the other.
-        jobs: worker processes (default: one a processor; of ``emu``, labs at a time, 1); not beside ``on``.
-        out: directory of the store, resumed if it has runs of the same scenario; a temporary one without.
-        on: ``dask://HOST:PORT`` for a cluster.
-        seeds: how many, instead of the scenario's.
-        settings: dotted keys to set, as ``--set`` does.
-        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this machine (docs/manual/compare-engines.md).
-        schedulers: schedulers of users of one's own, by the name the scenario gives them; as ``controllers``.
-        on_progress: called after each run with its result (``done`` of ``total``). An exception ends the execution.
+        scenario: a TOML file, its parsed table, or a :class:`bentpipe.Scenario`; a table may contain the classes of
+            :mod:`bentpipe.scenario`.
+        controllers: user-supplied congestion controllers by their name in the scenario. Workers import a class of an
+            importable module by its import path. A class of ``__main__`` (a script, a notebook) or of a function runs
+            in this process, one run at a time.
+        jobs: number of worker processes (default: one per processor; with ``emu``, concurrent labs, default 1). Cannot
+            be combined with ``on``.
+        out: directory of the store, resumed if it has runs of the same scenario; by default a temporary one.
+        on: ``dask://HOST:PORT`` of a cluster.
+        seeds: number of seeds, instead of the seeds of the scenario.
+        settings: dotted keys to set, as with ``--set``.
+        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this host (docs/manual/agree.md).
+        schedulers: user-supplied schedulers by their name in the scenario; as ``controllers``.
+        on_progress: called after every run, with the number of finished runs and of all runs. An exception of it ends
+            the execution.
 
     Warns:
-        bentpipe.plan.analysis.lint.LintWarning: what is in order and yet hardly meant, such as seeds without chance.
+        bentpipe.plan.analysis.lint.LintWarning: a setting that is valid but probably wrong, such as several seeds of a
+            deterministic scenario.
 
     Raises:
-        bentpipe.ScenarioError: what is wrong with the scenario, by key; in real time, also what the machine lacks.
+        bentpipe.ScenarioError: an invalid scenario, with the key of each problem; with ``emu`` also missing
+            requirements of the host.
         bentpipe.StoreError: ``out`` is not a store of this scenario, or the disk is full.
-        bentpipe.runners.runner.RunnerError: no run can be made at all, such as by a cluster that is not there.
-        RunsFailedError: some runs failed; the others are in its ``results``.
-        ValueError: ``jobs`` beside ``on``, or what ``emu`` cannot have.
+        bentpipe.runners.runner.RunnerError: no run can be executed, for example because the cluster cannot be reached.
+        bentpipe.RunsFailedError: some runs failed; its ``results`` have the others.
+        ValueError: ``jobs`` and ``on``, or an argument that ``emu`` does not support.
     """
-    with _begin(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers) as runs:
-        for one in runs:
+    with _start(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers) as runs:
+        for result in runs:
             if on_progress is not None:
-                on_progress(one)
+                on_progress(result)
     if runs.report.failed:
         raise RunsFailedError(runs.results, runs.report)
     return runs.results
@@ -173,15 +192,15 @@ def iter_runs(
     engine: Engine = "sim",
     schedulers: Mapping[str, type] | None = None,
 ) -> RunIterator:
-    """Begins a scenario: iterated, it gives each run as it finishes, and has ``.results`` of those there are.
+    """Return an iterator over the runs of a scenario; its ``results`` have the runs finished so far.
 
-    Arguments, warnings and errors are those of :func:`run`, but that runs that fail are given with their ``error``
-    and raise nothing.
+    Arguments, warnings and errors are those of :func:`run`, except that a failed run has an ``error`` and raises
+    nothing.
     """
-    return _begin(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers)
+    return _start(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers)
 
 
-def _begin(
+def _start(
     scenario: str | Path | Mapping[str, Any] | Scenario,
     controllers: Mapping[str, type] | None,
     jobs: int | None,
@@ -196,34 +215,38 @@ def _begin(
         raise ValueError(
             "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
         )
-    own = dict(controllers or {}) | {
-        SCHEDULER_PREFIX + name: kind for name, kind in (schedulers or {}).items()
+    user_classes = dict(controllers or {}) | {
+        SCHEDULER_PREFIX + name: class_ for name, class_ in (schedulers or {}).items()
     }
     check_engine(engine)
-    if engine == "emu" and (own or on is not None):
-        beside = "controllers" if controllers else "schedulers" if own else "on"
+    if engine == "emu" and (user_classes or on is not None):
+        argument = "controllers" if controllers else "schedulers" if user_classes else "on"
         raise ValueError(
-            f'found {beside} beside engine = "emu", which runs on this machine with those it has'
+            f'found {argument} beside engine = "emu", which runs on this machine with those it has'
         )
     plan = plan_scenario(
         scenario,
         settings,
         seeds=seeds,
         engine=engine,
-        own={name: fingerprint(kind) for name, kind in own.items()},
+        fingerprints={name: fingerprint(class_) for name, class_ in user_classes.items()},
     )
-    for remark in lint_plan(plan):
-        warnings.warn(remark.line(plan.document.name), LintWarning, stacklevel=3)
-    runner = _runner(own, engine, jobs, on)
+    for message in lint_plan(plan):
+        warnings.warn(message.line(plan.document.name), LintWarning, stacklevel=3)
+    runner = _choose_runner(user_classes, engine, jobs, on)
     return RunIterator(plan, runner, out, on or ("local" if engine == "sim" else REAL_TIME))
 
 
-def _runner(own: Mapping[str, type], engine: Engine, jobs: int | None, on: str | None) -> Runner:
-    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
-    if len(places) == len(own):
-        return runner_of(engine, jobs, on, places)
+def _choose_runner(
+    user_classes: Mapping[str, type], engine: Engine, jobs: int | None, on: str | None
+) -> Runner:
+    import_paths = {
+        name: path for name, class_ in user_classes.items() if (path := import_path(class_)) is not None
+    }
+    if len(import_paths) == len(user_classes):
+        return create_runner(engine, jobs, on, import_paths)
     if on is not None:
         raise ValueError("what is given to a cluster must be classes of modules that its workers can import")
     from bentpipe.runners.local import InProcess
 
-    return InProcess(own)
+    return InProcess(user_classes)

@@ -1,4 +1,4 @@
-"""Classes of one's own: out of files (``NAME=FILE.py:CLASS``), where workers import them, what tells two apart."""
+"""User-supplied classes: import from files (``NAME=FILE.py:CLASS``), import paths for workers, fingerprints."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ from bentpipe.scenario.quantity_text import nearest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["controllers_of", "fingerprint", "import_place"]
+__all__ = ["fingerprint", "import_path", "load_controllers"]
 
 _KEY = "--controller"
+"""Option of the messages."""
+
 _EXAMPLE = "mine=cc.py:Mine"
+"""Valid argument of the option."""
 
 
-def controllers_of(texts: Sequence[str]) -> dict[str, type]:
-    """The classes of ``NAME=FILE.py:CLASS`` texts, by name.
+def load_controllers(texts: Sequence[str]) -> dict[str, type]:
+    """Return the classes of ``NAME=FILE.py:CLASS`` texts by name.
 
-    A file is imported as its workers import it, as a module of its name; its folder is put at the end of the module
-    search path.
+    A file is imported as a module of its name, as in the workers. Its directory is appended to the module search path.
 
     Raises:
-        ScenarioError: no such file or class, a file that cannot be imported, a name that the engine's have.
+        ScenarioError: no such file or class, a failed import, or a name of the engine.
     """
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     taken = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     for text in texts:
-        name, _, place = text.partition("=")
-        file, _, kind = place.rpartition(":")
-        if not name or not file.endswith(".py") or not kind:
+        name, _, location = text.partition("=")
+        file, _, class_name = location.rpartition(":")
+        if not name or not file.endswith(".py") or not class_name:
             raise ScenarioError([(_KEY, f'found "{text}", expected NAME=FILE.py:CLASS such as "{_EXAMPLE}"')])
-        if name in found:
+        if name in classes:
             raise ScenarioError([(_KEY, f'found "{name}" twice')])
         if name in taken:
             raise ScenarioError([(_KEY, f'"{name}" is one of the engine\'s, expected another name')])
-        found[name] = _class(Path(file), kind)
-    return found
+        classes[name] = _load_class(Path(file), class_name)
+    return classes
 
 
-def _class(path: Path, kind: str) -> type:
+def _load_class(path: Path, class_name: str) -> type:
+    """Return a class of a file. Raises ScenarioError."""
     if not path.is_file():
         near = (
-            nearest(path.name, [one.name for one in path.parent.glob("*.py")])
+            nearest(path.name, [member.name for member in path.parent.glob("*.py")])
             if path.parent.is_dir()
             else None
         )
@@ -59,9 +62,9 @@ def _class(path: Path, kind: str) -> type:
     if not path.stem.isidentifier():
         text = f'"{path.name}" cannot be imported: its name is none of a module, expected one such as "cc.py"'
         raise ScenarioError([(_KEY, text)])
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.append(directory)
     try:
         module = module_of(path.stem)
     except (Exception, SystemExit) as error:
@@ -69,18 +72,18 @@ def _class(path: Path, kind: str) -> type:
     if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
         raise ScenarioError([(_KEY, f'{path} cannot be imported: another module is called "{path.stem}"')])
     controllers = {
-        name: one
-        for name, one in vars(module).items()
-        if isinstance(one, type) and callable(getattr(one, "on_event", None))
+        name: member
+        for name, member in vars(module).items()
+        if isinstance(member, type) and callable(getattr(member, "on_event", None))
     }
-    if kind not in controllers:
-        text = unknown_name(kind, controllers, "class with a method on_event")
+    if class_name not in controllers:
+        text = unknown_name(class_name, controllers, "class with a method on_event")
         raise ScenarioError([(_KEY, f"{path}: {text}")])
-    return controllers[kind]
+    return controllers[class_name]
 
 
-def import_place(kind: type) -> str | None:
-    """``module:Class`` from which another process can import a class; None if none can."""
+def import_path(kind: type) -> str | None:
+    """Return ``module:Class`` for the import in another process; None if that is impossible."""
     module, name = kind.__module__, kind.__qualname__
     if module in ("__main__", "builtins") or "<locals>" in name or module not in sys.modules:
         return None
@@ -88,7 +91,7 @@ def import_place(kind: type) -> str | None:
 
 
 def fingerprint(kind: type) -> str:
-    """A hash of a class's source (or byte code), so that a changed controller makes new runs."""
+    """Return a hash of the source (or byte code) of a class, so that a changed class gets new run ids."""
     try:
         text = inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError, KeyError):

@@ -23,8 +23,8 @@ def check(
     """Validate a scenario and print its plan and performance bounds."""
     from dataclasses import asdict
 
-    from bentpipe.api.check import coded_bits, nr_links
-    from bentpipe.api.user_code import controllers_of
+    from bentpipe.api.check import list_coded_bits, list_nr_links
+    from bentpipe.api.user_code import load_controllers
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.registry import METRICS
     from bentpipe.plan.analysis.bounds import bounds
@@ -33,8 +33,8 @@ def check(
     from bentpipe.runners.local import cores
     from bentpipe.scenario.sweep import describe_cell
 
-    plan = read_plan(file, settings, seeds, sweeps=sweeps, own=controllers_of(controllers or ()))
-    flow_bounds, coded, nr_rows_of_plan = bounds(plan), coded_bits(plan), nr_links(plan)
+    plan = read_plan(file, settings, seeds, sweeps=sweeps, own=load_controllers(controllers or ()))
+    flow_bounds, coded, nr_rows_of_plan = bounds(plan), list_coded_bits(plan), list_nr_links(plan)
     estimate = estimate_seconds(plan, cores())
     if as_json:
         emit(

@@ -176,8 +176,8 @@ def read_plan(
         replace(document, options=tuple(options)),
         seeds=seeds,
         engine="emu" if clock == "emu" else "sim",
-        own={name: fingerprint(kind) for name, kind in own.items()} if own else None,
-        each=patience(),
+        fingerprints={name: fingerprint(kind) for name, kind in own.items()} if own else None,
+        on_cell=patience(),
     )
     _print_warnings(plan)
     return plan

@@ -63,20 +63,20 @@ def _write_run_traces(
     store: Store, run: str, form: Literal["qlog", "pcapng"], out: Path | None, controllers: Sequence[str]
 ) -> list[Path]:
     """Return the traces of one run, which is repeated if the store has no traces of it."""
-    from bentpipe.api.replay import NotTheSameError, again
-    from bentpipe.api.user_code import controllers_of, import_place
+    from bentpipe.api.replay import ReplayMismatchError, replay_run
+    from bentpipe.api.user_code import import_path, load_controllers
     from bentpipe.report.export import place_of
     from bentpipe.store.export import SUFFIXES, traces, write_traces
 
     target = out or place_of(store, form)
     if any(file.parent.name == run for suffix in SUFFIXES[form] for file in store.files(suffix)):
         return traces(store, form, target, run)
-    own = controllers_of(controllers)
-    import_places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    own = load_controllers(controllers)
+    import_places = {name: place for name, kind in own.items() if (place := import_path(kind)) is not None}
     try:
         with options():
-            spec, files = again(store, run, form, import_places)
-    except NotTheSameError as error:
+            spec, files = replay_run(store, run, form, import_places)
+    except ReplayMismatchError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     return write_traces(run, spec, files, form, target)

@@ -65,8 +65,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. Rerun the command to resume an interrupted one."""
-    from bentpipe.api.engine_choice import runner_of
-    from bentpipe.api.user_code import controllers_of, import_place
+    from bentpipe.api.engine_choice import create_runner
+    from bentpipe.api.user_code import import_path, load_controllers
     from bentpipe.cli.console import emit, watch
     from bentpipe.runners.execute import REAL_TIME, execute
 
@@ -82,7 +82,7 @@ def run(
             else "--cluster, whose workers lack its file"
         )
         refuse(f"--controller: cannot be combined with {engine_or_cluster}")
-    own = controllers_of(controllers or ())
+    own = load_controllers(controllers or ())
     controller_options = [word for one in controllers or () for word in ("--controller", one)]
     plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=controller_options)
     ids = [one.id for one in plan.runs]
@@ -91,8 +91,8 @@ def run(
     directory = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     if cluster is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", cluster):
         refuse(f'--cluster: found "{cluster}", expected dask://HOST:PORT')
-    import_places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
-    runner = runner_of(engine, jobs, cluster, import_places)
+    import_places = {name: place for name, kind in own.items() if (place := import_path(kind)) is not None}
+    runner = create_runner(engine, jobs, cluster, import_places)
     engine_or_cluster = cluster or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
         summary = execute(
