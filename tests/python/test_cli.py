@@ -154,7 +154,7 @@ def test_run_resumes_and_another_scenario_is_refused(store: Path) -> None:
     assert "another scenario" in done.stderr
     done = bentpipe(folder, "run", "test.toml", "--set", "path.satellite.delay=15 ms", "--out", "out/test")
     assert done.returncode == 2
-    assert "other settings of --set" in done.stderr
+    assert "other --set values" in done.stderr
 
 
 def test_one_run_can_be_made_alone(store: Path) -> None:
@@ -273,7 +273,7 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
     kept = len(list(runs.iterdir()))
     assert 1 <= kept < 32
     assert process.returncode == 130
-    said = f"interrupted: {kept} of 32 runs are in out/map-geo-konnect/store; the same command goes on from there"
+    said = f"interrupted: {kept} of 32 runs are in out/map-geo-konnect/store; rerun the command to resume"
     assert said in error.decode()
     assert not (tmp_path / "out" / "map-geo-konnect" / "map.html").exists()
 

@@ -127,7 +127,7 @@ def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
     done = run(folder, *AGAIN)
     assert done.returncode == 0
     assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
-    assert "it is made again" in done.stderr
+    assert "which bentpipe repeats" in done.stderr
     assert "4 of 4 runs in store (3 were there already)" in done.stdout
     journal = (folder / "store" / "journal.jsonl").read_text()
     assert [json.loads(line)["run"] for line in journal.splitlines() if '"damaged"' in line] == [
@@ -233,7 +233,7 @@ def test_a_damaged_run_stays_until_the_new_one_is_whole(
         bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
     assert (damaged / "flows.parquet").is_file()
     monkeypatch.undo()
-    with pytest.warns(CorruptRunWarning, match=f"run {damaged.name}, it is made again"):
+    with pytest.warns(CorruptRunWarning, match=f"run {damaged.name}, which bentpipe repeats"):
         bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
@@ -362,7 +362,7 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse
     with pytest.raises(
-        StoreError, match=f"^{re.escape(str(last))} is damaged: it is not what was written; the"
+        StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"
     ):
         kept.check(places)
     last.unlink()

@@ -73,7 +73,7 @@ def stored(store: Store, run: str) -> dict[str, bytes]:
     """The tables of a finished run as its store has them, by file name, small ones first. Raises StoreError."""
     import polars as pl
 
-    from bentpipe.store.pack import taken_out
+    from bentpipe.store.pack import extract_runs
 
     kept = store.load_index()
     folder = kept.folders[run]
@@ -84,7 +84,7 @@ def stored(store: Store, run: str) -> dict[str, bytes]:
         if folder.packed is None:
             found = {name: (place / name).read_bytes() for name in tables}
         else:
-            found = dict(next(taken_out(place, tables, [run]))[1])
+            found = dict(next(extract_runs(place, tables, [run]))[1])
     except OSError as error:
         raise StoreError(f"{place} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:

@@ -450,9 +450,9 @@ def bundles(
 
 def _noted(plan: BundleNodePlan) -> None:
     """Says on standard error which neighbours get nothing."""
-    from bentpipe.dtn.node import unused
+    from bentpipe.dtn.node import unused_neighbours
 
-    for name in unused(plan):
+    for name in unused_neighbours(plan):
         print(
             f"note: neighbour.{name}: no contact with it is to come and no route goes there, so it is sent nothing; "
             'routing = "epidemic" would',

@@ -57,7 +57,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
 
 def _runs(kept: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Every run with its files, a packed one as it was before."""
-    from bentpipe.store.pack import taken_out
+    from bentpipe.store.pack import extract_runs
 
     taken: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
     for run, folder in sorted(kept.folders.items()):
@@ -71,7 +71,7 @@ def _runs(kept: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
             names = [name for name in folder.files if name.endswith(".parquet")]
             kept.check((folder, name) for name in names)
             own = sorted(one for one, where in kept.folders.items() if where is folder)
-            taken[folder.name] = taken_out(place, filter(_wanted, names), own)
+            taken[folder.name] = extract_runs(place, filter(_wanted, names), own)
         yield next(taken[folder.name])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.process_plans import to_json
-from bentpipe.store.cache_dir import caches
+from bentpipe.store.cache_dir import cache_directory
 from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def aged(seconds: float) -> str:
 
 def _place(plan: LabPlan, program: Path) -> Path | None:
     """The file of a check: another path, program, kernel, machine or kind of user has another one."""
-    folder = caches()
+    folder = cache_directory()
     if folder is None:
         return None
     built, system = program.stat(), os.uname()
