@@ -234,7 +234,7 @@ def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how
         process.wait(30)
         said = process.stderr.read() if process.stderr is not None else ""
     if how == signal.SIGINT:
-        assert "the same command goes on from there" in said
+        assert "rerun the command to resume" in said
     for _ in range(200):
         if not _browsers():
             break

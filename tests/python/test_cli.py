@@ -154,7 +154,7 @@ def test_run_resumes_and_another_scenario_is_refused(store: Path) -> None:
     assert "another scenario" in done.stderr
     done = bentpipe(folder, "run", "test.toml", "--set", "path.satellite.delay=15 ms", "--out", "out/test")
     assert done.returncode == 2
-    assert "other settings of --set" in done.stderr
+    assert "other --set values" in done.stderr
 
 
 def test_one_run_can_be_made_alone(store: Path) -> None:

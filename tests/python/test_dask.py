@@ -183,8 +183,8 @@ def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
     done = run(["--cluster", f"dask://{cluster.address}"])
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
-    said = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; what is finished is in the store"
-    assert lines == [f"error: {said}, and the same command goes on where it stopped"]
+    said = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; finished runs are in the store"
+    assert lines == [f"error: {said}; rerun the command to resume"]
     kept = len(list((out / "runs").iterdir()))
     assert 1 <= kept < 6
     done = run(["--jobs", "1"])
@@ -288,7 +288,7 @@ def test_a_cluster_that_is_left_with_another_engine_ends_the_session(
     assert isinstance(error, RunnerError)
     assert re.fullmatch(
         rf"the cluster at tcp://{cluster.address} has no worker with engine {re.escape(engine.version())} any more; worker "
-        r"tcp://\S+ has another; what is finished is in the store, and the same command goes on where it stopped",
+        r"tcp://\S+ has another; finished runs are in the store; rerun the command to resume",
         str(error),
     )
     assert any((tmp_path / "store" / "runs").iterdir())

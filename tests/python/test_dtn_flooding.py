@@ -20,7 +20,7 @@ import pytest
 import bentpipe
 import dtn_kills
 import realtime
-from bentpipe.dtn.node import plan_of, unused
+from bentpipe.dtn.node import plan_of, unused_neighbours
 from bentpipe.dtn.optimality_gap import distances
 from bentpipe.lab.free_port import free_port
 from bentpipe.scenario.errors import ScenarioError
@@ -49,10 +49,10 @@ def test_a_node_is_told_that_it_floods(tmp_path: Path) -> None:
     plan = plan_of(file(tmp_path, "1", EPIDEMIC + NEAR))
     assert plan["dtn"].get("epidemic") == {}
     assert plan["dtn"]["nodes"][0].get("routes") == []
-    assert unused(plan) == []
+    assert unused_neighbours(plan) == []
     plan = plan_of(file(tmp_path, "1", EPIDEMIC + "copies = 3\n" + NEAR + OTHERS))
     assert plan["dtn"].get("epidemic") == {"copies": 3}
-    assert unused(plan) == []
+    assert unused_neighbours(plan) == []
     assert "epidemic" not in plan_of(file(tmp_path, "1", NEAR))["dtn"]
 
 
@@ -79,12 +79,12 @@ def test_what_means_nothing_is_refused(tmp_path: Path, text: str, said: str) -> 
 def test_a_neighbour_that_the_plan_leaves_out_is_said(tmp_path: Path) -> None:
     """By the plan a node sends nothing where no contact is."""
     three = neighbour("3", 'peer = "127.0.0.1:4557"')
-    assert unused(plan_of(file(tmp_path, "1", NEAR + three))) == []
-    assert unused(plan_of(file(tmp_path, "1", NEAR + three + OTHERS))) == ["2"]
+    assert unused_neighbours(plan_of(file(tmp_path, "1", NEAR + three))) == []
+    assert unused_neighbours(plan_of(file(tmp_path, "1", NEAR + three + OTHERS))) == ["2"]
     route = 'route = [{ at = "1", to = "2", via = "2" }]\n'
-    assert unused(plan_of(file(tmp_path, "1", route + NEAR + three + OTHERS))) == []
+    assert unused_neighbours(plan_of(file(tmp_path, "1", route + NEAR + three + OTHERS))) == []
     over = 'epoch = "2020-01-01T00:00:00Z"\n'
-    assert unused(plan_of(file(tmp_path, "1", over + NEAR + three + OTHERS))) == ["2", "3"]
+    assert unused_neighbours(plan_of(file(tmp_path, "1", over + NEAR + three + OTHERS))) == ["2", "3"]
 
 
 SCENARIO = ROOT / "scenarios/dtn/epidemic.toml"

@@ -378,7 +378,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     assert "In emulation: 2 valid runs" in shown.stdout, shown.stdout + shown.stderr
     mixed = bentpipe("run", str(file), "--out", "out/s-emu")
     assert mixed.returncode == 2
-    assert "was made by engine" in mixed.stderr
+    assert "was created by engine" in mixed.stderr
     for words in (("query", "out/s-emu", "select count(*) from flows"), ("report", "out/s-emu"),
                   ("export", "out/s-emu", "--format", "csv")):  # fmt: skip
         done = bentpipe(*words)

@@ -279,7 +279,7 @@ def test_a_folder_in_the_place_of_a_file_is_the_users_to_remove(folder: Path, ma
         done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
         refused(
             done,
-            f"{name} is a folder, expected a regular file; remove it, and the same command writes it anew",
+            f"{name} is a folder, expected a regular file; remove it and rerun the command",
         )
     assert (place / "kept").read_text() == "somebody's"
     shutil.rmtree(place)

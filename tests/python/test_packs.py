@@ -134,7 +134,7 @@ def test_a_pack_is_what_sha256sum_says_and_its_runs_are_what_they_were(folder: P
             assert checksum((place / name).read_bytes()) == listed
         found |= {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
-        for run, contents in packs_of.taken_out(place, names, None):
+        for run, contents in packs_of.extract_runs(place, names, None):
             assert {f"runs/{run}/{name}": data for name, data in contents.items()} == {
                 name: data for name, data in before.items() if run in name and not name.endswith(SUMS)
             }
@@ -306,9 +306,7 @@ def test_damaged_runs_of_a_pack_are_made_again(folder: Path, whole: dict[str, st
         (store / "packs").iterdir(), key=lambda place: len((place / LIST).read_bytes())
     )  # that of three runs
     flip(place / table)
-    said = (
-        f"packs/{place.name}/{table} is damaged: it is not what was written; the command that made the store"
-    )
+    said = f"packs/{place.name}/{table} is damaged: checksum mismatch; rerun the command of the store"
     with pytest.raises(StoreError, match=re.escape(said)):
         _all_of(store)
     again(folder)
@@ -330,7 +328,7 @@ def test_what_a_pack_does_not_hold_any_more_is_lost_alone(folder: Path, whole: d
         .alias("sent_bytes")
     )
     (place / "flows.parquet").write_bytes(parquet(frame))
-    with pytest.warns(CorruptRunWarning, match=f"run {wrong}, it is made again"):
+    with pytest.warns(CorruptRunWarning, match=f"run {wrong}, which bentpipe repeats"):
         bentpipe.run(folder / "small.toml", jobs=1, out=store)
     assert store_damage.values(store) == whole
     journal = (store / "journal.jsonl").read_text()
@@ -367,7 +365,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
 
     monkeypatch.setattr(files, "sync_all", full)
     with pytest.raises(
-        DiskError, match=r"store: the disk is full; no run is lost, and the same command goes on"
+        DiskError, match=r"store: the disk is full; no run is lost; rerun the command to resume"
     ):
         pack(store)
     assert len(loose(store)) == 1
@@ -425,7 +423,7 @@ def test_groups_in_some_cells_alone(tmp_path: Path) -> None:
     for place in (store / "packs").iterdir():
         sums = {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
-        for run, contents in packs_of.taken_out(place, names, None):
+        for run, contents in packs_of.extract_runs(place, names, None):
             made = listing({name: checksum(data) for name, data in contents.items()})
             assert checksum(made) == sums[run]
 

@@ -74,7 +74,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before s.tomm", 'or a store; did you mean "s.toml"?'),
         ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
         ("s.toml --before s.toml", '--before: "s.toml" is no program, expected the folder of a virtual'),
-        ("s.toml --before a --after newer", "newer was made by engine 9.9, schema 99, expected schema "),
+        ("s.toml --before a --after newer", "newer was created by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
         (

@@ -80,7 +80,7 @@ def read_stored_tables(store: Store, run: str) -> dict[str, bytes]:
     """Return the stored tables of a finished run by file name. Raises StoreError."""
     import polars as pl
 
-    from bentpipe.store.pack import taken_out
+    from bentpipe.store.pack import extract_runs
 
     index = store.load_index()
     directory = index.folders[run]
@@ -91,7 +91,7 @@ def read_stored_tables(store: Store, run: str) -> dict[str, bytes]:
         if directory.packed is None:
             contents = {name: (path / name).read_bytes() for name in tables}
         else:
-            contents = dict(next(taken_out(path, tables, [run]))[1])
+            contents = dict(next(extract_runs(path, tables, [run]))[1])
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:

@@ -471,9 +471,9 @@ def show(
 
 def _print_unused_neighbours(plan: BundleNodePlan) -> None:
     """Print on standard error which neighbours get no bundles."""
-    from bentpipe.dtn.node import unused
+    from bentpipe.dtn.node import unused_neighbours
 
-    for name in unused(plan):
+    for name in unused_neighbours(plan):
         print(
             f"note: neighbour.{name}: no future contact and no route, so that it gets no bundles; "
             'routing = "epidemic" would send some',

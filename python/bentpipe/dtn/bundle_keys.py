@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bentpipe.scenario.dtn.integrity import Integrity
 
-__all__ = ["secrets_of"]
+__all__ = ["read_secrets"]
 
 MIN_KEY_BYTES = 16
 """Minimum length of a key: that of the examples of RFC 9173."""
@@ -23,7 +23,7 @@ SHARED_MODE = 0o077
 """File permissions of group and others; ssh refuses a private key with any of them."""
 
 
-def secrets_of(settings: Integrity, file: Path | None, source: str) -> dict[str, str]:
+def read_secrets(settings: Integrity, file: Path | None, source: str) -> dict[str, str]:
     """Return the keys that ``settings`` name, as hexadecimal digits; no message shows a key.
 
     Args:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.process_plans import BundleNodePlan
     from bentpipe.scenario.dtn.nodes import Dtnperf
 
-__all__ = ["Client", "line", "plan_of", "run", "unused"]
+__all__ = ["Client", "line", "plan_of", "run", "unused_neighbours"]
 
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ def plan_of(
     return plan
 
 
-def unused(plan: BundleNodePlan) -> list[str]:
+def unused_neighbours(plan: BundleNodePlan) -> list[str]:
     """Return the neighbours that get no bundles, since the node has no contact with them and no route over them."""
     if plan["dtn"].get("epidemic") is not None:
         return []

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bentpipe.dtn.bundle_keys import secrets_of
+from bentpipe.dtn.bundle_keys import read_secrets
 from bentpipe.dtn.node_config import OVER_UDP
 from bentpipe.plan.dtn.integrity import integrity_spec
 from bentpipe.plan.dtn.nodes import SINCE_2000_S, add_ltp_rate, cla_spec
@@ -89,7 +89,7 @@ def _add_integrity(plan: BundleNodePlan, settings: Integrity, keys: Path | None,
     except ScenarioError as error:
         raise error.with_source(source) from None
     next(node for node in nodes if node["name"] == plan["name"])["integrity"] = integrity
-    plan["keys"] = secrets_of(settings, keys, source)
+    plan["keys"] = read_secrets(settings, keys, source)
 
 
 def _dtn(config: NodeFile, contacts: PlanSpec, node_name: str) -> DtnSpec:

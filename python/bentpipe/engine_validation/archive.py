@@ -57,7 +57,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
 
 def _runs(index: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield every run with its files; packed runs have their original files."""
-    from bentpipe.store.pack import taken_out
+    from bentpipe.store.pack import extract_runs
 
     packs: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
     for run, folder in sorted(index.folders.items()):
@@ -71,7 +71,7 @@ def _runs(index: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
             names = [name for name in folder.files if name.endswith(".parquet")]
             index.check((folder, name) for name in names)
             members = sorted(member for member, pack in index.folders.items() if pack is folder)
-            packs[folder.name] = taken_out(path, filter(_is_published, names), members)
+            packs[folder.name] = extract_runs(path, filter(_is_published, names), members)
         yield next(packs[folder.name])
 
 

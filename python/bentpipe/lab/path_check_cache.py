@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.process_plans import to_json
-from bentpipe.store.cache_dir import caches
+from bentpipe.store.cache_dir import cache_directory
 from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _cache_file(plan: LabPlan, program: Path) -> Path | None:
 
     The file depends on path, executable, kernel, host and privileges.
     """
-    folder = caches()
+    folder = cache_directory()
     if folder is None:
         return None
     program_status, system = program.stat(), os.uname()

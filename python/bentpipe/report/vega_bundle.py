@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from bentpipe.store.cache_dir import caches
+from bentpipe.store.cache_dir import cache_directory
 from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def library() -> str:
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    folder = caches()
+    folder = cache_directory()
     version_of_builder = metadata.version("vl-convert-python")
     place = folder / f"vega-{version}-vl-convert-{version_of_builder}.js" if folder is not None else None
     if place is not None and (cached := _read_cache(place)) is not None:

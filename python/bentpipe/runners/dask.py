@@ -47,7 +47,7 @@ LOOK_AT_WORKERS_S = 1.0
 PATIENCE_S = 30.0
 """Maximum time with workers of other engines only: a restart by a nanny takes some seconds."""
 
-KEPT = "what is finished is in the store, and the same command goes on where it stopped"
+RESUME = "finished runs are in the store; rerun the command to resume"
 
 
 def worker_version() -> str:
@@ -361,7 +361,7 @@ class _Tasks(Maker):
                     f"; worker {worker} has {version}" for worker, version in other_workers.items()
                 )
                 raise RunnerError(
-                    f"the cluster at {self.address} has no worker with engine {self.version} any more{others}; {KEPT}"
+                    f"the cluster at {self.address} has no worker with engine {self.version} any more{others}; {RESUME}"
                 )
             if self.stopping.wait(LOOK_S):
                 raise _StoppedError
@@ -401,7 +401,7 @@ async def _await(function: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _connection_error(address: str) -> RunnerError:
-    return RunnerError(f"the connection to the Dask scheduler at {address} was lost; {KEPT}")
+    return RunnerError(f"the connection to the Dask scheduler at {address} was lost; {RESUME}")
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def execute(
                 return execute_plan(plan, runner, writer, only=only, each=each, where=where, command=command)
         except KeyboardInterrupt:
             finished = f"{writer.count()} of {len(plan.runs)} {what} are in {writer.path}"
-            raise InterruptedExecution(f"{finished}; the same command goes on from there") from None
+            raise InterruptedExecution(f"{finished}; rerun the command to resume") from None
 
 
 def execute_plan(
@@ -314,10 +314,10 @@ def _damage_message(damage: str, runs: Sequence[str], missing: Container[str]) -
     """Return the warning about damaged runs: one run, several of a pack, or the unknown runs of a pack."""
     if len(runs) > 1:
         repeated = sum(run in missing for run in runs)
-        return f"{damage}: {len(runs):,} runs, of which {repeated:,} are made again"
+        return f"{damage}: {len(runs):,} runs; bentpipe repeats {repeated:,} of them"
     if "/" in runs[0]:
-        return f"{damage}: its runs are made again"
-    consequence = "it is made again" if runs[0] in missing else "not asked for, and left as it is"
+        return f"{damage}: bentpipe repeats its runs"
+    consequence = "which bentpipe repeats" if runs[0] in missing else "not requested and unchanged"
     return f"{damage}: run {runs[0]}, {consequence}"
 
 

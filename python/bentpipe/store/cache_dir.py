@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["caches"]
+__all__ = ["cache_directory"]
 
 
-def caches() -> Path | None:
+def cache_directory() -> Path | None:
     """Return the cache directory of bentpipe (XDG Base Directory Specification); None for a user without a home."""
     configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if configured.is_absolute():  # the specification ignores relative paths

@@ -162,17 +162,13 @@ def _check_size(path: Path, state: os.stat_result) -> None:
 def check_no_folder(file: Path) -> None:
     """Raise StoreError if a folder has the place of a store's own file: the user may need its content."""
     if file.is_dir() and not file.is_symlink():
-        raise StoreError(
-            f"{file} is a folder, expected a regular file; remove it, and the same command writes it anew"
-        )
+        raise StoreError(f"{file} is a folder, expected a regular file; remove it and rerun the command")
 
 
 def check_folder(folder: Path) -> None:
     """Raise StoreError if a folder of a store is a symbolic link: it would lead out of the store."""
     if folder.is_symlink():
-        raise StoreError(
-            f"{folder} is a link, expected a folder: what is in a store is read and written there alone"
-        )
+        raise StoreError(f"{folder} is a link, expected a folder")
 
 
 _LARGE = 1 << 20
@@ -197,7 +193,7 @@ def _find_damage(file: tuple[Path, str], stop: threading.Event | None = None) ->
             if _verified.get(path) == key:
                 return ""
             if _checksum(handle, stop) != checksum:
-                return f"{path} is damaged: it is not what was written"
+                return f"{path} is damaged: checksum mismatch"
     except FileNotFoundError:
         return f"{path} is missing"
     except OSError as error:
@@ -233,7 +229,7 @@ def readable(store: Path, table: str) -> Iterator[None]:
                 pl.read_parquet(file)
             except (pl.exceptions.PolarsError, OSError):
                 raise StoreError(
-                    f"{file} is damaged; remove {file.parent} and run the scenario again, which makes just this run"
+                    f"{file} is damaged; remove {file.parent} and rerun the command to repeat this run"
                 ) from error
         raise StoreError(f"{store}: table {table} cannot be read: {error}") from error
 

@@ -26,9 +26,9 @@ __all__ = [
     "StoreIndex",
     "StoredFile",
     "build_index",
-    "in_packs",
     "listed_runs",
     "pack_name",
+    "packed_runs",
     "packs",
 ]
 
@@ -149,7 +149,7 @@ def _group_runs(
 def _damage_error(reasons: list[str]) -> StoreError:
     reasons = list(dict.fromkeys(reasons))
     rest = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    fix = "the command that made the store makes the damaged runs again, and no others"
+    fix = "rerun the command of the store to repeat the damaged runs"
     return StoreError(f"{'; '.join(reasons[:3])}{rest}; {fix}")
 
 
@@ -272,7 +272,7 @@ def packs(store: Path) -> dict[str, RunDirectory | DamagedPack]:
     return {name: _read_pack(store, name) for name in names}
 
 
-def in_packs(store: Path) -> dict[str, RunDirectory]:
+def packed_runs(store: Path) -> dict[str, RunDirectory]:
     """Return the runs in intact packs."""
     return {
         run: pack
@@ -302,7 +302,7 @@ def _read_pack(store: Path, name: str) -> RunDirectory | DamagedPack:
     if LIST not in names:
         return DamagedPack(f"{directory / LIST} is missing", ())
     if runs is None:
-        return DamagedPack(f"{directory / LIST} is damaged: it is not what was written", ())
+        return DamagedPack(f"{directory / LIST} is damaged: checksum mismatch", ())
     if LIST not in sums:
         return DamagedPack(f"{directory / SUMS} is damaged: it does not have {LIST}", tuple(runs))
     return RunDirectory(f"packs/{name}", sums, runs)

@@ -35,9 +35,7 @@ class Journal:
         except FileNotFoundError:
             pass
         except InputFileError as error:
-            raise StoreError(
-                f"{path}: {error.strerror}; remove it, and the same command makes a new one"
-            ) from None
+            raise StoreError(f"{path}: {error.strerror}; remove it and rerun the command") from None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         self._file = os.fdopen(os.open(path, flags, 0o666), "a", encoding="utf-8")
         try:

@@ -31,12 +31,12 @@ __all__ = [
     "MOST_BYTES",
     "MOST_RUNS",
     "SPECS",
-    "Chosen",
-    "chosen",
+    "PackAssignment",
+    "assign_packs",
     "contents",
+    "extract_runs",
     "seeds",
     "specs",
-    "taken_out",
     "write",
 ]
 
@@ -56,7 +56,7 @@ SPEC = "spec.json"
 
 
 @dataclass(frozen=True)
-class Chosen:
+class PackAssignment:
     """Runs of a store to pack."""
 
     packs: tuple[tuple[str, ...], ...]
@@ -69,17 +69,17 @@ class Chosen:
     """Runs without checksums, which cannot be verified."""
 
 
-def chosen(kept: StoreIndex, runs: Iterable[str]) -> Chosen:
+def assign_packs(index: StoreIndex, runs: Iterable[str]) -> PackAssignment:
     """Assign those of ``runs`` that have their own directory to packs, in order: runs with equal tables together."""
     counts = {"traced": 0, "large": 0, "unsummed": 0}
     packs: list[list[str]] = []
     open_packs: dict[frozenset[str], list[str]] = {}
     weights: dict[frozenset[str], int] = {}
     for run in runs:
-        folder = kept.folders.get(run)
+        folder = index.folders.get(run)
         if folder is None or folder.packed is not None:
             continue
-        size = sum((kept.store / folder.name / name).stat().st_size for name in folder.files)
+        size = sum((index.store / folder.name / name).stat().st_size for name in folder.files)
         if reason := _exclusion_reason(folder, size):
             counts[reason] += 1
             continue
@@ -89,7 +89,7 @@ def chosen(kept: StoreIndex, runs: Iterable[str]) -> Chosen:
             open_packs[tables], weights[tables] = [], size
             packs.append(open_packs[tables])
         open_packs[tables].append(run)
-    return Chosen(tuple(map(tuple, packs)), **counts)
+    return PackAssignment(tuple(map(tuple, packs)), **counts)
 
 
 def _exclusion_reason(folder: RunDirectory, size: int) -> str:
@@ -101,31 +101,31 @@ def _exclusion_reason(folder: RunDirectory, size: int) -> str:
     return "large" if size > MOST_BYTES else ""
 
 
-def write(kept: StoreIndex, runs: tuple[str, ...]) -> None:
+def write(index: StoreIndex, runs: tuple[str, ...]) -> None:
     """Write a pack of ``runs``, whose directories stay.
 
     Raises:
         StoreError: a run is damaged.
         OSError: the write failed; nothing of the pack remains.
     """
-    files = _files(kept, runs)
-    if not (kept.store / "packs").is_dir():
-        (kept.store / "packs").mkdir()
-        sync(kept.store)
-    write_directory_atomic(kept.store, f"packs/{pack_name(files[LIST])}", files)
+    files = _files(index, runs)
+    if not (index.store / "packs").is_dir():
+        (index.store / "packs").mkdir()
+        sync(index.store)
+    write_directory_atomic(index.store, f"packs/{pack_name(files[LIST])}", files)
 
 
-def _files(kept: StoreIndex, runs: tuple[str, ...]) -> dict[str, bytes]:
-    spec_texts = {file.runs[0]: _read_spec(file.path) for file in kept.files_named(SPEC, runs)}
+def _files(index: StoreIndex, runs: tuple[str, ...]) -> dict[str, bytes]:
+    spec_texts = {file.runs[0]: _read_spec(file.path) for file in index.files_named(SPEC, runs)}
     frames = {}
     for name in TABLES:
-        if f"{name}.parquet" in kept.folders[runs[0]].files:
-            lazy = scan(kept, name, runs)
+        if f"{name}.parquet" in index.folders[runs[0]].files:
+            lazy = scan(index, name, runs)
             assert lazy is not None  # noqa: S101 - for the type checker
-            with readable(kept.store, name):
+            with readable(index.store, name):
                 frame = lazy.collect()
             frames[name] = frame.drop(GROUP) if name == "summary" and not grouped(frame) else frame
-    sums = {run: checksum(listing(_known_sums(kept.folders[run].files))) for run in runs}
+    sums = {run: checksum(listing(_known_sums(index.folders[run].files))) for run in runs}
     return contents(frames, spec_texts, sums)
 
 
@@ -169,16 +169,16 @@ def seeds(store: Path, folders: Mapping[str, RunDirectory]) -> dict[str, tuple[P
     return result
 
 
-def specs(kept: StoreIndex, runs: Sequence[str]) -> dict[str, Any]:
+def specs(index: StoreIndex, runs: Sequence[str]) -> dict[str, Any]:
     """Return the specification of each of ``runs``, by id.
 
     Raises:
         StoreError: a specification is damaged; the message names it.
     """
     result = {}
-    for file in kept.files_named(SPEC, runs):
+    for file in index.files_named(SPEC, runs):
         result[file.runs[0]] = _parse_spec(_read_spec(file.path), file.runs[0], file.path)
-    for file in kept.files_named(SPECS, runs):
+    for file in index.files_named(SPECS, runs):
         try:
             texts = _read_specs(file.path)
         except (OSError, ValueError):
@@ -223,7 +223,7 @@ def _invalid_file_error(file: Path, what: str) -> StoreError:
 
     The command that created the store would not replace such a file.
     """
-    again = f"remove {file.parent} and run the scenario again, which makes its runs and no others"
+    again = f"remove {file.parent} and rerun the command to repeat its runs"
     return StoreError(f"{file} is damaged: {what}; {again}")
 
 
@@ -242,7 +242,7 @@ def _read_specs(file: Path) -> dict[str, str]:
 _COLUMNS = {"run": pl.String, "spec": pl.String}
 
 
-def taken_out(
+def extract_runs(
     pack: Path, files: Iterable[str], runs: Iterable[str] | None
 ) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield ``runs`` of a pack (None: all), each with its files as in a run directory, without SHA256SUMS.

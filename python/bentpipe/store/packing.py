@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.store.files import FULL, DiskError, remove_folders, remove_leftover
-from bentpipe.store.index import StoreIndex, in_packs
+from bentpipe.store.index import StoreIndex, packed_runs
 from bentpipe.store.journal import Journal
-from bentpipe.store.pack import Chosen, chosen, write
+from bentpipe.store.pack import PackAssignment, assign_packs, write
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Packed:
 
     runs: int
     packs: int
-    left: Chosen
+    left: PackAssignment
     """Counts of runs that stay as they are."""
 
 
@@ -51,11 +51,11 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
             for leftover in path.glob(".part-*"):
                 remove_leftover(leftover)
             _remove_duplicates(path, store.load_index())
-            kept = store.load_index()
-            choice = chosen(kept, [run["id"] for run in store.planned])
+            index = store.load_index()
+            choice = assign_packs(index, [run["id"] for run in store.planned])
             total, done = sum(map(len, choice.packs)), 0
             for runs in choice.packs:
-                write(kept, runs)
+                write(index, runs)
                 remove_folders(path, [f"runs/{run}" for run in runs])
                 done += len(runs)
                 journal.note({"event": "packed", "runs": len(runs)})
@@ -63,16 +63,14 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
                     each(done, total)
     except OSError as error:
         reason = "the disk is full" if error.errno in FULL else str(error.strerror or error)
-        raise DiskError(
-            f"{path}: {reason}; no run is lost, and the same command goes on from there"
-        ) from error
+        raise DiskError(f"{path}: {reason}; no run is lost; rerun the command to resume") from error
     return Packed(total, len(choice.packs), choice)
 
 
-def _remove_duplicates(path: Path, kept: StoreIndex) -> None:
+def _remove_duplicates(path: Path, index: StoreIndex) -> None:
     """Remove the directories of runs that are in packs too, after an interrupted packing; raise StoreError."""
-    runs = in_packs(path)
+    runs = packed_runs(path)
     packs_by_name = {pack.name: pack for pack in runs.values()}
-    kept.check((pack, file) for pack in packs_by_name.values() for file in pack.files)
+    index.check((pack, file) for pack in packs_by_name.values() for file in pack.files)
     duplicates = runs.keys() & set(os.listdir(path / "runs"))  # noqa: PTH208 - names alone
     remove_folders(path, [f"runs/{run}" for run in sorted(duplicates)])

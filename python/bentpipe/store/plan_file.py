@@ -84,7 +84,7 @@ def read(store: Path) -> PlanFile:
         StoreError: the file is unreadable, or of a newer bentpipe.
     """
     file = store / "plan.json"
-    fix = "the command that made the store writes it anew and keeps what is finished"
+    fix = "rerun the command of the store to restore it; finished runs remain"
     for name in ("runs", "packs"):
         check_folder(store / name)
     try:
@@ -106,7 +106,7 @@ def read(store: Path) -> PlanFile:
         raise StoreError(f"{file} cannot be read: {error.strerror}") from None
     if content.schema > SCHEMA:
         raise StoreError(
-            f"{store} was made by engine {content.engine}, schema {content.schema}, expected schema {SCHEMA} "
+            f"{store} was created by engine {content.engine}, schema {content.schema}, expected schema {SCHEMA} "
             "or older: a newer bentpipe reads it"
         )
     return content

@@ -109,7 +109,7 @@ class Store(Frames):
         except (OSError, UnicodeDecodeError):
             raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
         if self._plan.scenario not in (None, checksum(content)):
-            reason = "is damaged: it is not what was written; the command that made the store writes it anew"
+            reason = "is damaged: checksum mismatch; rerun the command of the store to restore it"
             raise StoreError(f"{file} {reason}")
         return text
 

@@ -24,7 +24,7 @@ from bentpipe.store.files import (
     write_directory_atomic,
 )
 from bentpipe.store.index import LIST, DamagedPack, RunDirectory, listed_runs, packs
-from bentpipe.store.pack import taken_out
+from bentpipe.store.pack import extract_runs
 
 __all__ = ["repair_packs"]
 
@@ -99,7 +99,7 @@ def _intact_runs(store: Path, folder: str) -> Iterator[tuple[str, dict[str, byte
     if not is_intact and not runs:
         return
     try:
-        for run, files_of_run in taken_out(directory, files, runs):
+        for run, files_of_run in extract_runs(directory, files, runs):
             new_sums = {name: checksum(content) for name, content in files_of_run.items()}
             if runs is None or checksum(listing(new_sums)) == runs[run]:
                 yield run, files_of_run

@@ -19,7 +19,7 @@ GROUP = "flow_group"
 """Column of ``summary`` in scenarios with groups: the group of a flow, or the flow."""
 
 
-def scan(kept: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
+def scan(index: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
     """Return table ``name`` of ``runs`` (None: all) as one lazy frame; None: no run has it.
 
     The first column ``run`` has the id of the run. Rows of a run keep their order. Runs without the table are left
@@ -30,7 +30,7 @@ def scan(kept: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.L
         StoreError: a file of the table is missing or damaged.
     """
     requested = None if runs is None else list(runs)
-    files = kept.table(name, requested)
+    files = index.table(name, requested)
     if not files:
         return None
     loose = [file for file in files if not file.packed and not file.is_empty]
@@ -40,33 +40,35 @@ def scan(kept: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.L
         run_ids = [file.runs[0] for file in loose]
         places = [str(file.path) for file in loose]
         run = pl.col("run").replace_strict(places, run_ids, return_dtype=pl.String)
-        pieces.append((run_ids, _scanned(kept, name, places, "run").select(run, pl.exclude("run"))))
+        pieces.append((run_ids, _scan_files(index, name, places, "run").select(run, pl.exclude("run"))))
     if packed:
-        pieces += _of_packs(kept, name, packed)
+        pieces += _scan_packs(index, name, packed)
     if not pieces:
         return pl.LazyFrame(schema={"run": pl.String})
-    return _in_order(pieces, list(kept.folders) if requested is None else requested)
+    return _concatenate(pieces, list(index.folders) if requested is None else requested)
 
 
-def _of_packs(kept: StoreIndex, name: str, files: list[StoredFile]) -> list[tuple[list[str], pl.LazyFrame]]:
+def _scan_packs(
+    index: StoreIndex, name: str, files: list[StoredFile]
+) -> list[tuple[list[str], pl.LazyFrame]]:
     """Return the requested rows of packs, and the order of their runs."""
     order = [run for file in files for run in file.folder.packed or ()]
-    rows = _scanned(kept, name, [str(file.path) for file in files], None)
+    rows = _scan_files(index, name, [str(file.path) for file in files], None)
     if all(file.is_complete for file in files):
         return [(order, rows)]
     requested = {run for file in files for run in file.runs}
     order = [run for run in order if run in requested]
     if len(order) > len(requested):  # a run is in two packs, and only one of them is read
-        return [piece for file in files for piece in _of_packs(kept, name, [file])]
+        return [piece for file in files for piece in _scan_packs(index, name, [file])]
     return [(order, rows.filter(pl.col("run").is_in(order)))]
 
 
-def _scanned(kept: StoreIndex, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
+def _scan_files(index: StoreIndex, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
     """Scan files one after the other; ``path`` is the name of a column with the file, or None."""
     if name != "summary":
         return pl.scan_parquet(places, glob=False, include_file_paths=path)
     # files of one scenario have equal columns, except that a sweep may have groups in some cells only
-    with readable(kept.store, name):
+    with readable(index.store, name):
         schema = {**pl.read_parquet_schema(places[0])}
     schema.setdefault(GROUP, pl.String())
     return pl.scan_parquet(
@@ -74,7 +76,7 @@ def _scanned(kept: StoreIndex, name: str, places: list[str], path: str | None) -
     )
 
 
-def _in_order(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -> pl.LazyFrame:
+def _concatenate(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -> pl.LazyFrame:
     """Concatenate pieces in the order of ``wanted``; sort only if necessary."""
     if len(pieces) == 1 and pieces[0][0] == wanted:
         return pieces[0][1]

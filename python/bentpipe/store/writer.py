@@ -27,7 +27,7 @@ from bentpipe.store.files import (
     write_atomic,
     write_directory_atomic,
 )
-from bentpipe.store.index import RunDirectory, build_index, in_packs
+from bentpipe.store.index import RunDirectory, build_index, packed_runs
 from bentpipe.store.journal import Journal
 from bentpipe.store.reader import Store
 
@@ -79,22 +79,22 @@ class Writer:
         advice = f"choose another directory with --out, or remove {path}"
         if store.schema != SCHEMA or store.engine != plan.engine:
             raise StoreError(
-                f"{path} was made by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
+                f"{path} was created by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
                 f"schema {SCHEMA}, which does not resume it; {advice}"
             )
         if not store.has_scenario(_scenario_text(plan)):
             raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {advice}')
         if store.overrides != tuple(plan.document.overrides):
             settings = ", ".join(store.overrides) or "none"
-            raise StoreError(f"{path} was made with other settings of --set ({settings}); {advice}")
+            raise StoreError(f"{path} was created with other --set values ({settings}); {advice}")
         # Options of browse, traces and controllers are part of the id, not of the scenario and --set.
         planned_ids = {_cell_key(row): row["id"] for row in planned}
         replaced = [row for row in store.planned if planned_ids.get(_cell_key(row), row["id"]) != row["id"]]
-        packed = in_packs(path) if replaced else ()
+        packed = packed_runs(path) if replaced else ()
         for row in replaced:
             if row["id"] in packed or (path / "runs" / row["id"]).is_dir():
                 raise StoreError(
-                    f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
+                    f"{path} has run {row['id']} with the same cell and seed, but with other options or "
                     f"with other contents of a trace, page or controller; {advice}"
                 )
         remaining = [row for row in store.planned if row not in replaced]
@@ -106,7 +106,7 @@ class Writer:
         """Return the runs of a store without a plan, after an early failure or a loss of the plan."""
         path = self.path
         directories = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
-        existing = in_packs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in directories}
+        existing = packed_runs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in directories}
         plan_ids = {run.id for run in self.plan.runs}
         self._has_checksums = not directories or any(
             (path / "runs" / run / SUMS).exists() for run in directories
@@ -195,7 +195,7 @@ class Writer:
         """Return the number of finished runs of the plan."""
         damaged = self._state[1] if self._state else {}
         intact = [row["id"] for row in self.store_rows if row["id"] not in damaged]
-        packed = in_packs(self.path)
+        packed = packed_runs(self.path)
         return sum(run in packed or (self.path / "runs" / run).is_dir() for run in intact)
 
     def add(self, run: Run, data: bytes | Measurements | RunFiles) -> dict[str, int]:
@@ -283,6 +283,4 @@ def _disk_errors(path: Path, writer: Writer) -> Iterator[None]:
         if not count:
             raise DiskError(f"{path}: {reason}") from error
         finished = "1 finished run is" if count == 1 else f"{count} finished runs are"
-        raise DiskError(
-            f"{path}: {reason}; {finished} kept, and the same command goes on from there"
-        ) from error
+        raise DiskError(f"{path}: {reason}; {finished} kept; rerun the command to resume") from error

@@ -125,7 +125,7 @@ class _BundleState:
         # The order within an instant is unknown, and so is when all neighbours have a critical bundle.
         is_ambiguous = self.delivered_at == event.instant or (self.is_critical and self.forwarded)
         if event.action == "received" and is_known != is_duplicate and not is_ambiguous:
-            text = f"{self.id} came at {event.instant} ns and was " + ("new" if is_duplicate else "there")
+            text = f"{self.id} arrived at {event.instant} ns and was " + ("new" if is_duplicate else "there")
             yield Finding("a bundle is at a node once", self.node, text)
         if is_duplicate:
             self.copies += 1
@@ -163,7 +163,7 @@ class _BundleState:
             text = f"{count} of {self.copies} copies of {self.id} are stored at the end"
             yield Finding("bundles are conserved", self.node, text)
         elif count == 1 and stored != [self.arrival]:
-            text = f"{self.id} is stored since {stored[0]} ns, came at {self.arrival} ns"
+            text = f"{self.id} is stored since {stored[0]} ns, arrived at {self.arrival} ns"
             yield Finding("bundles are conserved", self.node, text)
 
 

@@ -34,7 +34,9 @@ def _check_exit(direction: Direction, visit: Visit) -> Iterator[Finding]:
             text = f"was dropped at {visit.dropped} ns ({visit.cause}), expected at {visit.arrival} ns (loss)"
             yield _finding(direction, visit, "a cause for every drop", text)
     elif visit.departure is None:
-        yield _finding(direction, visit, "bytes are conserved", f"came at {visit.arrival} ns and never left")
+        yield _finding(
+            direction, visit, "bytes are conserved", f"arrived at {visit.arrival} ns and never left"
+        )
     elif visit.departure != visit.arrival:
         text = f"left at {visit.departure}, expected at once, at {visit.arrival} ns"
         yield _finding(direction, visit, "no sooner than the delay", text)

@@ -321,8 +321,8 @@ def _check_causes(
 
 def _check_netem(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     changes = stage.get("changes", [])
-    rates = [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
-    delays = [(one["at_ns"], one["delay_ns"]) for one in changes if "delay_ns" in one]
+    rates = [(change["at_ns"], change["rate_bit_s"]) for change in changes if "rate_bit_s" in change]
+    delays = [(change["at_ns"], change["delay_ns"]) for change in changes if "delay_ns" in change]
     limits = [(at, limit["packets"]) for at, limit in stage.get("limits", [])]
     link = _Rate(step_function(stage["rate_bit_s"], rates))
     delay, limit_at = step_function(stage["delay_ns"], delays), step_function(stage["limit_packets"], limits)

@@ -19,7 +19,7 @@ def _delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int)
     """Check a delay that may change."""
     changes = stage.get("changes", [])
     value: Callable[[int], int] = step_function(
-        stage["delay_ns"], [(one["at_ns"], one["delay_ns"]) for one in changes]
+        stage["delay_ns"], [(change["at_ns"], change["delay_ns"]) for change in changes]
     )
     yield from _check_delays(direction, visits, end, value, InFlightEvents(stage), in_order=True)
 
@@ -212,7 +212,7 @@ def _outage(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
             until = end + 2  # for ever
         if until > visit.arrival and not stage["hold"]:
             if visit.dropped != visit.arrival or visit.cause != "outage":
-                text = f"came at {visit.arrival} ns, when the link was down, and was not dropped"
+                text = f"arrived at {visit.arrival} ns, when the link was down, and was not dropped"
                 yield _finding(direction, visit, "nothing crosses a link that is down", text)
             continue
         if visit.departure is not None and outage_end(visit.departure) is not None:
