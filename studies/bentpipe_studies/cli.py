@@ -43,7 +43,7 @@ def study(
     known_engine(engine)
     files = figure_options.files(figures, only_figure, forms, width, no_title, which="--figure")
     observer = watch(quiet=as_json)
-    with options(name="NAME"), interruptible():
+    with options(name="NAME", only="--part"), interruptible():
         output = bentpipe_studies.run(
             name,
             only=part,

@@ -264,7 +264,7 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
         [sys.executable, "-m", "bentpipe.cli", *words, "--jobs", "1"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    runs = tmp_path / "out" / "map-geo-konnect" / "store" / "runs"
+    runs = tmp_path / "out" / "break-even-geo-konnect" / "store" / "runs"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (runs.is_dir() and any(runs.iterdir())):
         time.sleep(0.01)
@@ -273,9 +273,9 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
     kept = len(list(runs.iterdir()))
     assert 1 <= kept < 32
     assert process.returncode == 130
-    said = f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; the same command goes on from there"
+    said = f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; rerun the command to resume"
     assert said in error.decode()
-    assert not (tmp_path / "out" / "map-geo-konnect" / "map.html").exists()
+    assert not (tmp_path / "out" / "break-even-geo-konnect" / "map.html").exists()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

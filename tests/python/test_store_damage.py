@@ -36,7 +36,7 @@ from bentpipe.store.files import SUMS, DiskError, StoreError, listing
 from bentpipe.store.index import RunDirectory, StoreIndex
 from bentpipe.store.reader import Store, open_store
 from bentpipe.store.writer import Writer
-from bentpipe_studies.parts import Measurements, Part
+from bentpipe_studies.parts import Measured, Part
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -127,8 +127,8 @@ def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
     done = run(folder, *AGAIN)
     assert done.returncode == 0
     assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
-    assert "it is made again" in done.stderr
-    assert "4 of 4 runs in store (3 from earlier runs)" in done.stdout
+    assert "which bentpipe repeats" in done.stderr
+    assert "4 of 4 runs in store (3 were there already)" in done.stdout
     journal = (folder / "store" / "journal.jsonl").read_text()
     assert [json.loads(line)["run"] for line in journal.splitlines() if '"damaged"' in line] == [
         table.parent.name
@@ -202,11 +202,10 @@ def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) 
     bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store", seeds=3)
     whole = {run["id"]: run for run in Store(folder / "store").planned}
     (folder / "store" / "plan.json").write_text("{")
-    with pytest.raises(StoreError, match=r"plan.json cannot be read.*the command that made the store"):
+    with pytest.raises(StoreError, match=r"plan.json cannot be read.*rerun the command of the store"):
         Store(folder / "store")
     with pytest.raises(
-        StoreError,
-        match=r"plan.json is lost, and run \w+ does not belong to this command with engine another",
+        StoreError, match=r"plan.json is lost, and run \w+ does not belong to this command with engine another"
     ):
         Writer(folder / "store", build_plan(document, "another engine"))
     with Writer(folder / "store", build_plan(document, engine.version())) as writer:
@@ -247,8 +246,8 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     read_only = ["unshare", *flags, "--mount", "sh", "-c", script, "sh"]
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 0, done.stderr
-    assert "4 of 4 runs in store (4 from earlier runs)" in done.stdout
-    assert "nothing to do: store is complete, and cannot be written (Read-only file system)" in done.stdout
+    assert "4 of 4 runs in store (4 were there already)" in done.stdout
+    assert "nothing to do: store is whole, and cannot be written (Read-only file system)" in done.stdout
     assert run(folder, "show", "store", before=read_only).returncode == 0
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
     done = run(folder, *AGAIN, before=read_only)
@@ -319,10 +318,10 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
 
 def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None:
     part = Part("store", folder / "small.toml")
-    assert Measurements(folder / "nowhere", [part]).store("store") is None
+    assert Measured(folder / "nowhere", [part]).reading("store") is None
     min((folder / "store").glob("runs/*/summary.parquet")).unlink()
     with pytest.raises(StoreError, match=r"summary\.parquet is missing"):
-        Measurements(folder, [part]).store("store")
+        Measured(folder, [part]).reading("store")
 
 
 def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
@@ -362,8 +361,10 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
     kept.check(places)
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse
-    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"):
+    with pytest.raises(
+        StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"
+    ):
         kept.check(places)
     last.unlink()
-    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; the"):
+    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; rerun the"):
         kept.check(places)

@@ -171,7 +171,7 @@ def break_even_map(
         resolved, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
         sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
     )  # fmt: skip
-    directory = Path(out) if out is not None else Path("out") / f"map-{resolved.name}"
+    directory = Path(out) if out is not None else Path("out") / f"break-even-{resolved.name}"
     result, report = _compute(config, directory, jobs, map_settings)
     if report.failed:
         raise RunsFailedError(Results(directory / "store"), report)

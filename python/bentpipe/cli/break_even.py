@@ -78,7 +78,7 @@ def break_even(
             rtts=_split_list(rtts) if rtts else None,
             seeds=seeds,
         )
-        directory = out or Path("out") / f"map-{resolved.name}"
+        directory = out or Path("out") / f"break-even-{resolved.name}"
         output = run(
             config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
         )

@@ -70,7 +70,8 @@ impl FrameWriter {
             last_time_ns: 0,
         };
         if let Some(plan) = plan {
-            let made = ResultFile::create("json-stream", &plan.file).map_err(ProgramError::Input)?;
+            let made =
+                ResultFile::create("json-stream", &plan.file).map_err(ProgramError::Input)?;
             frames.out = Some(made);
             frames.interval = Span(plan.interval_ns.max(1));
             frames.next_sample_at = frames.tick_after(clock.now());
