@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.figures.export import FigureExport
-    from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.execute import Observer
+    from bentpipe.runners.execute import ExecutionSummary, Observer
     from bentpipe_studies.output import Judged
     from bentpipe_studies.study import Study
 
@@ -80,8 +79,8 @@ def run(
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
     """
-    from bentpipe.runners.local import Idle
     from bentpipe.runners.execute import InterruptedExecution
+    from bentpipe.runners.local import Idle
     from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe_studies.page import figures_of, write_page
     from bentpipe_studies.parts import Measured, plan_part, run_part

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.execute import ExecutionSummary, Observer
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.execute import Observer
     from bentpipe.store.reader import Store
 
 __all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
@@ -86,9 +85,8 @@ def run_part(
         bentpipe.runners.execute.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
     """
     from bentpipe.api.user_code import import_place
-    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.execute import ExecutionSummary, execute
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.execute import execute
 
     part, plan = planned.part, planned.plan
     if not planned.ids:

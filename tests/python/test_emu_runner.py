@@ -370,7 +370,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     again = bentpipe("run", str(file), "--engine", "emu")
     assert "2 were there already" in again.stdout
     shown = bentpipe("show", "out/s-emu")
-    assert "In real time: 2 valid runs" in shown.stdout, shown.stdout + shown.stderr
+    assert "In emulation: 2 valid runs" in shown.stdout, shown.stdout + shown.stderr
     mixed = bentpipe("run", str(file), "--out", "out/s-emu")
     assert mixed.returncode == 2
     assert "was created by engine" in mixed.stderr
@@ -378,7 +378,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
                   ("export", "out/s-emu", "--format", "csv")):  # fmt: skip
         done = bentpipe(*words)
         assert done.returncode == 0, done.stderr
-    assert "In real time: 2 valid runs" in (tmp_path / "out/s-emu/report.html").read_text()
+    assert "In emulation: 2 valid runs" in (tmp_path / "out/s-emu/report.html").read_text()
     wrong = bentpipe("run", str(file), "--engine", "ns3")
     assert wrong.returncode == 2
     assert 'no engine "ns3", expected one of: sim, emu' in wrong.stderr

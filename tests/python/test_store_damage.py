@@ -202,7 +202,7 @@ def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) 
     bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store", seeds=3)
     whole = {run["id"]: run for run in Store(folder / "store").planned}
     (folder / "store" / "plan.json").write_text("{")
-    with pytest.raises(StoreError, match=r"plan.json cannot be read.*the command that made the store"):
+    with pytest.raises(StoreError, match=r"plan.json cannot be read.*rerun the command of the store"):
         Store(folder / "store")
     with pytest.raises(
         StoreError, match=r"plan.json is lost, and run \w+ does not belong to this command with engine another"
@@ -366,5 +366,5 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
     ):
         kept.check(places)
     last.unlink()
-    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; the"):
+    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; rerun the"):
         kept.check(places)

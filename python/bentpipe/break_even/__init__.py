@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.break_even.ratios import Map
     from bentpipe.figures.export import FigureExport
     from bentpipe.metrics.format import CommandOutput
-    from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.execute import Observer
+    from bentpipe.runners.execute import ExecutionSummary, Observer
 
 __all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
@@ -180,8 +179,8 @@ def _measured(
     from bentpipe.plan.document import load_scenario
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
-    from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.execute import execute
+    from bentpipe.runners.local import LocalRunner
 
     overrides = [parse_override(text) for text in settings]
     document = load_scenario(scenario(question), overrides, list(settings))

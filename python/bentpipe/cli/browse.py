@@ -131,8 +131,7 @@ def browse(
     from bentpipe.lab.executable import executable
     from bentpipe.plan.analysis.lint import page_remarks
     from bentpipe.runners import engine
-    from bentpipe.runners.execute import BROWSER
-    from bentpipe.runners.execute import execute
+    from bentpipe.runners.execute import BROWSER, execute
 
     far = _far(field, spki)
     notes = _notes(note, metar)

@@ -68,8 +68,7 @@ def run(
     from bentpipe.api.engine_choice import runner_of
     from bentpipe.api.user_code import controllers_of, import_place
     from bentpipe.cli.console import emit, watch
-    from bentpipe.runners.execute import REAL_TIME
-    from bentpipe.runners.execute import execute
+    from bentpipe.runners.execute import REAL_TIME, execute
 
     known_engine(engine)
     if engine == "emu" and on is not None:

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe.runners.execute import Observer
+    from bentpipe.runners.execute import ExecutionSummary, Observer
     from bentpipe.runners.runner import Runner
 
 __all__ = ["Both", "plan_engines", "run_both", "stores_of"]
@@ -104,9 +103,8 @@ def run_both(
         bentpipe.runners.execute.InterruptedExecution: Ctrl-C.
         bentpipe.StoreError: a store there is not this scenario's.
     """
-    from bentpipe.runners.execute import BROWSER, REAL_TIME
+    from bentpipe.runners.execute import BROWSER, REAL_TIME, execute
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.execute import execute
 
     where = BROWSER if both.chromium else REAL_TIME
     simulated = execute(both.simulated, LocalRunner(), both.stores[0], watch=watch)

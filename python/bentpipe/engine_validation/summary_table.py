@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.runners.execute import RunFailure
-    from bentpipe.runners.execute import Observer
+    from bentpipe.runners.execute import Observer, RunFailure
 
 __all__ = ["markdown", "write_summary"]
 
