@@ -239,7 +239,7 @@ def test_specs_of_a_pack_that_are_none_are_one_line(
         content.write_parquet(file)
         content = file.read_bytes()
     put(file, content)
-    refused(command(folder, "users", "store"), said, f"{file.parent.name} and run the scenario again")
+    refused(command(folder, "users", "store"), said, f"{file.parent.name} and rerun the command")
     shutil.rmtree(file.parent)
     remake(folder, made)
 

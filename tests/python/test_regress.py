@@ -190,7 +190,7 @@ def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
         file = tmp_path / name
         file.write_text("no library")
         with pytest.raises(ImportError) as wrong:
-            engine._from_file(str(file))
+            engine._load_file(str(file))
         assert str(wrong.value).startswith(f'BENTPIPE_ENGINE: "{file}" {why}')
 
 

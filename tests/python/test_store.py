@@ -155,7 +155,7 @@ def test_another_scenario_another_engine_and_a_foreign_directory_are_refused(tmp
         execute_plan(plan, Fake(), writer)
     with pytest.raises(StoreError, match="another scenario"):
         Writer(tmp_path / "store", planned(tmp_path, SWEPT.replace("1 %", "2 %")))
-    with pytest.raises(StoreError, match="made by engine test, schema 1; this is engine other"):
+    with pytest.raises(StoreError, match="created by engine test, schema 1; this is engine other"):
         Writer(tmp_path / "store", planned(tmp_path, engine="other"))
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").touch()
