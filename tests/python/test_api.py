@@ -245,7 +245,7 @@ def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runner, "EmulationRunner", Lab)
     monkeypatch.setattr("bentpipe.lab.executable.executable", lambda: Path("bentpipe-rt"))
-    with pytest.raises(bentpipe.RunsFailed, match=r"too late") as failed:
+    with pytest.raises(bentpipe.RunsFailedError, match=r"too late") as failed:
         bentpipe.run(SCENARIO, engine="emu", jobs=3)
     assert Lab.made == (Path("bentpipe-rt"), bentpipe.__version__, 3)
     # every seed is run: real time is its own chance
