@@ -301,7 +301,7 @@ def test_a_run_whose_workers_end_again_and_again_fails(
     session = begin_and_lose_this_engine(cluster, tmp_path / "store", recwarn)
     cluster.join()
     error = session.exception(timeout=180)
-    assert isinstance(error, bentpipe.RunsFailed)
+    assert isinstance(error, bentpipe.RunsFailedError)
     # Those that the cluster had for its five threads when the worker ended; the replacement made the others.
     assert 1 <= len(error.report.failed) <= 5 * AHEAD
     assert {one.error for one in error.report.failed} == {"lost on the cluster: its workers ended once"}

@@ -393,7 +393,7 @@ def test_a_killed_worker_fails_at_most_its_run(
         bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     else:
         with pytest.raises(
-            bentpipe.RunsFailed, match="the worker died twice in this run: killed by signal 9"
+            bentpipe.RunsFailedError, match="the worker died twice in this run: killed by signal 9"
         ):
             bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     assert len(Store(out).finished()) == left
@@ -406,7 +406,7 @@ def test_an_exception_of_a_controller_fails_its_run(tmp_path: Path, monkeypatch:
     import deadly2  # type: ignore[import-not-found]
 
     data = tomllib.loads(GEO.replace('"hybla"\nload', '"mine"\nload'))
-    with pytest.raises(bentpipe.RunsFailed, match="no idea"):
+    with pytest.raises(bentpipe.RunsFailedError, match="no idea"):
         bentpipe.run(data, {"mine": deadly2.Broken}, jobs=1)
 
 
