@@ -146,6 +146,4 @@ def test_bundle_nodes_take_no_direction(send: str) -> None:
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refusal:
         build_plan(load_scenario(data), "test")
-    assert any(
-        "with bundles, which both nodes send" in text for _, text in refusal.value.problems
-    )
+    assert any("with bundles, which both nodes send" in text for _, text in refusal.value.problems)

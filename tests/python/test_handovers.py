@@ -336,8 +336,9 @@ def test_what_else_is_wrong() -> None:
     two["path"]["segment"][0]["hold"] = "0 B"
     assert 'path.lan.hold: found "0 B", expected a size above 0' in said(two)
     unused = with_handovers(base=GRAPH)
-    assert "graph.two.in_use: found false, and no handover uses the link; expected a handover to it, or true" in said(
-        unused
+    assert (
+        "graph.two.in_use: found false, and no handover uses the link; expected a handover to it, or true"
+        in said(unused)
     )
     same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)
     assert 'found to and replaces "two", expected two links, or no replaces' in said(same)

@@ -321,9 +321,7 @@ def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
     found = cost_estimate.estimate_cost(plan(bare).cells[0].resolved)
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
-    assert found.events == pytest.approx(
-        packets * (flow_cost.EVENTS_END + flow_cost.EVENTS_WIRE), rel=0.01
-    )
+    assert found.events == pytest.approx(packets * (flow_cost.EVENTS_END + flow_cost.EVENTS_WIRE), rel=0.01)
     nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
     assert "flow.f: no link of its path has a rate or a delay" in refused(nothing)
 

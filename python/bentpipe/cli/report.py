@@ -61,7 +61,7 @@ def _packets(
 ) -> list[Path]:
     """The traces of one run, which is made again where the store has none of it."""
     from bentpipe.api.replay import ReplayMismatchError, replay_run
-    from bentpipe.api.user_code import load_controllers, import_path
+    from bentpipe.api.user_code import import_path, load_controllers
     from bentpipe.report.export import place_of
     from bentpipe.store.export import SUFFIXES, traces, write_traces
 

@@ -66,7 +66,7 @@ def run(
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
     from bentpipe.api.engine_choice import create_runner
-    from bentpipe.api.user_code import load_controllers, import_path
+    from bentpipe.api.user_code import import_path, load_controllers
     from bentpipe.cli.console import emit, watch
     from bentpipe.runners.execute import REAL_TIME
     from bentpipe.runners.observed import execute
