@@ -115,7 +115,7 @@ def test_a_run_that_is_another_one_now_is_no_answer(folder: Path, tmp_path: Path
     (place / SUMS).write_bytes(listing(sums))
     done = command(tmp_path, "export", "s", "-f", "pcapng", "--run", place.name, "-o", "here")
     assert done.returncode == 1
-    assert f"run {place.name} is another one now, from its table" in done.stderr
+    assert f"run {place.name} has different measurements, from its table" in done.stderr
     assert not (tmp_path / "here").exists()
 
 
@@ -156,7 +156,7 @@ def test_a_controller_of_a_file_is_said_again(tmp_path: Path) -> None:
     words = ["export", "s", "-f", "pcapng", "--run", run, "-o", "here"]
     done = command(tmp_path, *words)
     assert done.returncode == 2
-    assert "expected --controller mine=FILE.py:CLASS too" in done.stderr
+    assert "expected also --controller mine=FILE.py:CLASS" in done.stderr
     assert command(tmp_path, *words, *own).returncode == 0
     assert (tmp_path / "here" / f"{run}.main.mine.client.pcapng").stat().st_size > 1000
 
@@ -172,7 +172,7 @@ def test_a_run_in_real_time_has_no_command(folder: Path) -> None:
         assert [one["called"] for one in runs.values()] == ["newreno, seed 3"]
         done = command(folder, "export", "a store", "-f", "pcapng", "--run", run)
         assert done.returncode == 2
-        assert "was made in real time, which does not come again" in done.stderr
+        assert "ran in real time and cannot be replayed" in done.stderr
     finally:
         journal.write_text(before)
     assert bentpipe.open_results(store).runs.height == 4

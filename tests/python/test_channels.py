@@ -150,7 +150,7 @@ def test_other_bands_are_refused() -> None:
         ({"snr": None}, "missing"),
         ({"elevation": "100 deg"}, "expected at most 90 deg"),
         ({"model": "perez-fontain"}, 'did you mean "perez-fontan"?'),
-        ({"model": "white-noise"}, 'which does not go with model = "white-noise"'),
+        ({"model": "white-noise"}, 'which cannot be combined with model = "white-noise"'),
         ({"band": "S"}, 'did you mean "frequency"?'),
         ({"state_lengths": "all"}, "each, one"),
     ],
@@ -314,7 +314,7 @@ def test_a_file_of_attenuation_that_cannot_be_read(tmp_path: Path, text: str, wo
     [
         ({}, "found none, expected exactly one of trace, schedule"),
         ({"schedule": []}, "at least 1"),
-        ({"trace": "a.csv", "speed": "60 km/h"}, "found speed, which does not go with"),
+        ({"trace": "a.csv", "speed": "60 km/h"}, "found speed, which cannot be combined with"),
         (
             {"schedule": [{"at": "2 s", "attenuation": 0}, {"at": "1 s", "attenuation": 0}]},
             "expected increasing times",
@@ -372,7 +372,7 @@ def test_es_n0_follows_the_slant_range() -> None:
     assert found["channel"] == over_an_orbit()["graph"]["links"][1]["down"][0]["channel"]
     losses = [db for _, db in found["loss"]]
     assert 20 * math.log10(558 / 550) < min(losses) < max(losses) < 20 * math.log10(1_145 / 550)
-    assert refused(snr_range="550 km").endswith('found snr_range, which goes with elevation = "orbit"')
+    assert refused(snr_range="550 km").endswith('found snr_range, which requires elevation = "orbit"')
 
 
 def test_an_orbit_below_the_tables_is_refused_with_the_instant() -> None:

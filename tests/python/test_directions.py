@@ -24,8 +24,8 @@ SENT: dict[str | None, frozenset[Direction]] = {None: UP, "up": UP, "down": DOWN
 NO_DATAGRAMS = 'found transport = "udp" without a load of datagrams'
 DATAGRAMS = 'found a load of datagrams with transport = "tcp"'
 ONE_WAY = 'found send = "both", expected "up" or "down" for this load; declare two flows'
-ITSELF = "beside a pico-perf load, which says itself who sends"
-RATELESS = "found none, expected one: datagrams leave at the rate of their source"
+ITSELF = "with a pico-perf load, which determines the direction"
+RATELESS = "missing, expected a rate: a source of datagrams sends at its rate"
 
 PERIODS = {"on": "1 s", "off": "500 ms"}
 PICO_UP = "D:*1:0:-:100000:0"
@@ -146,6 +146,4 @@ def test_bundle_nodes_take_no_direction(send: str) -> None:
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refusal:
         build_plan(load_scenario(data), "test")
-    assert any(
-        "beside bundles, whose nodes send what they have" in text for _, text in refusal.value.problems
-    )
+    assert any("with bundles, which both nodes send" in text for _, text in refusal.value.problems)

@@ -247,7 +247,7 @@ def test_a_sweep_and_a_remark() -> None:
     assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
     late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [
-        ("path.switch.at", "found 7 s, but the run lasts 6 s: it never happens")
+        ("path.switch.at", "found 7 s, but the run lasts 6 s: the handover never happens")
     ]
 
 
@@ -262,7 +262,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": (
         at_2_s(),
         (
-            "path.handover[1]: found a hand-over that changes nothing, expected at least one of delay, up, down, both, "
+            "path.handover[1]: found a handover without changes, expected at least one of delay, up, down, both, "
             "in_flight, gap"
         ),
     ),
@@ -291,7 +291,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "called like a segment": (
         at_2_s(delay="1 ms", name="lan"),
-        'path.lan: a hand-over and something else are called "lan", expected a name for each',
+        'path.lan: a handover and another element have the name "lan", expected a name for each',
     ),
 }
 
@@ -336,8 +336,9 @@ def test_what_else_is_wrong() -> None:
     two["path"]["segment"][0]["hold"] = "0 B"
     assert 'path.lan.hold: found "0 B", expected a size above 0' in said(two)
     unused = with_handovers(base=GRAPH)
-    assert "graph.two.in_use: found false, and no hand-over leads to it; expected one, or true" in said(
-        unused
+    assert (
+        "graph.two.in_use: found false, and no handover uses the link; expected a handover to it, or true"
+        in said(unused)
     )
     same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)
     assert 'found to and replaces "two", expected two links, or no replaces' in said(same)

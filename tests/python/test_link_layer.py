@@ -123,7 +123,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"link_layer": {**HARQ, "scheme": "harq"}}, "path.mobile.down.link_layer.scheme", "adaptive-harq"),
     ({"link_layer": {**HARQ, "frame": "0 B"}}, "path.mobile.down.link_layer", "1 to 65535 B"),
     ({"link_layer": {**HARQ, "frame": "70 kB"}}, "path.mobile.down.link_layer", "1 to 65535 B"),
-    ({"link_layer": {**HARQ, "code_rate": "1/2"}}, "path.mobile.down.link_layer", "does not go with scheme"),
+    ({"link_layer": {**HARQ, "code_rate": "1/2"}}, "path.mobile.down.link_layer", "cannot be combined with scheme"),
     ({"link_layer": {**HARQ, "mother_rate": "1/0"}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
     ({"link_layer": {**HARQ, "mother_rate": 2}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
     ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: decoded has"),
@@ -145,7 +145,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"link_layer": {"scheme": "harq-1", "frame": "1 kB", "mother_rate": "1/3"}},
-        "path.mobile.down.link_layer", "found mother_rate, which does not go with scheme",
+        "path.mobile.down.link_layer", "found mother_rate, which cannot be combined with scheme",
     ),
     (
         {"link_layer": {"scheme": "harq-3", "frame": "1 kB", "coded_bits": [9000, 4000]}},
@@ -155,7 +155,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         {"link_layer": {"scheme": "harq-2", "frame": "1 kB", "coded_bits": [9000], "code_rate": 0.5}},
         "path.mobile.down.link_layer", "expected one of them",
     ),
-    ({"link_layer": {"scheme": "code", "frame": "1 kB", "window": 4}}, "path.mobile.down.link_layer", "does not go with scheme"),
+    ({"link_layer": {"scheme": "code", "frame": "1 kB", "window": 4}}, "path.mobile.down.link_layer", "cannot be combined with scheme"),
     ({"link_layer": {"scheme": "harq-1"}}, "path.mobile.down.link_layer.frame", "missing"),
     ({"link_layer": {**HARQ, "framing": 3}}, "path.mobile.down.link_layer.framing", 'did you mean "frame"'),
     ({"changes": [{"at": "1 s", "rate": "5 Mbit/s"}]}, "path.mobile.down.changes", "link_layer"),

@@ -59,7 +59,7 @@ def test_times_are_in_s_ms_or_us(text: str, ns: int) -> None:
         ("T:*1:0:-:60min", ["expected a time"]),
         ("T:*1:0:-:0s", ["above 0"]),
         ("T:*2:0:-:60s;D:*1:4:-:8:8", ["stream 4 is already used", "did you mean 8"]),
-        ("D:*1:0:4:8:8", ["waits for stream 4, which is not there"]),
+        ("D:*1:0:4:8:8", ["waits for stream 4, which does not exist"]),
         ("D:*1:0:4:8:8;D:*1:4:0:8:8", ["waits for itself"]),
         ("D:*1:0:-:7:1000", ["fewer than 8 bytes before FIN: no response", 'did you mean "8:1000"']),
         ("D:*1:0:-:0:0", ["0 bytes both ways"]),

@@ -94,7 +94,7 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
     [
         ("mine", 'found "mine", expected NAME=FILE.py:CLASS such as "mine=cc.py:Mine"'),
         ("mine=held_of_mine.py", 'found "mine=held_of_mine.py", expected NAME=FILE.py:CLASS'),
-        ("cubic=held_of_mine.py:Held", '"cubic" is one of the engine\'s, expected another name'),
+        ("cubic=held_of_mine.py:Held", '"cubic" is a name of the engine, expected another name'),
         ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
         (
             "mine=held_of_mine.py:Hold",
@@ -107,7 +107,7 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
         ),
         ("mine=leaving_of_mine.py:Held", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
         ("mine=random.py:Held", 'random.py cannot be imported: another module is called "random"'),
-        ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is none of a module'),
+        ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is not a module name'),
         ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'found "mine" twice'),
         (
             "mine=held_of_mine.py:Held --engine emu",

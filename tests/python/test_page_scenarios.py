@@ -154,7 +154,7 @@ def test_a_load_that_does_not_go_together_is_refused(found: dict[str, Any], said
     ("change", "said"),
     [
         ({"flow.web.transport": "tcp", "flow.web.load.http": "3"}, "expected no transport"),
-        ({"flow.web.send": "down"}, "beside a page"),
+        ({"flow.web.send": "down"}, "with a page"),
         ({"quic.handshake": "0-rtt"}, "quic.handshake"),
         ({"flow.web.quic.handshake": "0-rtt"}, "flow.web.quic.handshake"),
     ],
@@ -272,7 +272,7 @@ load = { page = "a.har" }
                     }
                 }
             ),
-            "no entry says how large its response is",
+            "no entry has the size of its response",
         ),
     ],
 )

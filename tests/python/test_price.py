@@ -293,7 +293,7 @@ def test_what_overtakes_and_what_does_not() -> None:
         (scenario({"load": {"poisson": {"every": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.every", "connections"),
         (scenario({"load": {"on_off": {"on": "1 ns", "off": "1 ns"}}}), "flow.f.load.on_off", "switches"),
         (scenario(sample="1 ns"), "sample", "10,000,000,000 samples of 4 rows each"),
-        (scenario(duration="100000 h"), "flow.f", "what it sends"),
+        (scenario(duration="100000 h"), "flow.f", "data of the flow"),
         (scenario(trace={"qlog": True}, duration="10 min"), "trace.qlog", "packets of f"),
     ],
 )  # fmt: skip
@@ -323,7 +323,7 @@ def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
     assert found.events == pytest.approx(packets * (flow_cost.EVENTS_END + flow_cost.EVENTS_WIRE), rel=0.01)
     nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
-    assert "flow.f: nothing on its way has a rate or a delay" in refused(nothing)
+    assert "flow.f: no link of its path has a rate or a delay" in refused(nothing)
 
 
 NODES = ["a", "m", "b"]

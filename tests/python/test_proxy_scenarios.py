@@ -155,7 +155,7 @@ def test_a_node_of_a_graph_is_a_proxy() -> None:
     assert (pep["setup"], pep["server_side"]["options"]["window_bytes"]) == ("relayed", 1_000_000)
     with pytest.raises(ScenarioError, match="further on"):
         planned({"graph.pep.setup": "pooled"}, GRAPH)
-    with pytest.raises(ScenarioError, match='beside kind = "proxy"'):
+    with pytest.raises(ScenarioError, match='requires kind = "proxy"'):
         planned({"graph.pep.kind": "router"}, GRAPH)
 
 

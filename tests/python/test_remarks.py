@@ -49,14 +49,14 @@ def test_an_orbit_that_nothing_follows_is_remarked_on() -> None:
 
 
 def test_what_nobody_can_wait_for_is_no_remark() -> None:
-    with pytest.raises(ScenarioError, match=r"flow\.f: what it sends: a run takes about .* events"):
+    with pytest.raises(ScenarioError, match=r"flow\.f: data of the flow: a run takes about .* events"):
         plan(("duration", "100000 h"))
 
 
 @pytest.mark.parametrize(
     ("settings", "key", "text"),
     [
-        ((("seeds", 8),), "seeds", "found 8, but nothing in this scenario is left to chance"),
+        ((("seeds", 8),), "seeds", "found 8, but the scenario is deterministic"),
         (
             (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample", "1 h")),
             "duration",
@@ -91,7 +91,7 @@ def test_what_nobody_can_wait_for_is_no_remark() -> None:
         (
             (("path.link.delay", "5 s"), ("path.link.queue", "10 packets")),
             "flow.f",
-            "a round trip on its way takes 10 s, but the run ends 10 s after its start: nothing is ever answered",
+            "a round trip takes 10 s, but the run ends 10 s after its start: no response arrives",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_an_axis_that_changes_nothing_is_said() -> None:
         ("sweep.path.link.delay", ["1 ms", "2 ms"]),
     )
     text = (
-        "found 2 values, and all give the same run: another key stands above it, or nothing here asks for it"
+        "found 2 values, and all give the same run: another key overrides this one, or no component uses it"
     )
     for axes in ((senders,), (senders, delays), (delays, senders)):
         assert said(*tcp, *axes) == {"sweep.flow.f.congestion": text}
@@ -154,7 +154,7 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
     for words in (["check", "--json"], ["run", "--out", "store"]):
         done = commands.bentpipe(tmp_path, words[0], "s.toml", "--seeds", "8", *words[1:])
         assert done.returncode == 0, done.stderr
-        assert done.stderr.startswith("note: s.toml: seeds: found 8, but nothing in this scenario")
+        assert done.stderr.startswith("note: s.toml: seeds: found 8, but the scenario")
         if words[0] == "check":
             assert [one["key"] for one in json.loads(done.stdout)["remarks"]] == ["seeds"]
     with pytest.warns(LintWarning, match="seeds: found 8"):

@@ -38,7 +38,7 @@ def one(**both: object) -> dict[str, object]:
         ),
         ({"slots": {"delay": ["1 ms"], "delay_correlation": 0.5}}, r"delay_correlation and no delay_jitter"),
         ({"slots": {"delay": ["1 ms"], "delay_step": "1 s"}}, r"found delay_step and no delay_jitter"),
-        ({"slots": {"every": "1 s"}}, r"slots of nothing"),
+        ({"slots": {"every": "1 s"}}, r"empty slots"),
         (
             {"slots": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},
             r"changes: found changes beside slots",

@@ -103,7 +103,7 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
         ({"tcp": {"mss": "10 B"}}, "88 B to 65495 B"),
         ({"tcp": {"sack": False, "loss_detection": "rack-tlp"}}, "flow.bulk.tcp.loss_detection"),
         ({"tcp": {"sack": False, "dsack": True}}, "flow.bulk.tcp.dsack"),
-        ({"tcp": {"loss_detection": {"name": "rack-tlp", "threshold": 3}}}, 'it goes with "dupacks"'),
+        ({"tcp": {"loss_detection": {"name": "rack-tlp", "threshold": 3}}}, 'requires "dupacks"'),
         ({"tcp": {"loss_detection": "rack"}}, 'did you mean "rack-tlp"'),
         ({"tcp": {"ip": 5}}, "expected one of: 4, 6"),
         ({"tcp": {"abc": 3}}, "expected one of: unlimited, off, 1, 2"),

@@ -53,14 +53,16 @@ def replay_run(
     if run not in index.folders:
         near = nearest(run, index.folders)
         hint = f'; did you mean "{near}"?' if near else ""
-        _reject(f"no finished run {run} in {store.path}, whose view runs has their ids{hint}")
+        _reject(f"no finished run {run} in {store.path} (ids are in the view runs){hint}")
     spec = store.specs([run])[run]
     if "browser" in spec or any(entry["run"] == run for entry in real_time(store.path)):
-        _reject(f"run {run} was made in real time, which does not come again; expected one in virtual time")
+        _reject(f"run {run} ran in real time and cannot be replayed; expected a simulated run")
     known = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     missing = sorted(controllers(spec) - known - set(import_paths or ()))
     if missing:
-        _reject(f"run {run} has a controller of a file; expected --controller {missing[0]}=FILE.py:CLASS too")
+        _reject(
+            f"run {run} has a user-supplied controller; expected also --controller {missing[0]}=FILE.py:CLASS"
+        )
     _check_memory(store, run, form)
     traced = cast("RunSpec", {**spec, "trace": {**spec.get("trace", {}), form: True}})
     cell = next(row for row in store.planned if row["id"] == run)["cell"]
@@ -70,7 +72,7 @@ def replay_run(
     for name, content in read_stored_tables(store, run).items():
         if not _have_equal_rows(content, outcome.data.files.get(name)):
             raise ReplayMismatchError(
-                f"run {run} is another one now, from its table {name.removesuffix('.parquet')} on: "
+                f"run {run} has different measurements, from its table {name.removesuffix('.parquet')} on: "
                 f"the store is of engine {store.engine}, this is {engine.version()}, or a controller has changed"
             )
     return spec, dict(outcome.data.files)

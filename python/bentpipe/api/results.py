@@ -218,7 +218,9 @@ class Results(Store):
             raise ValueError(f"figure: {unknown_name(key, FIGURES, 'figure')}")
         figure = FIGURES[key](self._context(range))
         if figure is None:
-            raise ValueError(f'figure: {self.title} has nothing for "{key}"; figures() says what there is')
+            raise ValueError(
+                f'figure: {self.title} has nothing for "{key}"; figures() lists the available figures'
+            )
         return figure
 
     def _to_frame(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -212,9 +212,7 @@ def _start(
     schedulers: Mapping[str, type] | None,
 ) -> RunIterator:
     if on is not None and jobs is not None:
-        raise ValueError(
-            "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
-        )
+        raise ValueError("found jobs and on, expected one of them: a cluster has its own number of workers")
     user_classes = dict(controllers or {}) | {
         SCHEDULER_PREFIX + name: class_ for name, class_ in (schedulers or {}).items()
     }
@@ -222,7 +220,7 @@ def _start(
     if engine == "emu" and (user_classes or on is not None):
         argument = "controllers" if controllers else "schedulers" if user_classes else "on"
         raise ValueError(
-            f'found {argument} beside engine = "emu", which runs on this machine with those it has'
+            f'found {argument} beside engine = "emu", which supports only the built-in ones on this host'
         )
     plan = plan_scenario(
         scenario,
@@ -246,7 +244,7 @@ def _choose_runner(
     if len(import_paths) == len(user_classes):
         return create_runner(engine, jobs, on, import_paths)
     if on is not None:
-        raise ValueError("what is given to a cluster must be classes of modules that its workers can import")
+        raise ValueError("classes for a cluster must be in modules that its workers can import")
     from bentpipe.runners.local import InProcess
 
     return InProcess(user_classes)

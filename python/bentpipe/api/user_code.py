@@ -44,7 +44,7 @@ def load_controllers(texts: Sequence[str]) -> dict[str, type]:
         if name in classes:
             raise ScenarioError([(_KEY, f'found "{name}" twice')])
         if name in taken:
-            raise ScenarioError([(_KEY, f'"{name}" is one of the engine\'s, expected another name')])
+            raise ScenarioError([(_KEY, f'"{name}" is a name of the engine, expected another name')])
         classes[name] = _load_class(Path(file), class_name)
     return classes
 
@@ -60,7 +60,9 @@ def _load_class(path: Path, class_name: str) -> type:
         hint = f'; did you mean "{path.with_name(near)}"?' if near else ""
         raise ScenarioError([(_KEY, f'no file "{path}"{hint}')])
     if not path.stem.isidentifier():
-        text = f'"{path.name}" cannot be imported: its name is none of a module, expected one such as "cc.py"'
+        text = (
+            f'"{path.name}" cannot be imported: its name is not a module name, expected one such as "cc.py"'
+        )
         raise ScenarioError([(_KEY, text)])
     directory = str(path.resolve().parent)
     if directory not in sys.path:

@@ -201,9 +201,7 @@ def _parse_name(found: object) -> str:
         raise ValueError(f'found "{found}", expected a name: a letter, then letters, digits, _ or -')
     composed = unicodedata.normalize("NFC", found)
     if composed != found:  # otherwise two names that look the same would differ
-        raise ValueError(
-            f'found "{found}" with accents apart from their letters, expected "{composed}" (NFC)'
-        )
+        raise ValueError(f'found "{found}" with decomposed accents, expected "{composed}" (NFC)')
     return found
 
 

@@ -75,7 +75,7 @@ def read_har(file: Path, key: str = "", select: int | str | None = None) -> Reco
         raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
     if not collected.sized:
         raise ScenarioError(
-            [(key, f"{file.name}: no entry says how large its response is, expected {FIELDS}, in bytes")]
+            [(key, f"{file.name}: no entry has the size of its response, expected {FIELDS}, in bytes")]
         )
     if collected.unsized:
         count = len(collected.unsized)

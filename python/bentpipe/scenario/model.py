@@ -105,7 +105,7 @@ class Load(PageLoad):
             "a load",
         )
         if self.streams != 1 and self.time is None and self.bytes is None:
-            raise ValueError("found streams, which only goes with time or bytes")
+            raise ValueError("found streams, which requires time or bytes")
         if self.pico_perf is not None:
             loads.parse(self.pico_perf)
         if self.bytes is not None and self.bytes.bytes == 0:
@@ -175,7 +175,7 @@ class Flow(Table):
         given = [key for key in ("congestion", "server_congestion") if key in self.model_fields_set]
         if self.transport == "udp":
             if given:
-                error = 'found a controller, expected none: nothing controls what goes over transport = "udp"'
+                error = 'found a controller, expected none: transport = "udp" has no congestion control'
                 raise PydanticCustomError("scenario", "{error}", {"error": error, "at": given[0]})
         elif "congestion" not in given:
             error = "missing, expected a value"
@@ -197,10 +197,10 @@ class Flow(Table):
                 'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'
             )
         if self.admission is not None and not self.datagrams:
-            error = 'found a rate that is kept for calls beside no load of calls; expected load = { call = "g711" }'
+            error = 'found an admission rate without a load of calls; expected load = { call = "g711" }'
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "admission"})
         if self.datagrams and source is not None and source.rate is None:
-            error = "found none, expected one: datagrams leave at the rate of their source"
+            error = "missing, expected a rate: a source of datagrams sends at its rate"
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "load.on_off.rate"})
         return self
 
@@ -213,7 +213,7 @@ class Flow(Table):
             if transport != self.transport and getattr(self, transport).model_fields_set:
                 raise ValueError(
                     f'found {transport} options in a flow with transport = "{self.transport}", expected none '
-                    f"(loads of pages take both); options for several flows stand in [{transport}]"
+                    f"(page loads take both); put options of several flows into [{transport}]"
                 )
         if self.transport == "tcp" and self.load is not None and self.load.pico_perf is not None:
             streams = loads.parse(self.load.pico_perf)
@@ -229,7 +229,7 @@ class Flow(Table):
         """Check that the version of HTTP uses the transport of the flow, if given. Raises ValueError."""
         if self.send is not None:
             raise ValueError(
-                f'found send = "{self.send}" beside a page, whose requests say who sends; expected none'
+                f'found send = "{self.send}" with a page, whose requests determine the direction; expected none'
             )
         if "transport" not in self.model_fields_set or load.http is None:
             return
@@ -246,13 +246,13 @@ class Flow(Table):
             return self
         if self.load.bundles is not None and self.send is not None:
             raise ValueError(
-                f'found send = "{self.send}" beside bundles, whose nodes send what they have; expected no send'
+                f'found send = "{self.send}" with bundles, which both nodes send; expected no send'
             )
         if self.load.pico_perf is not None and self.send is not None:
             streams = loads.parse(self.load.pico_perf)
             if self.send != "up" or not any(stream.sends_up for stream in streams):
                 raise ValueError(
-                    f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
+                    f'found send = "{self.send}" with a pico-perf load, which determines the direction; '
                     'expected no send, or a load such as { time = "60 s" }'
                 )
         is_stream = self.load.on_off is not None and not self.datagrams
@@ -382,9 +382,7 @@ def _check_ends(flow: Flow, graph: Graph | None) -> None:
     if flow.client == flow.server:
         raise ValueError(f"flow.{flow.name}: client and server are both {flow.client}, expected two hosts")
     if flow.access is not None:
-        raise ValueError(
-            f"flow.{flow.name}.access: goes with a path; in a graph, give the host a link of its own"
-        )
+        raise ValueError(f"flow.{flow.name}.access: requires a path; in a graph, give the host its own link")
 
 
 def _check_bundles(scenario: Scenario) -> None:

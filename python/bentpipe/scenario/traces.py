@@ -169,7 +169,7 @@ def read_mahimahi(folder: Path, name: str) -> Mahimahi:
     """
     instants = _increasing(folder, name, "an instant in whole milliseconds", strict=False)
     if instants[-1] == 0:
-        raise TraceError(f'"{name}" ends at 0 ms, expected a trace that lasts')
+        raise TraceError(f'"{name}" ends at 0 ms, expected a trace with a duration above 0')
     return Mahimahi([instant * 10**6 for instant in instants], instants[-1] * 10**6)
 
 

@@ -95,7 +95,7 @@ class PageSource(Table):
             found = " and ".join(given) or "none"
             raise ValueError(f"found {found}, expected a page's name, {{ har = FILE }} or objects")
         if self.har_page is not None and self.har is None and not is_har(self.named or ""):
-            raise ValueError("found har_page without a HAR file, expected it beside one")
+            raise ValueError("found har_page without a HAR file; requires har")
         if self.object:
             check_objects(self.object, self.host)
         return self

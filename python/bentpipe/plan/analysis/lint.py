@@ -72,7 +72,7 @@ def lint_pages(plan: Plan) -> tuple[LintMessage, ...]:
 
 def _lint_seeds(plan: Plan) -> Iterator[LintMessage]:
     if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
-        why = "nothing in this scenario is left to chance: all would give the same, so one is run"
+        why = "the scenario is deterministic: all seeds give the same run, so one is executed"
         yield LintMessage("seeds", f"found {plan.seeds}, but {why}")
 
 
@@ -89,7 +89,7 @@ def _lint_sweep(plan: Plan) -> Iterator[LintMessage]:
         ):
             found = f"found {len(values)} values, and all give the same run"
             yield LintMessage(
-                f"sweep.{key}", f"{found}: another key stands above it, or nothing here asks for it"
+                f"sweep.{key}", f"{found}: another key overrides this one, or no component uses it"
             )
 
 
@@ -112,7 +112,7 @@ def _lint_orbit(scenario: Scenario) -> Iterator[LintMessage]:
     other_tables = {key: value for key, value in scenario.to_dict().items() if key != "orbit"}
     if scenario.orbit is not None and not _uses_orbit(other_tables):
         yield LintMessage(
-            "orbit", 'nothing follows it: no delay = { orbit = "first" }, no channel and no hand-over'
+            "orbit", 'no component uses it: no delay = { orbit = "first" }, no channel and no handover'
         )
 
 
@@ -149,7 +149,7 @@ def _lint_handovers(scenario: Scenario, duration_ns: int) -> Iterator[LintMessag
     for number, handover in enumerate(handovers_of(scenario)):
         if handover.at != "orbit" and handover.at.ns >= duration_ns:
             root = "path" if scenario.path is not None else "graph"
-            text = f"found {handover.at}, but the run lasts {_format_time(duration_ns)}: it never happens"
+            text = f"found {handover.at}, but the run lasts {_format_time(duration_ns)}: the handover never happens"
             yield LintMessage(f"{root}.{handover.name or f'handover[{number + 1}]'}.at", text)
 
 
@@ -169,7 +169,7 @@ def _lint_buffers(spec: RunSpec, root: str) -> Iterator[LintMessage]:
                 text = f"{start} may hold {_format_bytes(buffers[start])}, which leave at once when the link is back"
                 yield LintMessage(
                     f"{root}.{link['name']}.{side}.queue",
-                    f"found {_format_bytes(bound)}, and {text}: the rest finds no room",
+                    f"found {_format_bytes(bound)}, and {text}: the rest overflows the queue",
                 )
 
 
@@ -189,10 +189,10 @@ def _lint_flow(name: str, flow: FlowSpec, cell: Cell, duration_ns: int) -> Itera
     rtt_ns = _min_rtt_ns(flow["name"], cell)
     if rtt_ns >= remaining_ns:
         problem = (
-            f"a round trip on its way takes {_format_time(rtt_ns)}, "
+            f"a round trip takes {_format_time(rtt_ns)}, "
             f"but the run ends {_format_time(remaining_ns)} after its start"
         )
-        yield LintMessage(f"flow.{name}", f"{problem}: nothing is ever answered")
+        yield LintMessage(f"flow.{name}", f"{problem}: no response arrives")
         return
     if rtt_ns >= FAR_NS and flow["load"]["kind"] != "bundles":  # the contact plan sets their timers
         yield from _lint_timers(name, flow, rtt_ns)
@@ -230,7 +230,7 @@ def _lint_timers(name: str, flow: FlowSpec, rtt_ns: int) -> Iterator[LintMessage
     if idle_ns is not None and max(idle_ns, 3 * first_pto_ns) < rtt_ns:
         problem = (
             f"found {_format_time(idle_ns)}, and a round trip takes {_format_time(rtt_ns)}: "
-            "no connection lasts until an answer"
+            "every connection ends before a response"
         )
         yield LintMessage(f"flow.{name}.quic.idle_timeout", f"{problem}; {hint}")
     # Expiries at first_pto_ns (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, with an RTT variation of half the RTT.
@@ -239,8 +239,8 @@ def _lint_timers(name: str, flow: FlowSpec, rtt_ns: int) -> Iterator[LintMessage
         expiries += 1
     if expiries > 1:
         problem = (
-            f"a round trip takes {_format_time(rtt_ns)}: the first packets are sent again {expiries} times "
-            "before an answer"
+            f"a round trip takes {_format_time(rtt_ns)}: the first packets are retransmitted {expiries} times "
+            "before a response"
         )
         yield LintMessage(
             f"flow.{name}.quic.initial_rtt", f"found {_format_time(first_pto_ns // 3)}, and {problem}; {hint}"

@@ -95,7 +95,7 @@ def check_limits(resolved: Resolved, limits: Limits) -> None:
             continue
         checked.add((id(up), id(down)))
         if not any(hop.rate is not None or hop.delay_ns for hop in (*up, *down)):
-            text = "nothing on its way has a rate or a delay, so that no time passes; expected either on a segment"
+            text = "no link of its path has a rate or a delay; expected either on a segment"
             raise ScenarioError([(f"flow.{name}", text)])
     cost = estimate_cost(resolved)
     if cost.events > limits.events:
@@ -133,7 +133,7 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
     reason = f"{samples:,.0f} samples of {rows} rows each"
     parts.append(CostItem("sample", reason, samples, samples * rows * BYTES_ROW))
     parts += [
-        CostItem(f"flow.{group}", "what is on its way and in queues", memory_bytes=size * BYTES_HELD)
+        CostItem(f"flow.{group}", "packets in flight and in queues", memory_bytes=size * BYTES_HELD)
         for group, size in _buffered_bytes(flows)
     ]
     parts += [part for flow in flows if (part := flow.proxy_buffers()) is not None]

@@ -153,7 +153,7 @@ class FlowCost:
         self.active_s: float | None = None
         """Time in which the flow sends, in seconds; None if it sends as fast as it can."""
         self.bundles = bundles
-        self.reason = "what it sends"
+        self.reason = "data of the flow"
         self.proxies = _splitting_proxies(resolved.spec, flow, self.hops["up"])
         self.concurrent_share = 1.0
         """Share of the requested data that is transferred concurrently."""
@@ -216,7 +216,7 @@ class FlowCost:
             self.source_events += active_s * 1e9 / TICK_NS
             self.active_s = active_s * load["on_ns"] / period_ns
             amounts[load["send"]] = load["rate_bit_s"] / 8 * self.active_s
-        self.reason = f"{self.source_events:,.0f} switches and what it sends"
+        self.reason = f"{self.source_events:,.0f} switches and the data of the source"
         return amounts
 
     def _datagrams(self, source: SourceSpec | None, active_s: float) -> float:
@@ -292,7 +292,7 @@ class FlowCost:
             return None
         per_byte = BYTES_SPLIT.get(self.load["kind"], BYTES_SPLIT["perf"])
         events = buffered / self.payload * EVENTS_WIRE
-        reason = "what waits in proxies before its narrowest link"
+        reason = "data in proxies before the bottleneck"
         return CostItem(
             f"flow.{self.group}", reason, events, buffered * per_byte, events / EVENTS_CPU_S["tcp"]
         )

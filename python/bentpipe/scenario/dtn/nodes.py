@@ -177,7 +177,7 @@ class Bundles(Table):
             raise ValueError("found to or monitor without dtnperf, expected all or none")
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
-                'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+                'found layer = "mtcp", which has one direction only, with connections = "shared"; expected "each"'
             )
         if self.tls != "no" and self.layer != "tcpcl":
             raise ValueError(
@@ -222,8 +222,8 @@ class Bundles(Table):
         action = self.on_return
         if action in ("resume", "cue") and self.layer in ("tcpcl", "mtcp"):
             raise ValueError(
-                f'on_return: found "{action}" with layer = "{self.layer}", whose TCP is neither resumed nor told of '
-                'returns; expected "alone" or "reopen"'
+                f'on_return: found "{action}" with layer = "{self.layer}", whose TCP connections cannot be '
+                'resumed or signalled; expected "alone" or "reopen"'
             )
         if action == "resume" and self.layer == "qubicle":
             raise ValueError(
@@ -232,7 +232,7 @@ class Bundles(Table):
             )
         if action in ("alone", "cue") and self.closed == "with_contact":
             raise ValueError(
-                f'on_return: found "{action}" with closed = "with_contact", so that no connection is there; '
+                f'on_return: found "{action}" with closed = "with_contact", which leaves no connection open; '
                 'expected closed = "never"'
             )
 
@@ -311,7 +311,7 @@ def check_routing(routing: Routing, copies: int | None, *, static_routes: bool) 
     if routing == "sabr" and copies is not None:
         raise ValueError('copies: found with routing = "sabr", expected none, or routing = "epidemic"')
     if routing == "epidemic" and static_routes:
-        raise ValueError('route: found with routing = "epidemic", which takes every way; expected none')
+        raise ValueError('route: found with routing = "epidemic", which uses every route; expected none')
 
 
 class Dtn(ContactPlan):
@@ -335,7 +335,7 @@ class Dtn(ContactPlan):
         check_routing(self.routing, self.copies, static_routes=bool(self.route))
         if self.routing == "epidemic" and self.backlog == "ignored":
             raise ValueError(
-                'backlog: found with routing = "epidemic", which looks for no way; expected none, or "sabr"'
+                'backlog: found with routing = "epidemic", which computes no route; expected none, or "sabr"'
             )
         return self
 

@@ -28,7 +28,7 @@ def check_udp_payload(mtu: Size | None) -> None:
     """Check that UDP can carry the payload ``mtu``. Raises ValueError."""
     if mtu is not None and not LEAST_MTU_BYTES <= mtu.bytes <= MOST_BYTES:
         raise ValueError(
-            f"found mtu = {mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (what UDP carries)"
+            f"found mtu = {mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (payload of UDP)"
         )
 
 
@@ -36,7 +36,7 @@ def _check_packet(packet: Size | None) -> None:
     """Check the size of a datagram. Raises ValueError."""
     if packet is not None and not LEAST_BYTES <= packet.bytes <= MOST_BYTES:
         raise ValueError(
-            f"found packet = {packet}, expected {LEAST_BYTES} B to {MOST_BYTES} B (what UDP carries)"
+            f"found packet = {packet}, expected {LEAST_BYTES} B to {MOST_BYTES} B (payload of UDP)"
         )
 
 
@@ -118,7 +118,7 @@ class OnOff(Table):
             raise ValueError(f'found exponential = true and periods = "{self.periods}", expected one of them')
         if self.shape is not None:
             if self.periods != "pareto":
-                raise ValueError('found a shape, which goes with periods = "pareto"')
+                raise ValueError('found a shape, which requires periods = "pareto"')
             if not self.shape > 1:
                 error = f"found {self.shape}, expected more than 1: Pareto periods of that shape have no mean"
                 raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "shape"})

@@ -103,11 +103,11 @@ class PageLoad(Table):
     def _check_early_data(self) -> None:
         """Check that early data has a ticket of an earlier load. Raises ValueError."""
         for is_wrong, found, expected in (
-            (not self.resumption, "without resumption", "resumption = true beside it"),
+            (not self.resumption, "without resumption", "resumption = true as well"),
             (
                 self.profile == "fresh",
                 'with profile = "fresh"',
-                'profile = "kept": a ticket comes from a load before',
+                'profile = "kept": a ticket comes from an earlier load',
             ),
             (self.loads == 1, "with loads = 1", "loads of at least 2: the first has no ticket"),
             (self.tls != "1.3", f'with tls = "{self.tls}"', 'tls = "1.3" (RFC 8446)'),

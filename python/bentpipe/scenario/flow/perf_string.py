@@ -203,7 +203,7 @@ def check_order(streams: Sequence[Stream]) -> None:
         if stream.after is not None and stream.after not in by_id:
             known = ", ".join(str(key) for key in by_id if key != stream.stream_id) or "none"
             raise LoadError(
-                f"stream {stream.stream_id} waits for stream {stream.after}, which is not there; "
+                f"stream {stream.stream_id} waits for stream {stream.after}, which does not exist; "
                 f'expected one of: {known}, or "-"'
             )
     for stream in streams:

@@ -81,7 +81,7 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
         same_place = [other.name for other in proxies if other.between == proxy.between and other.splits]
         if len(same_place) > 1:
             _reject(
-                f"{' and '.join(same_place)} stand at the same place, expected one proxy there",
+                f"{' and '.join(same_place)} are at the same place, expected one proxy",
                 f"{at}.between",
             )
         following = [other for other in proxies

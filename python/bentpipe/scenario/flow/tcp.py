@@ -39,9 +39,13 @@ class LossDetection(Table):
     @model_validator(mode="after")
     def _check_combination(self) -> LossDetection:
         if self.threshold is not None and self.name != "dupacks":
-            raise ValueError('found threshold beside "rack-tlp", which counts time; it goes with "dupacks"')
+            raise ValueError(
+                'found threshold beside "rack-tlp", which uses a time threshold; requires "dupacks"'
+            )
         if self.forward is not None and self.name != "dupacks":
-            raise ValueError('found forward beside "rack-tlp", which counts time; it goes with "dupacks"')
+            raise ValueError(
+                'found forward beside "rack-tlp", which uses a time threshold; requires "dupacks"'
+            )
         return self
 
 

@@ -88,7 +88,7 @@ class LinkLayer(Table):
                 " and coded_bits" if self.scheme == "adaptive-harq" and self.coded_bits is not None else ""
             )
             raise ValueError(
-                f'found {min(unused)}, which does not go with scheme = "{self.scheme}"{condition}'
+                f'found {min(unused)}, which cannot be combined with scheme = "{self.scheme}"{condition}'
             )
         if self.time_out is not None and self.time_out.ns < self.feedback_delay.ns:
             least = self.feedback_delay

@@ -75,7 +75,7 @@ class Channel(Table):
     """Radio channel; ``snr`` is Es/N0 of a coded symbol without obstruction."""
 
     hints: ClassVar[Mapping[str, str]] = {
-        "band": 'no key "band": the frequency says it; did you mean "frequency"?',
+        "band": 'no key "band": the frequency determines it; did you mean "frequency"?',
     }
     model: Literal["white-noise", "perez-fontan", "p681", "rayleigh", "attenuation"]
     snr: DecibelText
@@ -99,12 +99,12 @@ class Channel(Table):
         given = self.model_fields_set - {"model", "snr"}
         foreign = sorted(given - _MODEL_KEYS[self.model])
         if foreign:
-            raise ValueError(f'found {foreign[0]}, which does not go with model = "{self.model}"')
+            raise ValueError(f'found {foreign[0]}, which cannot be combined with model = "{self.model}"')
         missing = [key for key in _REQUIRED_KEYS.get(self.model, ()) if getattr(self, key) is None]
         if missing:
             raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
         if self.snr_range is not None and self.elevation != "orbit":
-            raise ValueError('found snr_range, which goes with elevation = "orbit"')
+            raise ValueError('found snr_range, which requires elevation = "orbit"')
         if self.snr_range is not None and self.snr_range.m == 0:
             raise ValueError("snr_range: found 0 m, expected a distance above 0")
         if self.model == "attenuation":

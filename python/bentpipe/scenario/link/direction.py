@@ -59,7 +59,7 @@ class Delay(Table):
         if self.orbit is not None:
             foreign = next((key for key in ("interpolation", "repeat") if key in self.model_fields_set), None)
             if foreign is not None:
-                raise ValueError(f"found {foreign} beside a leg of [orbit], which has its own; expected none")
+                raise ValueError(f"found {foreign} with a delay of [orbit], which has its own; expected none")
         return self
 
 
@@ -153,7 +153,7 @@ class Change(Table):
     @model_validator(mode="after")
     def _check_change(self) -> Change:
         if self.rate is None and self.delay is None and self.loss is None:
-            raise ValueError("found a change of nothing, expected at least one of rate, delay, loss")
+            raise ValueError("found an empty change, expected at least one of rate, delay, loss")
         return self
 
 

@@ -48,7 +48,7 @@ class Handover(Table):
     at: Annotated[
         Duration | Literal["orbit"],
         PlainValidator(lambda found: "orbit" if found == "orbit" else Duration.parse(found)),
-        text_schema("15 s", 'a duration, or "orbit": whenever the way of [orbit] changes'),
+        text_schema("15 s", 'a duration, or "orbit": whenever the route of [orbit] changes'),
     ]
     every: PositiveText | None = None
     gap: PositiveText | None = None
@@ -92,11 +92,9 @@ class Handover(Table):
     @model_validator(mode="after")
     def _check_combination(self) -> Handover:
         if self.at == "orbit" and self.every is not None:
-            raise ValueError('found every beside at = "orbit", which says when; expected none')
+            raise ValueError('found every with at = "orbit", which determines the times; expected none')
         if self.waiting == "held" and self.gap is None:
-            raise ValueError(
-                'found waiting = "held" without a gap, at whose end what waits would be served again'
-            )
+            raise ValueError('found waiting = "held" without gap; requires gap')
         if self.gap is not None and self.every is not None and self.gap.ns >= self.every.ns:
             raise ValueError(f"found a gap of {self.gap} every {self.every}, expected a shorter one")
         return self
@@ -117,7 +115,7 @@ class PathHandover(Handover):
         ignored = {"name", "at", "every", "segment", "waiting"}
         if not self.model_fields_set - ignored and self.waiting == "kept":
             raise ValueError(
-                "found a hand-over that changes nothing, expected at least one of delay, up, down, both, in_flight, gap"
+                "found a handover without changes, expected at least one of delay, up, down, both, in_flight, gap"
             )
         return self
 
@@ -164,10 +162,11 @@ def check_handovers(
             if link is not None and link not in links:
                 _reject(unknown_name(link, links, kind), f"{at}.{key}")
         if handover.name is not None and handover_names.count(handover.name) > 1:
-            _reject(f'two hand-overs are called "{handover.name}", expected a name for each', at)
+            _reject(f'two handovers have the name "{handover.name}", expected a name for each', at)
         if handover.name in (*links, *names):
             _reject(
-                f'a hand-over and something else are called "{handover.name}", expected a name for each', at
+                f'a handover and another element have the name "{handover.name}", expected a name for each',
+                at,
             )
 
 

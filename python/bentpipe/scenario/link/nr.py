@@ -44,7 +44,7 @@ class Rlc(Table):
     def _check_combination(self) -> Rlc:
         foreign = sorted(self.model_fields_set - {"mode"})
         if self.mode == "um" and foreign:
-            raise ValueError(f'found {foreign[0]}, which goes with mode = "am"')
+            raise ValueError(f'found {foreign[0]}, which requires mode = "am"')
         if self.poll_bytes is not None and self.poll_bytes.bytes == 0:
             raise ValueError("poll_bytes: found 0 B, expected more")
         return self
@@ -88,11 +88,11 @@ class Nr(Table):
         if self.block_error_rate is not None:
             foreign = sorted(given & {"margin", "combining"})
             if foreign:
-                raise ValueError(f"found {foreign[0]} beside block_error_rate, which says what is decoded")
+                raise ValueError(f"found {foreign[0]}, which cannot be combined with block_error_rate")
         if not LEAST_SLOT.ns <= self.slot.ns <= MOST_SLOT.ns:
             raise ValueError(f"slot: found {self.slot}, expected {LEAST_SLOT} to {MOST_SLOT}")
         if not self.in_order and self.reordering is not None:
-            raise ValueError("found reordering, which goes with in_order = true")
+            raise ValueError("found reordering, which requires in_order = true")
         return self
 
     @property

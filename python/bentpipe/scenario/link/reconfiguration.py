@@ -68,5 +68,5 @@ class Reconfiguration(Table):
         if incomplete and self.delay_jitter is None:
             raise ValueError(f"found {min(incomplete)} and no delay_jitter, expected it with delay_jitter")
         if all(value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.bursts)):
-            raise ValueError("found slots of nothing, expected delay, delay_jitter, rate, loss or bursts")
+            raise ValueError("found empty slots, expected delay, delay_jitter, rate, loss or bursts")
         return self

@@ -59,11 +59,9 @@ class Scheduler(SchedulerOptions):
         given = self.model_fields_set - {"channel_delay"} if self.is_user_supplied else self.model_fields_set
         check_options(self.name, given, self.option_owners)
         if self.name == "drop-tail" and "room" in self.model_fields_set:
-            raise ValueError('found room beside "drop-tail", which is one queue for all')
+            raise ValueError('found room with "drop-tail", which has one queue for all users')
         if self.options and not self.is_user_supplied:
-            raise ValueError(
-                f'found options beside "{self.name}", expected them with a scheduler of one\'s own'
-            )
+            raise ValueError(f'found options beside "{self.name}", options require a user-supplied scheduler')
         return self
 
     @property

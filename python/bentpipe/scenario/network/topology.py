@@ -141,7 +141,7 @@ class Node(ProxyKeys):
     def _check_proxy_keys(self) -> Node:
         proxy_keys = [key for key in ProxyKeys.model_fields if key in self.model_fields_set]
         if proxy_keys and self.kind != "proxy":
-            raise ValueError(f'found {proxy_keys[0]} for a {self.kind}, expected it beside kind = "proxy"')
+            raise ValueError(f'found {proxy_keys[0]} for a {self.kind}; requires kind = "proxy"')
         return self
 
 
@@ -176,7 +176,7 @@ class Graph(Table):
         targets = {handover.to for handover in self.handover}
         for link in self.link:
             if not link.in_use and link.name not in targets:
-                error = "found false, and no hand-over leads to it; expected one, or true"
+                error = "found false, and no handover uses the link; expected a handover to it, or true"
                 raise PydanticCustomError(
                     "scenario", "{error}", {"error": error, "at": f"{link.name}.in_use"}
                 )
