@@ -36,7 +36,7 @@ from bentpipe.store.files import SUMS, DiskError, StoreError, listing
 from bentpipe.store.index import RunDirectory, StoreIndex
 from bentpipe.store.reader import Store, open_store
 from bentpipe.store.writer import Writer
-from bentpipe_studies.parts import Measured, Part
+from bentpipe_studies.parts import Measurements, Part
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -318,10 +318,10 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
 
 def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None:
     part = Part("store", folder / "small.toml")
-    assert Measured(folder / "nowhere", [part]).reading("store") is None
+    assert Measurements(folder / "nowhere", [part]).store("store") is None
     min((folder / "store").glob("runs/*/summary.parquet")).unlink()
     with pytest.raises(StoreError, match=r"summary\.parquet is missing"):
-        Measured(folder, [part]).reading("store")
+        Measurements(folder, [part]).store("store")
 
 
 def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
