@@ -128,7 +128,7 @@ def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
     assert done.returncode == 0
     assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
     assert "which bentpipe repeats" in done.stderr
-    assert "4 of 4 runs in store (3 were there already)" in done.stdout
+    assert "4 of 4 runs in store (3 from earlier runs)" in done.stdout
     journal = (folder / "store" / "journal.jsonl").read_text()
     assert [json.loads(line)["run"] for line in journal.splitlines() if '"damaged"' in line] == [
         table.parent.name
@@ -246,7 +246,7 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     read_only = ["unshare", *flags, "--mount", "sh", "-c", script, "sh"]
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 0, done.stderr
-    assert "4 of 4 runs in store (4 were there already)" in done.stdout
+    assert "4 of 4 runs in store (4 from earlier runs)" in done.stdout
     assert "nothing to do: store is whole, and cannot be written (Read-only file system)" in done.stdout
     assert run(folder, "show", "store", before=read_only).returncode == 0
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
