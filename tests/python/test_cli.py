@@ -273,7 +273,9 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
     kept = len(list(runs.iterdir()))
     assert 1 <= kept < 32
     assert process.returncode == 130
-    said = f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; rerun the command to resume"
+    said = (
+        f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; rerun the command to resume"
+    )
     assert said in error.decode()
     assert not (tmp_path / "out" / "break-even-geo-konnect" / "map.html").exists()
 

@@ -180,7 +180,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"nr": {**ONE, "repetitions": 9}}, f"{GEO}.repetitions", "at most 8"),
     ({"nr": {**ONE, "without_feedback": 17}}, GEO, "at most processes = 16"),
     ({"nr": {**ONE, "without_feedback": 16, "retransmissions": 2}}, GEO, "blocks are sent once"),
-    ({"nr": {**ONE, "without_feedback": 16, "rlc": "um", "feedback_loss": "1 %"}}, f"{GEO}.feedback_loss", "nobody answers"),
+    ({"nr": {**ONE, "without_feedback": 16, "rlc": "um", "feedback_loss": "1 %"}}, f"{GEO}.feedback_loss", "requires feedback"),
     ({"nr": {**ONE, "margin": 1.1}}, GEO, "found margin, which cannot be combined with block_error_rate"),
     ({"nr": {**ONE, "slot": "1 us"}}, GEO, "slot: found 1 us"),
     ({"nr": {**ONE, "rlc": "tm"}}, f"{GEO}.rlc", "am, um"),

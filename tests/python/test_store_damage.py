@@ -205,7 +205,8 @@ def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) 
     with pytest.raises(StoreError, match=r"plan.json cannot be read.*rerun the command of the store"):
         Store(folder / "store")
     with pytest.raises(
-        StoreError, match=r"plan.json is lost, and run \w+ does not belong to this command with engine another"
+        StoreError,
+        match=r"plan.json is lost, and run \w+ does not belong to this command with engine another",
     ):
         Writer(folder / "store", build_plan(document, "another engine"))
     with Writer(folder / "store", build_plan(document, engine.version())) as writer:
@@ -361,9 +362,7 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
     kept.check(places)
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse
-    with pytest.raises(
-        StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"
-    ):
+    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"):
         kept.check(places)
     last.unlink()
     with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; rerun the"):

@@ -161,7 +161,7 @@ def runs(installed: Installed, store: str) -> object:
 
 
 def test_the_demo(installed: Installed) -> None:
-    assert installed.run("scenarios", "geo") == "geo.toml\n"
+    assert installed.run("examples", "geo") == "geo.toml\n"
     text = (installed.folder / "geo.toml").read_text()
     assert text == (ROOT / "scenarios/geo.toml").read_text()
     installed.run("run", "geo.toml", *SHORT)
@@ -214,7 +214,7 @@ def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tm
     cluster = Cluster(tmp_path, str(installed.python), installed.environment)
     try:
         cluster.up()
-        installed.run("scenarios", "geo", "--out", "cluster")
+        installed.run("examples", "geo", "--out", "cluster")
         address = f"dask://{cluster.address}"
         installed.run("run", "cluster/geo.toml", *SHORT, "--cluster", address, "--out", "out/cluster")
     finally:

@@ -83,14 +83,14 @@ impl ControllerPolicy {
         match self {
             ControllerPolicy::Any => Ok(()),
             ControllerPolicy::No => {
-                Err("its clients choose no controller (--choose no)".to_owned())
+                Err("its clients choose no controller (--client-controllers no)".to_owned())
             }
             ControllerPolicy::Named if !plain => Err(format!(
-                "its clients choose controllers without options (found {}; --choose any)",
+                "its clients choose controllers without options (found {}; --client-controllers any)",
                 request.options
             )),
             ControllerPolicy::Named if request.name == "fixed" => {
-                Err("\"fixed\" does not react to congestion (--choose any)".to_owned())
+                Err("\"fixed\" does not react to congestion (--client-controllers any)".to_owned())
             }
             ControllerPolicy::Named => Ok(()),
         }
