@@ -353,7 +353,7 @@ def test_a_plan_of_nobody_here_says_who_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("handover", "words"),
     [
-        ({"at": "1 min", "delay": "1 s"}, "without a gap"),
+        ({"at": "1 min", "delay": "1 s"}, "without gap"),
         ({"at": "1 min", "gap": "1 s", "segment": "wire"}, "nothing waits"),
     ],
 )

@@ -121,7 +121,7 @@ def test_errors_name_the_table_of_the_group() -> None:
             )
         )
     with pytest.raises(
-        ScenarioError, match=r"flow\.web: what it sends, of each of 200 flows: a run takes about"
+        ScenarioError, match=r"flow\.web: data of the flow, of each of 200 flows: a run takes about"
     ):
         spec_of(scenario({**WEB, "count": 200}, limits={"events": 1000}))
 

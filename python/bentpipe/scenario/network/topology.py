@@ -22,25 +22,8 @@ _EMPTY_DIRECTION = construct_table(Direction)
 
 _DIRECTION_HINTS = {
     key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
-    for key in (
-        "rate",
-        "queue",
-        "aqm",
-        "scheduler",
-        "loss",
-        "loss_place",
-        "jitter",
-        "reorder",
-        "outages",
-        "changes",
-        "netem",
-        "slots",
-        "channel",
-        "acm",
-        "link_layer",
-        "nr",
-        "reordering_buffer",
-    )
+    for key in Direction.model_fields
+    if key not in ("delay", "trace")
 }
 
 
