@@ -47,7 +47,7 @@ def spec(*settings: tuple[str, object]) -> dict[str, Any]:
         ([(f"{OF}.closed", "with_contact")], 'closed: found "with_contact"'),
         ([(f"{OF}.on_return", "reopen")], "which has no connections"),
         ([("dtn", {})], "hop.load.bundles.rate: missing"),
-        ([("flow.hop.congestion", "cubic")], "nothing controls what goes over"),
+        ([("flow.hop.congestion", "cubic")], "has no congestion control"),
         ([("flow.hop.udp.mtu", "100 B")], "expected 200 B"),
     ],
 )
