@@ -23,7 +23,7 @@ _EMPTY_DIRECTION = construct_table(Direction)
 _DIRECTION_HINTS = {
     key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
     for key in Direction.model_fields
-    if key != "delay"
+    if key not in ("delay", "trace")
 }
 
 
