@@ -75,12 +75,12 @@ def plan_part(
     document = load_scenario(
         part.scenario, overrides.items(), [format_override(*override) for override in overrides.items()]
     )
-    select_parts = expand_seeds(seeds)
+    seed_list = expand_seeds(seeds)
     fingerprints = {name: fingerprint(kind) for name, kind in part.controllers.items()}
     plan = build_plan(
         document,
         engine.version(),
-        seeds=select_parts,
+        seeds=seed_list,
         catalogue=engine.catalogue(),
         orbits=engine.orbit,
         user_code=fingerprints,

@@ -57,7 +57,7 @@ def said(log: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def fit_model(log: Path, said: Mapping[str, Any]) -> Path:
+def fit_folder(log: Path, said: Mapping[str, Any]) -> Path:
     """The folder that it has written."""
     assert said
     return log.parent / "out"
@@ -235,8 +235,8 @@ def _as_csv(log: Path) -> list[str]:
 # What is written
 
 
-def test_the_preset_runs_and_has_what_was_found(fit_model: Path) -> None:
-    plan = build_plan(load_scenario(fit_model / "scenario.toml"), "test")
+def test_the_preset_runs_and_has_what_was_found(fit_folder: Path) -> None:
+    plan = build_plan(load_scenario(fit_folder / "scenario.toml"), "test")
     spec = plan.runs[0].spec
     (link,) = spec["graph"]["links"]
     stages = {stage["kind"]: stage for stage in link["up"]}
@@ -249,18 +249,18 @@ def test_the_preset_runs_and_has_what_was_found(fit_model: Path) -> None:
     assert down["loss"]["model"]["burst_probability"] == pytest.approx(0.6, abs=0.1)
 
 
-def test_the_log_is_replayed_as_it_is(fit_model: Path, log: Path) -> None:
+def test_the_log_is_replayed_as_it_is(fit_folder: Path, log: Path) -> None:
     original = read(log)
-    again = read(fit_model / "pings.csv")
+    again = read(fit_folder / "pings.csv")
     assert again.at_s == pytest.approx(original.at_s, abs=1e-6)
     assert again.delay_ms == pytest.approx(original.delay_ms)
-    delays = read_csv(fit_model, "delay.csv", "delay")
+    delays = read_csv(fit_folder, "delay.csv", "delay")
     seen = [one for one in original.delay_ms if one is not None]
     assert [float(value) / 1e6 for _, value in delays] == pytest.approx([one / 2 for one in seen])
-    (run_,) = build_plan(load_scenario(fit_model / "replay.toml"), "test").runs
+    (run_,) = build_plan(load_scenario(fit_folder / "replay.toml"), "test").runs
     kinds = [stage["kind"] for stage in run_.spec["graph"]["links"][0]["down"]]
     assert "loss" in kinds
-    lost = read_csv(fit_model, "loss.csv", "loss")
+    lost = read_csv(fit_folder, "loss.csv", "loss")
     assert [int(value) for _, value in lost[:4]] in ([0, 1, 0, 1], [1, 0, 1, 0])
     share = sum(float(end - start) for (start, value), (end, _) in pairwise(lost) if value) / (60e9 * MINUTES)
     assert share == pytest.approx(
@@ -301,8 +301,8 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     assert run_.spec["duration_ns"] == 201 * 10**9
 
 
-def test_the_page_lays_model_beside_data(fit_model: Path) -> None:
-    page = (fit_model / "fit.html").read_text()
+def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
+    page = (fit_folder / "fit.html").read_text()
     for title in (
         "Delay over time", "Distribution of the delay", "The second half of the log, by the model of the first",
         "Autocorrelation of the delay", "Bursts of loss", "Where slots begin",
@@ -343,10 +343,10 @@ def test_the_page_of_rates_alone_begins_with_their_means() -> None:
     )
 
 
-def test_the_same_log_gives_the_same_bytes(log: Path, fit_model: Path, tmp_path: Path) -> None:
+def test_the_same_log_gives_the_same_bytes(log: Path, fit_folder: Path, tmp_path: Path) -> None:
     run([str(log)], [], tmp_path / "again", "dish", "15 s")
     files = [
-        file for file in fit_model.iterdir() if file.suffix not in (".pdf", ".svg")
+        file for file in fit_folder.iterdir() if file.suffix not in (".pdf", ".svg")
     ]  # whose parts have numbers
     assert len(files) == 7
     for file in files:

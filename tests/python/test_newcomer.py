@@ -91,7 +91,7 @@ def place(tmp_path: Path) -> Path:
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
             "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",
-            "--jobs: cannot be combined with --cluster, whose cluster determines the number of workers",
+            "--jobs: cannot be combined with --cluster: the cluster determines the number of workers",
         ),
         ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
         ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),

@@ -74,7 +74,7 @@ def run(
     if engine == "emu" and cluster is not None:
         refuse("--cluster: cannot be combined with --engine emu, which runs on this host")
     if cluster is not None and jobs is not None:
-        refuse("--jobs: cannot be combined with --cluster, whose cluster determines the number of workers")
+        refuse("--jobs: cannot be combined with --cluster: the cluster determines the number of workers")
     if controllers and (engine == "emu" or cluster is not None):
         engine_or_cluster = (
             "--engine emu, which supports only built-in controllers"

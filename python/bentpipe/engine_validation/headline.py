@@ -33,7 +33,7 @@ def opening(rows: Sequence[Row]) -> Headline:
     if not rows:
         return Headline("Nothing has run on both clocks.")
     if not bounded:
-        return Headline("Both clocks side by side: no number has a bound to be bounded by.")
+        return Headline("Both clocks side by side: no number has a bound to be judged by.")
     within = sum(row.verdict is Verdict.WITHIN for row in bounded)
     details = [
         _list_rows(bounded, Verdict.EXCEEDED, "beyond"),

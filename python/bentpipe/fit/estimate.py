@@ -91,11 +91,9 @@ def fit_delays(points: Points, model: Model) -> None:
 def _fit_jitter(points: Points, insides: Sequence[Indices], model: Model) -> None:
     """Fit the delay of intervals, the jitter, its step and its correlation.
 
-    Of a few levels and steps it takes those whose samples are nearest to the log in distribution and
-    autocorrelation. The
-    correlation of a step is that of the jitter's normal scores at its lag. Packets do not overtake, so the
-    delay of a dense
-    flow exceeds the table the more the shorter a jitter step is: no step matches both.
+    The fit tries a few levels and steps. It takes those with samples nearest to the log in distribution and
+    autocorrelation. The correlation of a step is that of the jitter's normal scores at its lag. Packets do not
+    overtake, so a shorter jitter step raises the delay of a dense flow above the table: no step matches both.
     """
     spacing = points.step_s()
     lags = [lag for lag in LAGS_S if lag >= spacing] or [spacing]

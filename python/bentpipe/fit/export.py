@@ -62,14 +62,13 @@ def single_losses(found: MergedLogs, model: Model, side: str) -> list[float]:
 def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str]]:
     """Return a segment with intervals in both directions.
 
-    Of a round trip each direction gets half of the delay and of the single losses. Jitter goes to the uplink,
-    where a
-    terminal waits for grants.
+    Each direction gets half of the round-trip delay and half of the single losses. Jitter goes to the uplink, where
+    a terminal waits for grants.
     """
     one_way, has_delays = found.one_way, found.points is not None
     (known,) = segments(BASE_PRESET)
     lines = [
-        f"title = {inline(f'Slots of {model.every_s:g} s, fit_model to {source}')}",
+        f"title = {inline(f'Slots of {model.every_s:g} s, fitted to {source}')}",
         "",
         "[[path.segment]]",
         f"name = {inline(BASE_PRESET)}",
@@ -141,7 +140,7 @@ send = "down"
 
 def _scenario(name: str, source: str) -> str:
     return f"""# Run it: bentpipe run scenario.toml. A shell behind it: bentpipe shell {name}.toml
-title = {inline(f"A download over slots fit_model to {source}")}
+title = {inline(f"A download over slots fitted to {source}")}
 duration = "120 s"
 seeds = 5
 

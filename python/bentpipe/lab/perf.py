@@ -378,10 +378,10 @@ def _endpoint_plan(options: Options, output: Output, transport: str) -> Measured
     quic = defaults(mtu, 6, (WINDOW_BYTES, WINDOW_BYTES))
     quic |= {"crypto": "rustls", "ecn": options.ecn, "idle_timeout_ns": IDLE_TIMEOUT_NS}
     if options.initial_window is not None:
-        assign_controller: str | int = options.initial_window
+        window_text: str | int = options.initial_window
         if options.initial_window.isdecimal():
-            assign_controller = f"{options.initial_window} packets"
-        window: WindowSize = _parse("--initial-window", WindowSize, assign_controller, "10")
+            window_text = f"{options.initial_window} packets"
+        window: WindowSize = _parse("--initial-window", WindowSize, window_text, "10")
         quic["initial_window_bytes"] = window.in_bytes(mtu)
     interval = parse_time("--interval", output.interval, zero=True)
     csv: Csv | None = None

@@ -2,7 +2,7 @@
 
 Excluding unfinished transfers would favour the side that finishes only its short ones. Instead, both sides have one
 restriction time tau. A run's value is the mean of min(T, tau) over its transfers that began at least tau before its end
-(restricted_times mean: Royston and Parmar, Restricted mean survival time, BMC Med. Res. Methodol. 13:152, 2013). An
+(restricted mean: Royston and Parmar, Restricted mean survival time, BMC Med. Res. Methodol. 13:152, 2013). An
 unfinished transfer counts as tau.
 """
 
@@ -53,7 +53,7 @@ def restriction_times(transfers: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 def restricted_times(
     transfers: pl.DataFrame, by: list[str], quantiles: dict[str, float] | None = None
 ) -> pl.DataFrame:
-    """Compute the restricted_times mean, quantiles and the finished share of each run.
+    """Compute the restricted mean, quantiles and the finished share of each run.
 
     Args:
         transfers: one row for each transfer, ``BY..., begun_s, end_s, completion_s, tau_s``.

@@ -86,10 +86,10 @@ def t4(m: StudyRuns) -> Checks:
             cell = {SNR: f"{snr} dB", VARIANT: variant, "tcp.delayed_ack.timeout": f"{timer} ms"}
             return m.timers.values(cell, "goodput_kbps")
 
-        combine_verdicts = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
-        if not all(combine_verdicts.values()):
+        goodputs = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
+        if not all(goodputs.values()):
             continue
-        best_ms = max(TIMERS, key=lambda timer: sum(combine_verdicts[timer]))
+        best_ms = max(TIMERS, key=lambda timer: sum(goodputs[timer]))
         facts.append(_timer(f"{variant}, best timer over all SNRs, ms", [best_ms], "30 … 40"))
         each = [max(TIMERS, key=lambda timer, snr=snr: sum(goodput(snr, timer))) for snr in SNRS]  # type: ignore[misc]
         facts.append(_timer(f"{variant}, at 7 to 13 dB", each, "30 … 40 at each"))

@@ -58,7 +58,7 @@ SIZES = ("", "RTT C")
 
 @dataclass(frozen=True)
 class Interpretation:
-    """What chapter 6 leaves open: the operating point and the queue size."""
+    """Settings that chapter 6 leaves open: the operating point and the queue size."""
 
     point: str = MAIN
     size: str = ""
