@@ -102,7 +102,7 @@ def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> Non
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return bentpipe(tmp_path, "dtn", *words, environment=environment)
 
-    made = run("key", "2", "--out", ".", "--json")
+    made = run("keygen", "2", "--out", ".", "--json")
     assert made.returncode == 0, made.stderr
     openssl(tmp_path, "verify", "-x509_strict", "-CAfile", "authority.pem", "2.pem")
     shown = openssl(tmp_path, "x509", "-in", "2.pem", "-noout", "-text")
@@ -110,7 +110,7 @@ def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> Non
     der = openssl(tmp_path, "asn1parse", "-in", "2.pem", "-strparse", _place(tmp_path, "2.pem"))
     assert "1.3.6.1.5.5.7.8.11" in der or "BundleEID" in der, der
     assert re.search("IA5STRING *:ipn:2.0", der), der
-    again = run("key", "2", "--out", ".")
+    again = run("keygen", "2", "--out", ".")
     assert (again.returncode, "2.pem: is there already" in again.stderr) == (2, True)
 
     other = "otherName:1.3.6.1.5.5.7.8.11;"

@@ -70,7 +70,7 @@ def test_what_is_told_becomes_the_tables() -> None:
 @contextmanager
 def _answering(program: Path, *words: str) -> Iterator[int]:
     port = free_port()
-    command, environment = _command(program, "answer", "--listen", f"127.0.0.1:{port}", *words)
+    command, environment = _command(program, "call-server", "--listen", f"127.0.0.1:{port}", *words)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
     ) as process:
@@ -116,7 +116,7 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
     with _answering(program) as port:
 
         def judge(_: int) -> list[object]:
-            done = _perf(program, "call", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
+            done = _perf(program, "call-client", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
             assert done.returncode == 0, done.stderr
             rows = json.loads(done.stdout)
             assert [(row["call"], row["direction"]) for row in rows] == [
@@ -134,7 +134,7 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
 
         realtime.tried(judge)
         shown = _perf(
-            program, "call", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
+            program, "call-client", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
         )
         assert "mouth to ear ms" in shown.stdout
         assert "A = 20" in shown.stdout
@@ -144,12 +144,12 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
 def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     program = realtime.program()
     port = free_port()
-    nobody = _perf(program, "call", f"127.0.0.1:{port}", "--time", "1s")
+    nobody = _perf(program, "call-client", f"127.0.0.1:{port}", "--time", "1s")
     assert nobody.returncode == 2
     assert "Connection refused" in nobody.stderr
     assert "Traceback" not in nobody.stderr
     with _answering(program) as port:
-        command, environment = _command(program, "call", f"127.0.0.1:{port}", "--time", "60s", "--json")
+        command, environment = _command(program, "call-client", f"127.0.0.1:{port}", "--time", "60s", "--json")
 
         def judge(_: int) -> list[object]:
             with subprocess.Popen(
