@@ -141,7 +141,7 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-types: venv-dev engine ## write plan/spec.py, scenario/generated.py and docs/manual/options.md from the engine
+types: venv-dev engine ## write run_spec.py, generated.py, docs/manual/options.md and metrics.md from the engine and the registry
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
 	PYTHONPATH=python $(BIN)/python scripts/scenario-types > target/generated.py
@@ -149,6 +149,8 @@ types: venv-dev engine ## write plan/spec.py, scenario/generated.py and docs/man
 	mv target/generated.py python/bentpipe/scenario/link/generated.py
 	PYTHONPATH=python $(BIN)/python scripts/option-tables > target/options.md
 	mv target/options.md docs/manual/options.md
+	PYTHONPATH=python $(BIN)/python scripts/metric-table > target/metrics.md
+	mv target/metrics.md docs/manual/metrics.md
 
 golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py

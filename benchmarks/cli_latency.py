@@ -85,7 +85,7 @@ CASES = (
     Case("--help", ["--help"], 0.25),
     Case("check", ["check", "store.toml"], 0.6),
     Case("show", ["show", "store"], 0.8),
-    Case("query", ["query", "store", "SELECT run, flow, received_bytes FROM summary"], 0.8),
+    Case("query", ["query", "store", "SELECT run, flow, received_bytes FROM flow_summary"], 0.8),
     Case("report", ["report", "store", "-o", "page.html"], 3.0),
     Case(
         "orbit, 200 s every 100 ms",
@@ -94,7 +94,7 @@ CASES = (
     ),
     Case("run, 300 runs of one second", ["run", "many.toml", "--out", "NEW"], 4.0),
     Case("show, 100,000 runs", ["show", "large"], 2.0),
-    Case("query, 100,000 runs", ["query", "large", "SELECT count(*) FROM summary"], 2.0),
+    Case("query, 100,000 runs", ["query", "large", "SELECT count(*) FROM flow_summary"], 2.0),
     Case("report, 100,000 runs", ["report", "large", "-o", "large.html"], 10.0, "large.html", 10.0),
 )
 

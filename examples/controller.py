@@ -55,10 +55,10 @@ if __name__ == "__main__":
     theirs = bentpipe.run(SCENARIO, settings={"flow.bulk.congestion": "aimd"})
 
     for name, results in (("mine", mine), ("theirs", theirs)):
-        sender = results.summary.filter(side="client").row(0, named=True)
+        sender = results.flow_summary.filter(side="client").row(0, named=True)
         print(
             f"{name:8}{sender['sent_packets']} packets, {sender['lost_packets']} lost, "
-            f"{sender['congestion_events']} reductions, window at most {sender['largest_cwnd_bytes']} B"
+            f"{sender['congestion_events']} reductions, window at most {sender['cwnd_max_bytes']} B"
         )
 
     columns = ["time_s", "side", "cwnd_bytes", "sent_bytes", "lost_bytes"]

@@ -24,7 +24,7 @@ SCENARIO = {
 
 if __name__ == "__main__":
     results = bentpipe.run(SCENARIO)
-    receiver = results.summary.filter(side="server")
+    receiver = results.flow_summary.filter(side="server")
     goodput = receiver.group_by("flow.bulk.congestion", maintain_order=True).agg(
         (pl.col("received_in_order_bytes") * 8 / 30e6).mean().round(2).alias("goodput_Mbit_s")
     )

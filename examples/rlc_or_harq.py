@@ -14,7 +14,7 @@ SCENARIO = Path(__file__).parents[1] / "scenarios" / "rlc-or-harq.toml"
 GOODPUT = """
 SELECT "flow.download.transport", "path.ntn.delay_s" * 2, "path.ntn.down.nr.block_error_rate", repair,
   avg(received_in_order_bytes)
-FROM summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL
+FROM flow_summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL
 """
 PERCENT = "format(100 * datum.value, '.3~g') + ' %'"
 

@@ -46,7 +46,7 @@ if __name__ == "__main__":
         settings = {"path.satellite.down.scheduler": name}
         results = bentpipe.run(SCENARIO, settings=settings, schedulers={"mine": Patient})
         users = results.sql(
-            "SELECT sum(sent_packets) AS packets, max(longest_wait_s) AS longest, "
+            "SELECT sum(sent_packets) AS packets, max(queueing_max_s) AS longest, "
             "min(sent_packets) / max(sent_packets) AS least FROM user_queues WHERE link = 'satellite.down'"
         ).row(0, named=True)
         print(

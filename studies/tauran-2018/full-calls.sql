@@ -4,13 +4,13 @@
    and for age, % of what came. The MOS is not here: its play-out is no sum */
 with
 last as (
-  select run, "user", max(time_s) as time_s, max(air_s) as air_s, max(coded_bits) as bits, max(decoded_after_0_packets) as d0,
+  select run, "user", max(time_s) as time_s, max(airtime_s) as airtime_s, max(coded_bits) as bits, max(decoded_after_0_packets) as d0,
     max(decoded_after_1_packets) as d1, max(decoded_after_2_packets) as d2, max(decoded_after_3_packets) as d3,
-    max(dropped_link_packets) as lost
-  from users where link = 'mobile.down' group by all
+    max(dropped_retry_limit_packets) as lost
+  from radio_users where link = 'mobile.down' group by all
 ),
 radio as (
-  select run, max(time_s) as seconds, sum(air_s) / max(time_s) as air, sum(bits) as bits, sum(d0 + d1 + d2 + d3) as decoded,
+  select run, max(time_s) as seconds, sum(airtime_s) / max(time_s) as air, sum(bits) as bits, sum(d0 + d1 + d2 + d3) as decoded,
     sum(d0) as d0, sum(d1) as d1, sum(d2) as d2, sum(d3) as d3, sum(lost) as given_up
   from last group by all
 ),
@@ -19,14 +19,14 @@ queue as (
   where link = 'mobile.down'
 ),
 each as (
-  select run, point, policy, cast("flow.terminal.count" as int) as users, seed, flow, sum(sent_packets - undecided_packets) as decided,
+  select run, point, policy, cast("flow.terminal.count" as int) as users, seed, flow, sum(sent_packets - pending_packets) as decided,
     decided - sum(received_packets - duplicate_packets) as lost, nullif(sum(received_packets), 0) as received,
     sum(delay_sum_s) as delay_s, sum(jitter_sum_s) as jitter_s
   from calls where direction = 'down' group by all
 )
 select point, policy, users, seed,
   round(100 * min(each.lost / decided), 4) as least_lost, round(100 * sum(each.lost) / sum(decided), 4) as lost,
-  round(100 * max(each.lost / decided), 4) as most_lost, round(1e3 * min(delay_s / received), 3) as least_delay_ms,
+  round(100 * max(each.lost / decided), 4) as most_lost, round(1e3 * min(delay_s / received), 3) as delay_min_ms,
   round(1e3 * sum(delay_s) / sum(received), 3) as delay_ms, round(1e3 * max(delay_s / received), 3) as most_delay_ms,
   round(1e3 * sum(jitter_s) / sum(received), 3) as jitter_ms,
   round(sum(received) * 210 * 8 / max(seconds) / 1e6, 6) as useful_mbps,

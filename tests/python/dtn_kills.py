@@ -172,7 +172,7 @@ class Node:
 
     def left(self) -> int:
         """How many it had at the end of a life that ended in order."""
-        return sum(row.get("table") == "stored" for row in self.rows[self._earlier :])
+        return sum(row.get("table") == "bundle_store" for row in self.rows[self._earlier :])
 
 
 def _texts(layer: str) -> dict[str, str]:

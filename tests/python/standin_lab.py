@@ -21,7 +21,7 @@ STEP = 50_000_000
 WAKES_LATE = int(float(os.environ.get("WAKES_LATE", "0")) * 1e6)
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events", "ptos",
-    "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes", "received_in_order_bytes",
+    "rtos", "cwnd_undos", "retransmitted_bytes", "written_bytes", "received_bytes", "received_in_order_bytes",
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def connection(client: dict[str, Any], start: int, rtt: int, port: int, heard: d
                        "last_byte_ns": last, "fin_ns": last, "finished_ns": last, "written_bytes": sent,
                        "received_bytes": got, "received_in_order_bytes": got, "done": True})  # fmt: skip
         frames.append(sample("end_connection", own, last, sent, got, rtt)
-                      | {"end": "closed", "ended_ns": last, "due_ns": None, "largest_cwnd_bytes": 50_000})  # fmt: skip
+                      | {"end": "closed", "ended_ns": last, "due_ns": None, "cwnd_max_bytes": 50_000})  # fmt: skip
     ours.append({"frame": "end", "time_ns": last, "end": "done", "cpu_s": 0.1})
     Path(client["report"]["frames"]["file"]).write_text("".join(json.dumps(one) + "\n" for one in ours))
     heard[client["port"]] += [json.dumps(one) + "\n" for one in theirs]
@@ -117,7 +117,7 @@ def sample(frame: str, connection: int, at: int, sent: int, got: int, rtt: int) 
     row: dict[str, Any] = {"frame": frame, "time_ns": at, "connection": connection, "cwnd_bytes": 40_000,
                            "ssthresh_bytes": None, "in_flight_bytes": 1000, "smoothed_rtt_ms": rtt / 1e6,
                            "latest_rtt_ms": rtt / 1e6, "min_rtt_ms": rtt / 1e6, "pacing_rate_bit_s": RATE}  # fmt: skip
-    row |= dict.fromkeys(COUNTERS, 0) | {"timeouts": None, "undone": None}
+    row |= dict.fromkeys(COUNTERS, 0) | {"rtos": None, "cwnd_undos": None}
     return row | {
         "written_bytes": sent,
         "received_bytes": got,

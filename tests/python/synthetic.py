@@ -13,6 +13,11 @@ from typing import Any
 import numpy
 import polars as pl
 
+from bentpipe.plan.spec.run_id import SCHEMA
+from bentpipe.store import plan_file
+from bentpipe.store.files import checksum
+from store_edit import put
+
 PACKET = 1200
 HEADERS = 28 + 20
 
@@ -108,7 +113,7 @@ def write_run(
                     "flow": flow.name, "side": side, "congestion": flow.congestion, "start_s": flow.start_s,
                     "connected_s": flow.start_s + 2 * one_way_ms / 1000, "first_byte_s": flow.start_s,
                     "end_s": duration_s, "connections": 1, "completed_connections": 1, **counters,
-                    "largest_cwnd_bytes": int(cwnd.max()) if client else 12000,
+                    "cwnd_max_bytes": int(cwnd.max()) if client else 12000,
                     "retransmitted_bytes": last["lost_bytes"],
                     "data_start_s": flow.start_s if client else None,
                     "data_end_s": duration_s if client else None,
@@ -145,7 +150,7 @@ def write_run(
                     "queued_packets": queue, "queued_bytes": queue * (PACKET + HEADERS), "sent_bytes": sent,
                     "arrived_packets": arrived, "arrived_bytes": sent, "delivered_packets": arrived,
                     "delivered_bytes": sent, "dropped_loss_packets": arrived // 1000,
-                    **{f"dropped_{c}_packets": arrived * 0 for c in ("overflow", "aqm", "outage", "link")},
+                    **{f"dropped_{c}_packets": arrived * 0 for c in ("overflow", "aqm", "outage", "retry_limit", "no_route")},
                     "marked_packets": arrived * 0,
                 }
             )
@@ -163,7 +168,7 @@ def write_run(
     merged = pl.concat(parts).sort("time_s", maintain_order=True)
     tables = {
         "flows": merged.with_columns(pl.col("flow", "side").cast(pl.Categorical)),
-        "internals": pl.concat(internals),
+        "controller_state": pl.concat(internals),
         "links": pl.concat(link_rows).sort("time_s", maintain_order=True),
         "events": pl.DataFrame(events, schema_overrides={"value": pl.Float64}),
         "streams": pl.DataFrame(
@@ -176,11 +181,11 @@ def write_run(
                                           ("fin_s", pl.Float64))}},
             orient="row",
         ),
-        "summary": pl.DataFrame(summaries),
+        "flow_summary": pl.DataFrame(summaries),
         "link_summary": pl.DataFrame(link_summary),
     }  # fmt: skip
     for name, frame in tables.items():
-        frame.write_parquet(folder / f"{name}.parquet")
+        frame.pipe(put, folder / f"{name}.parquet")
 
 
 def write_store(
@@ -195,11 +200,16 @@ def write_store(
         name = run_id(cell, seed)
         planned.append({"id": name, "seed": seed, "cell": dict(cell)})
         write_run(path / "runs" / name, flows, seed, **options)
-    plan = {"title": title, "engine": "0.1.0", "schema": 1, "overrides": [], "runs": planned}
-    (path / "plan.json").write_text(json.dumps(plan, indent=1))
-    (path / "scenario.toml").write_text(
-        f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n'
-    )
+    scenario = f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n'
+    head = {
+        "title": title,
+        "engine": "0.1.0",
+        "schema": SCHEMA,
+        "overrides": [],
+        "scenario": checksum(scenario.encode()),
+    }
+    (path / "plan.json").write_text(plan_file.written(head, planned))
+    (path / "scenario.toml").write_text(scenario)
     return path
 
 

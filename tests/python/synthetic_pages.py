@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from store_edit import put
+
 ONE_WAY = 0.375
 EDGE = 0.0005
 CORE = 0.015
@@ -143,7 +145,7 @@ def write_tables(folder: Path, size: int, http: str, seed: int, packets: bool, l
                 "flow": "chrome", "load": load, "http": http, "protocol": "h3" if quic else "h2",
                 **dict(zip(TIMES, stamps, strict=True)), "ttr_s": first - start,
                 "plt_s": None if unfinished else last + 0.01 - start, "objects": 0 if unfinished else 1,
-                "bytes": size, "connections": 1, "finished": int(not unfinished),
+                "bytes": size, "connections": 1, "completed": int(not unfinished),
             }
         )  # fmt: skip
         requests.append(
@@ -154,10 +156,10 @@ def write_tables(folder: Path, size: int, http: str, seed: int, packets: bool, l
             }
         )  # fmt: skip
         begin = math.ceil(last) + 5 + 10 * chance.random()
-    pl.DataFrame(pages).write_parquet(folder / "pages.parquet")
-    pl.DataFrame(requests).write_parquet(folder / "requests.parquet")
+    pl.DataFrame(pages).pipe(put, folder / "pages.parquet")
+    pl.DataFrame(requests).pipe(put, folder / "requests.parquet")
     table = out.table() if packets else pl.DataFrame(schema=PACKETS)
-    table.write_parquet(folder / "packets.parquet")
+    table.pipe(put, folder / "packets.parquet")
 
 
 def page_store(

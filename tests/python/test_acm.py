@@ -120,7 +120,7 @@ def test_the_rate_follows_a_fade() -> None:
     0.9 dB a second a report is at most 0.4 s old, for which the margin is enough: nothing is lost."""
     tables = decode(engine.run(json.dumps(spec()))).tables
     links = tables["links"].filter(pl.col("link") == "ka.down").sort("time_s")
-    assert links["dropped_link_packets"][-1] == 0
+    assert links["dropped_retry_limit_packets"][-1] == 0
 
     def rate(start: float, end: float) -> float:
         first, last = (links.filter(pl.col("time_s") <= at + 1e-9)["sent_bytes"][-1] for at in (start, end))
@@ -128,7 +128,7 @@ def test_the_rate_follows_a_fade() -> None:
 
     assert rate(10, 20) == pytest.approx(10e6 * 3.300184, rel=1e-3)
     assert rate(31, 40) == pytest.approx(10e6 * 1.322253, rel=1e-3)
-    users = tables["users"].filter(pl.col("link") == "ka.down")
+    users = tables["radio_users"].filter(pl.col("link") == "ka.down")
     assert (users["coded_bits"] >= users["useful_bits"]).all()
 
 

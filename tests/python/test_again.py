@@ -75,7 +75,7 @@ def test_the_command_of_a_page_makes_the_run_with_its_packets(folder: Path) -> N
     assert sorted((folder / "a store").rglob("*")) == before
     client, server = (folder / line for line in done.stdout.split("\n")[:2])
     assert client.name == f"{words[-1]}.main.newreno.client.pcapng"
-    summary = Store(folder / "a store").rows("summary", None, [words[-1]])
+    summary = Store(folder / "a store").rows("flow_summary", None, [words[-1]])
     for side, file, source in (("client", client, b"\xc6\x12\0\1"), ("server", server, b"\xc6\x13\0\1")):
         row = summary.row(by_predicate=pl.col("side") == side, named=True)
         assert _sent(file.read_bytes(), source) == row["sent_packets"] > 0

@@ -29,6 +29,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe.plan.randomness import is_path_stochastic
 from bentpipe.runners import engine
 from bentpipe.store.journal import host_summary
+from store_edit import put
 from synthetic_pages import page_store
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ load = { bytes = "2 MB" }
         ("ttr_s", [0.0265, 0.0266], Verdict.EXCEEDED),
         ("loads_finished", [0.0, 0.0], Verdict.WITHIN),
         ("loads_finished", [-0.5, -0.5], Verdict.EXCEEDED),
-        ("largest_cwnd_bytes", [1e9, 1e9], Verdict.SHOWN),
+        ("cwnd_max_bytes", [1e9, 1e9], Verdict.SHOWN),
     ],
 )
 def test_a_difference_is_judged_by_its_whole_interval(
@@ -158,7 +159,7 @@ def test_both_stores_side_by_side(
     )
     assert goodput.verdict is Verdict.EXCEEDED
     assert found.exceeded
-    assert rows["newreno", "least_rtt_ms"].verdict is Verdict.SHOWN
+    assert rows["newreno", "rtt_min_ms"].verdict is Verdict.SHOWN
     text = markdown([Part("one", found)], {"title": "T", "why": {"one": "A stand-in."}})
     assert text.startswith("# T\n")
     assert "0 of 2 numbers are within their bounds; 2 exceeded." in text
@@ -252,7 +253,7 @@ def test_loads_of_one_run_are_one_value(synthetic: ModuleType, tmp_path: Path) -
     assert "loads_finished" not in rows, "all of them, on both clocks"
     for file in real.glob("runs/*/pages.parquet"):
         one = pl.col("load") == pl.col("load").max()
-        pl.read_parquet(file).with_columns(finished=(~one).cast(pl.Int64)).write_parquet(file)
+        pl.read_parquet(file).with_columns(completed=(~one).cast(pl.Int64)).pipe(put, file)
     rows = {row.metric.name: row for row in compare_engines(simulated, real).rows}
     assert rows["loads_finished"].verdict is Verdict.EXCEEDED
 
@@ -264,13 +265,13 @@ def test_a_clock_that_delivers_nothing_does_not_agree(
     """The flow's direction has no row there: in the other one went a request."""
     shares = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2)]
     whole, silent = (synthetic.pair_store(tmp_path / name, shares) for name in ("a", "b"))
-    for file in silent.glob("runs/*/summary.parquet"):
+    for file in silent.glob("runs/*/flow_summary.parquet"):
         first, client = pl.col("flow") == "first", pl.col("side") == "client"
         written = pl.when(first).then(pl.when(client).then(0).otherwise(8)).otherwise("written_bytes")
         came = pl.when(first).then(pl.when(client).then(8).otherwise(0)).otherwise("received_in_order_bytes")
         pl.read_parquet(file).with_columns(
             written_bytes=written.cast(pl.Int64), received_in_order_bytes=came.cast(pl.Int64)
-        ).write_parquet(file)
+        ).pipe(put, file)
     found = compare_engines(*((silent, whole) if turned else (whole, silent)))
     goodput = {row.flow: row for row in found.rows if row.metric.name == "goodput_bit_s"}
     assert (goodput["first"].direction, goodput["first"].verdict) == ("up", Verdict.EXCEEDED)
@@ -332,7 +333,7 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     assert not found["exceeded"], json.dumps(goodput, indent=1)
     assert all(abs(row["difference"]["mean"]) < 0.05 for row in goodput), json.dumps(goodput, indent=1)
     assert done.returncode == (1 if found["undecided"] else 0)
-    least = [row for row in found["rows"] if row["metric"] == "least_rtt_ms"]
+    least = [row for row in found["rows"] if row["metric"] == "rtt_min_ms"]
     assert all(abs(row["difference"]["mean"]) < 2 for row in least)
     assert "valid runs" in host_summary(tmp_path / "store-emu")
     assert took < 240

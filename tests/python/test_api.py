@@ -70,7 +70,7 @@ def test_every_public_name_is_there() -> None:
 def test_every_table_is_a_property(results: bentpipe.Results) -> None:
     for name in TABLES:
         assert isinstance(getattr(bentpipe.Store, name), property)
-    assert results.summary.equals(results.table("summary"))
+    assert results.flow_summary.equals(results.table("flow_summary"))
     assert results.flows.height == results.table("flows").height > 0
     assert results.packets.is_empty()
     with pytest.raises(AttributeError):
@@ -78,7 +78,7 @@ def test_every_table_is_a_property(results: bentpipe.Results) -> None:
 
 
 def test_a_scan_is_lazy_and_gives_the_table(results: bentpipe.Results) -> None:
-    for name in ("runs", "summary", "flows", "links"):
+    for name in ("runs", "flow_summary", "flows", "links"):
         found = results.scan(name)
         assert isinstance(found, pl.LazyFrame)
         assert found.collect().equals(results.table(name))
@@ -151,11 +151,11 @@ def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) ->
 def test_sql_gives_frames(results: bentpipe.Results) -> None:
     found = results.sql(
         'SELECT "path.satellite.delay_s" AS delay_s, sum(sent_bytes) AS sent, count(*) AS n, 0.5 AS half '
-        "FROM summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL"
+        "FROM flow_summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL"
     )
     assert dict(found.schema) == {"delay_s": pl.Float64, "sent": pl.Int64, "n": pl.Int64, "half": pl.Float64}
     frame = (
-        results.summary.filter(side="client")
+        results.flow_summary.filter(side="client")
         .group_by("path.satellite.delay_s")
         .agg(pl.col("sent_bytes").sum())
     )

@@ -143,7 +143,7 @@ def test_unrestricted_it_may_do_anything(store: Path, tmp_path: Path) -> None:
     answers = Store(store).connect(unrestricted=True)
     answers.execute(f"COPY (SELECT 7 AS x) TO '{tmp_path}/x.csv'")
     assert answers.sql(f"FROM read_csv('{tmp_path}/x.csv')").fetchall() == [(7,)]
-    assert answers.sql("SELECT count(*) FROM summary").fetchall() == [(2,)]
+    assert answers.sql("SELECT count(*) FROM flow_summary").fetchall() == [(2,)]
 
 
 def test_from_the_command_line(store: Path, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
     rows = Store(out).pages.to_dicts()
     assert len(rows) == 4
     for row in rows:
-        assert (row["objects"], row["bytes"], row["finished"]) == (3, 11_000, 1)
+        assert (row["objects"], row["bytes"], row["completed"]) == (3, 11_000, 1)
         assert (
             row["connect_start_s"] < row["connect_end_s"] <= row["request_start_s"] < row["response_start_s"]
         )
@@ -316,9 +316,9 @@ def test_a_recorded_site_with_redirects_and_plain_http(tmp_path: Path, http: str
         "old.png": (secure, 0), "new.png": (secure, 4000),
     }  # fmt: skip
     (page,) = store.rows(
-        "pages", ["protocol", "connect_start_s", "request_start_s", "ttr_s", "plt_s", "finished"]
+        "pages", ["protocol", "connect_start_s", "request_start_s", "ttr_s", "plt_s", "completed"]
     ).to_dicts()
-    assert (page["protocol"], page["finished"]) == (secure, 1)
+    assert (page["protocol"], page["completed"]) == (secure, 1)
     trips = {"2": 2 + 3, "3": 2 + 2}[http]
     assert page["plt_s"] > page["ttr_s"] >= trips * 0.08
     assert page["request_start_s"] - page["connect_start_s"] >= 0.08

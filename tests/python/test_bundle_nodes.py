@@ -132,7 +132,7 @@ def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path:
     last = data.filter(pl.col("event") == "delivered")["time_s"].max()
     assert isinstance(last, float)
     assert last > 10e6 * 8 / 100e6 + 0.15
-    assert store.rows("reports").height == 10
+    assert store.rows("bundle_status_reports").height == 10
     figure = FIGURES["bundles"](FigureContext(store))
     assert figure is not None
     assert figure.rows == 30
@@ -141,7 +141,7 @@ def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path:
 def test_a_relay_is_used_while_the_direct_contact_is_over(tmp_path: Path) -> None:
     out = run(tmp_path, TRIANGLE)
     store = open_store(out)
-    routes = store.rows("routes").filter((pl.col("node") == "vm1") & (pl.col("decision") == "planned"))
+    routes = store.rows("bundle_routes").filter((pl.col("node") == "vm1") & (pl.col("decision") == "planned"))
     meanwhile = routes.filter(pl.col("time_s").is_between(4.0, 8.0))
     assert set(meanwhile["next"].to_list()) == {"vm3"}
     assert "vm6" in routes.filter(pl.col("time_s") > 10.5)["next"].to_list()

@@ -44,7 +44,7 @@ def delivered(tables: dict[str, pl.DataFrame]) -> pl.Series:
 
 def sent(tables: dict[str, pl.DataFrame]) -> int:
     """Bytes that the client gave to TCP."""
-    total: int = tables["summary"].filter(side="client")["sent_bytes"].sum()
+    total: int = tables["flow_summary"].filter(side="client")["sent_bytes"].sum()
     return total
 
 
@@ -69,7 +69,7 @@ def test_each_piece_is_a_record_longer() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     one, other = (made(spec_of(hop("require", "-W 4 -P 100k -D 1M"))) for _ in range(2))
-    assert all(one[name].equals(other[name]) for name in ("bundles", "summary", "flows"))
+    assert all(one[name].equals(other[name]) for name in ("bundles", "flow_summary", "flows"))
 
 
 @pytest.mark.parametrize("layer", ["quiccl", "qubicle", "ltp"])

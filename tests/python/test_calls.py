@@ -374,7 +374,7 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     kept = open_store(path)
     events = kept.rows("events").filter(pl.col("kind") == "refused")
-    summary = kept.rows("summary").filter(pl.col("side") == "client")
+    summary = kept.rows("flow_summary").filter(pl.col("side") == "client")
     starts = dict(summary.select("flow", "start_s").iter_rows())
     # 80 kbit/s each: 3 fit.
     ends: list[float] = []

@@ -181,10 +181,14 @@ def test_a_cluster_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
 
 def test_query_prints_rows(store: Path) -> None:
     done = bentpipe(
-        store, "query", ".", "SELECT seed, count(*) AS n FROM summary GROUP BY seed ORDER BY seed", "--json"
+        store,
+        "query",
+        ".",
+        "SELECT seed, count(*) AS n FROM flow_summary GROUP BY seed ORDER BY seed",
+        "--json",
     )
     assert json.loads(done.stdout) == [{"seed": 1, "n": 4}, {"seed": 2, "n": 4}]
-    done = bentpipe(store, "query", ".", "SELECT nothing FROM summary")
+    done = bentpipe(store, "query", ".", "SELECT nothing FROM flow_summary")
     assert done.returncode == 2
     assert "nothing" in done.stderr
 
@@ -195,7 +199,7 @@ def test_export_of_tables(store: Path, tmp_path: Path, form: str) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "here" / f"flows.{form}").is_file()
     if form == "csv":
-        with (tmp_path / "here" / "summary.csv").open() as file:
+        with (tmp_path / "here" / "flow_summary.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert {row["flow"] for row in rows} == {"hybla", "rival"}
 

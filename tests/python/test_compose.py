@@ -32,7 +32,7 @@ from bentpipe.scenario.base import to_toml_value
 from bentpipe.scenario.model import validate
 
 ROOT = File(__file__).resolve().parents[2]
-FILES = sorted([*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "tests/python").glob("before_nodes.toml")])
+FILES = sorted((ROOT / "scenarios").glob("*.toml"))
 
 IN_WORDS = {
     "title": "Two delays",

@@ -95,7 +95,7 @@ def test_a_handshake_with_default_timers_is_that_of_rfc_9002_by_hand(minutes: in
 def test_with_the_profile_nothing_of_a_handshake_is_sent_twice() -> None:
     tables = made(spec_of(far(("flow.load", {"bytes": "1 kB"}))))
     assert not tables["events"].filter(pl.col("kind") == "pto").height
-    summary = tables["summary"].sort("side")
+    summary = tables["flow_summary"].sort("side")
     assert summary["sent_packets"].to_list() == [5, 5]
     connected = tables["events"].filter(pl.col("kind") == "connected").sort("time_s")["time_s"].to_list()
     assert connected == pytest.approx([480, 720], abs=1)
@@ -155,7 +155,7 @@ def test_round_trips_jump_from_eight_minutes_to_an_hour(tmp_path: Path) -> None:
     trips = tables["flows"].filter(pl.col("side") == "client")["latest_rtt_ms"].drop_nulls() / 60_000
     assert trips.min() == pytest.approx(8, abs=0.2)
     assert 55 < trips.max() < 65  # type: ignore[operator]
-    client = tables["summary"].filter(pl.col("side") == "client")
+    client = tables["flow_summary"].filter(pl.col("side") == "client")
     assert client["delivered_bytes"][0] == 2_000_000
     assert client["lost_packets"][0] == 0, "what is held is not lost"
     held = tables["packets"].filter((pl.col("received_s") - pl.col("sent_s")) > 1000)
@@ -186,15 +186,15 @@ def test_a_buffer_that_overflows_is_counted_with_its_cause(hold: str, dropped: b
     )
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
-    holds = tables["holds"].filter(pl.col("node") == "lan-space").sort("time_s")
+    holds = tables["node_buffers"].filter(pl.col("node") == "lan-space").sort("time_s")
     last = holds.tail(1)
     lost = tables["packets"].filter(pl.col("dropped") != "")
     assert last["dropped_overflow_packets"][0] == lost.height
     assert (lost.height > 0) == dropped
     assert set(lost["dropped"].unique()) <= {"lan-space: overflow"}
-    assert holds["held_bytes"].max() <= (100_000 if dropped else 10_000_000)  # type: ignore[operator]
+    assert holds["buffered_bytes"].max() <= (100_000 if dropped else 10_000_000)  # type: ignore[operator]
     assert last["arrived_packets"][0] == last["released_packets"][0] + last["dropped_overflow_packets"][0]
-    client = tables["summary"].filter(pl.col("side") == "client")
+    client = tables["flow_summary"].filter(pl.col("side") == "client")
     assert client["delivered_bytes"][0] == 2_000_000, "lost and sent again"
     assert client["congestion_events"][0] == 0 or dropped
 
@@ -224,7 +224,7 @@ def test_what_is_in_flight_is_lost_where_it_is_said(tmp_path: Path) -> None:
     assert lost.height > 50
     # on the way when the link fell
     assert lost["sent_s"].max() <= 17 * 60  # type: ignore[operator]
-    assert tables["summary"].filter(pl.col("side") == "client")["delivered_bytes"][0] == 2_000_000
+    assert tables["flow_summary"].filter(pl.col("side") == "client")["delivered_bytes"][0] == 2_000_000
 
 
 PLAN = """
@@ -288,7 +288,7 @@ def test_links_follow_a_contact_plan(tmp_path: Path) -> None:
     assert not judged(tmp_path, spec, tables)
     first = tables["packets"].filter(pl.col("from_node") == "rover")["received_s"].min()
     assert first == pytest.approx(10 * 60 + 240, abs=1), "it waited for the contact"
-    assert tables["summary"].filter(pl.col("side") == "client")["delivered_bytes"][0] == 3_000_000
+    assert tables["flow_summary"].filter(pl.col("side") == "client")["delivered_bytes"][0] == 3_000_000
 
 
 def test_a_plan_of_bundle_nodes_is_one_of_links_too(tmp_path: Path) -> None:

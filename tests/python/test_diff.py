@@ -22,6 +22,7 @@ from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.runners import engine
 from bentpipe.store.reader import open_store
 from commands import bentpipe
+from store_edit import change_plan, put
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -49,7 +50,7 @@ def test_loads_of_pages_are_compared(synthetic: ModuleType, tmp_path: Path) -> N
     noise = iter((1.2, 1.25, 1.15, 1.2, 1.22, 1.18) * 2)
     for file in sorted(after.glob("runs/*/pages.parquet")):
         table = pl.read_parquet(file).with_columns(pl.col("plt_s") * next(noise))
-        table.write_parquet(file)
+        table.pipe(put, file)
     changes = [c for c in compare(before, after).changes if c.metric == "plt_s"]
     assert len(changes) == 2, "one a cell"
     for plt in changes:
@@ -69,9 +70,7 @@ def test_loads_that_do_not_finish_count(synthetic: ModuleType, tmp_path: Path) -
         table = pl.read_parquet(file)
         assert table.height > 1
         done = pl.col("plt_s") == pl.col("plt_s").min()
-        table.with_columns(finished=done.cast(pl.Int64), plt_s=pl.when(done).then("plt_s")).write_parquet(
-            file
-        )
+        table.with_columns(completed=done.cast(pl.Int64), plt_s=pl.when(done).then("plt_s")).pipe(put, file)
     changes = {c.metric: c for c in compare(before, after).changes}
     assert changes["loads_finished"].verdict == "regression" or changes["loads_finished"].reason
     assert changes["plt_s"].verdict == "regression"
@@ -167,12 +166,12 @@ def test_directions_of_a_run_are_no_pairs_of_their_own(synthetic: ModuleType, tm
 def silenced(store: Path, seeds: int) -> None:
     """The server has nothing of the first runs but the request, and the client wrote no more."""
     for run in sorted(store.glob("runs/*"))[:seeds]:
-        file = run / "summary.parquet"
+        file = run / "flow_summary.parquet"
         client = pl.col("side") == "client"
         pl.read_parquet(file).with_columns(
             written_bytes=pl.when(client).then(0).otherwise(8).cast(pl.Int64),
             received_in_order_bytes=pl.when(client).then(8).otherwise(0).cast(pl.Int64),
-        ).write_parquet(file)
+        ).pipe(put, file)
 
 
 @pytest.mark.parametrize("silent", [1, 5])
@@ -219,11 +218,7 @@ def collapsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file = run / "streams.parquet"
         quick = (pl.col("down_fin_s") - pl.col("start_s")).rank("ordinal") <= 2
         fins = [pl.when(quick).then(name).alias(name) for name in ("up_fin_s", "down_fin_s")]
-        pl.read_parquet(file).with_columns(fins).write_parquet(file)
-        (run / "SHA256SUMS").unlink()
-    plan = json.loads((folder / "b/plan.json").read_text())
-    kept = {key: plan[key] for key in ("schema", "title", "engine", "overrides", "runs")}
-    (folder / "b/plan.json").write_text(json.dumps(kept))
+        pl.read_parquet(file).with_columns(fins).pipe(put, file)
     return folder
 
 
@@ -277,19 +272,18 @@ def test_a_browser_that_leaves_after_its_load_restricts_nothing(
 ) -> None:
     """Its run ends 0.2 s after the load: page loads that take twice as long are twice as long."""
     before = synthetic_pages.page_store(tmp_path / "a", synthetic, seeds=6, packets=False, arms=("2",))
-    plan = json.loads((before / "plan.json").read_text())
-    (before / "plan.json").write_text(json.dumps(plan | {"engine": "0.1.0-browser,156"}))
+    change_plan(before, engine="0.1.0-browser,156")
     after = shutil.copytree(before, tmp_path / "b")
     for store, factor in ((before, 1.0), (after, 2.0)):
         for number, run in enumerate(sorted((store / "runs").iterdir())):
             loads = pl.read_parquet(run / "pages.parquet").head(1)
             noise = 1 + (factor - 1) * number / 100
             loads = loads.with_columns(pl.col("plt_s", "ttr_s") * factor * noise)
-            loads.write_parquet(run / "pages.parquet")
+            loads.pipe(put, run / "pages.parquet")
             end_s = loads["start_s"][0] + loads["plt_s"][0] + 0.2
             links = pl.read_parquet(run / "links.parquet")
-            links.with_columns(pl.col("time_s") / pl.col("time_s").max() * end_s).write_parquet(
-                run / "links.parquet"
+            links.with_columns(pl.col("time_s") / pl.col("time_s").max() * end_s).pipe(
+                put, run / "links.parquet"
             )
     changes = {change.metric: change for change in compare(before, after).changes}
     plt = changes["plt_s"]
@@ -302,7 +296,7 @@ def test_transfers_that_never_begin_are_not_finished(collapsed: Path, tmp_path: 
     """A connection that is never made opens no stream, so that a run has no row of it."""
     silent = Path(shutil.copytree(collapsed / "b", tmp_path / "b"))
     for run in (silent / "runs").iterdir():
-        pl.read_parquet(run / "streams.parquet").clear().write_parquet(run / "streams.parquet")
+        pl.read_parquet(run / "streams.parquet").clear().pipe(put, run / "streams.parquet")
     changes = {c.metric: c for c in compare(collapsed / "a", silent).changes}
     assert changes["finished_ratio"].after == 0
     mean = changes["completion_mean_s"]

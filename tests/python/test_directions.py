@@ -90,7 +90,7 @@ def scenario(load: str, transport: str, send: str | None, options: dict[str, Any
 def received(data: dict[str, Any]) -> dict[Direction, int]:
     """Bytes that arrived in each direction."""
     (run,) = build_plan(load_scenario(data), "test").runs
-    summary = decode(engine.run(run.spec_json())).tables["summary"]
+    summary = decode(engine.run(run.spec_json())).tables["flow_summary"]
     side = {"up": "server", "down": "client"}
     return {
         direction: summary.filter(pl.col("side") == side[direction])["received_bytes"].item()

@@ -120,7 +120,7 @@ def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
         ("earth", "deleted", failed, 5), ("earth", "delivered", "", 5), ("orbiter", "deleted", failed, 5),
     ]  # fmt: skip
     # --del; and nothing goes down that the orbiter has deleted.
-    assert store.rows("reports").group_by("reason").len().rows() == [(15, 10)]
+    assert store.rows("bundle_status_reports").group_by("reason").len().rows() == [(15, 10)]
     down = (
         store.rows("links")
         .filter(pl.col("link") == "down.up")

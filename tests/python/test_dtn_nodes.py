@@ -48,7 +48,7 @@ def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
     own, other = plan["dtn"]["nodes"]
     assert (own["name"], own["eid"], own["store_bytes"]) == ("1", "ipn:1.0", 10**9)
     assert own["routes"] == [{"to": "2", "via": "2"}, {"to": None, "via": "2"}]
-    assert (other["name"], other["eid"], other["routes"]) == ("2", "ipn:2.0", [])
+    assert (other["name"], other["eid"], other["bundle_routes"]) == ("2", "ipn:2.0", [])
     # seconds since 2000, of the clock of this machine
     assert abs(plan["dtn"]["epoch_ms"] / 1e3 + 946_684_800 - time.time()) < 60
     [door] = plan["doors"]
@@ -259,17 +259,17 @@ def test_rows_of_all_tables_are_written_and_nothing_else(tmp_path: Path) -> None
     for said in (
         {"ready": True},
         row("generated", 1.0, 3),
-        {"table": "routes", "time_s": 1.0, "node": "1", "to": "2", "next": "2", "decision": "planned"},
-        {"table": "stored", "node": "1", "came_s": 1.5, "sequence": 3},
+        {"table": "bundle_routes", "time_s": 1.0, "node": "1", "to": "2", "next": "2", "decision": "planned"},
+        {"table": "bundle_store", "node": "1", "received_s": 1.5, "sequence": 3},
         {"table": "connections", "node": "1", "begun": 1},
     ):
         tables.take(said)
     tables.write()
     found = {file.name: file.read_text().splitlines() for file in tmp_path.iterdir()}
     assert {name: len(lines) for name, lines in found.items()} == {
-        "bundles.csv": 2, "routes.csv": 2, "stored.csv": 2, "reports.csv": 1,
+        "bundles.csv": 2, "bundle_routes.csv": 2, "bundle_store.csv": 2, "bundle_status_reports.csv": 1,
     }  # fmt: skip
-    assert found["stored.csv"][1] == "1,1.5,,,3,,"
+    assert found["bundle_store.csv"][1] == "1,1.5,,,3,,"
 
 
 def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
@@ -371,10 +371,10 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
         name: list(OPTIONAL_COLUMNS[name]) for name in TABLES
     }
     assert tables["bundles"].filter(event="acknowledged").height == 10
-    routes = tables["routes"].select("node", "to", "decision", "next").unique().rows()
+    routes = tables["bundle_routes"].select("node", "to", "decision", "next").unique().rows()
     assert [tuple(map(str, row)) for row in routes] == [("1", "2", "static", "2")]
-    assert tables["routes"].height == 10
-    assert (tables["reports"].height, tables["stored"].height) == (0, 0)
+    assert tables["bundle_routes"].height == 10
+    assert (tables["bundle_status_reports"].height, tables["bundle_store"].height) == (0, 0)
     # the neighbour may say after the last acknowledgement that the bundle was forwarded
     assert sent["goodput_bit_s"] * sent["duration_s"] >= 10 * MB * 8 * (1 - 1e-9)
 

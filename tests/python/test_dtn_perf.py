@@ -40,7 +40,14 @@ def report(time_s: float, number: int, **marks: int) -> dict[str, Any]:
     rest = {"report_source": "ipn:2.0", "report_created_ms": 9, "report_sequence": 4, "source": "ipn:1.3000",
             "created_ms": 7, "offset_bytes": None, "total_bytes": None, "reason": 0}  # fmt: skip
     times = {f"{one}_ms": marks.get(one) for one in ("received", "forwarded", "delivered", "deleted")}
-    return {"table": "reports", "time_s": time_s, "node": "1", "sequence": number, **rest, **times}
+    return {
+        "table": "bundle_status_reports",
+        "time_s": time_s,
+        "node": "1",
+        "sequence": number,
+        **rest,
+        **times,
+    }
 
 
 def test_reports_of_delivery_answer_a_client_at_a_rate(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def call(**more: Any) -> dict[str, Any]:
 def window(number: int, sent: int, received: int) -> dict[str, Any]:
     return {
         "window": number, "window_s": 10.0 * number, "sent_packets": sent, "received_packets": received,
-        "duplicate_packets": 0, "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.26 * received,
-        "least_delay_ms": 260.0, "largest_delay_ms": 261.0, "jitter_ms": 0.1, "jitter_sum_s": 0.1,
+        "duplicate_packets": 0, "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.26 * received,
+        "delay_min_ms": 260.0, "delay_max_ms": 261.0, "jitter_ms": 0.1, "jitter_sum_s": 0.1,
         "delays": [[260, received, 0, 0]],
     }  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_what_the_sides_tell_becomes_tables(tmp_path: Path) -> None:
     assert calls["source"].unique().to_list() == ["g729a-vad"]
     assert tables["call_delays"]["packets"].sum() == 890
     size = 12 + 20
-    client = tables["summary"].filter(side="client").row(0, named=True)
+    client = tables["flow_summary"].filter(side="client").row(0, named=True)
     assert (client["sent_packets"], client["written_bytes"]) == (600, 600 * size)
     assert (client["sent_bytes"], client["received_bytes"]) == (600 * (size + 28), 300 * size)
     assert client["delivered_bytes"] == 590 * size

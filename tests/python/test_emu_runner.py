@@ -50,7 +50,7 @@ def test_the_streams_of_chance_are_the_engines() -> None:
     data = scenario({"name": "a"}, {"name": "b", "load": {"poisson": poisson}})
     for run in plan_of(data, seeds=3).runs:
         tables = decode(engine.run(run.spec_json())).tables
-        starts = dict(tables["summary"].select("flow", "start_s").unique().iter_rows())
+        starts = dict(tables["flow_summary"].select("flow", "start_s").unique().iter_rows())
         for flow in run.spec["flows"]:
             jitter = Random(run.seed, flow["name"], "start").below(flow["start_jitter_ns"] + 1)
             assert starts[flow["name"]] == pytest.approx(jitter / 1e9, abs=1e-9)
@@ -142,7 +142,7 @@ def test_every_arrival_is_a_client(tmp_path: Path) -> None:
     spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
     near = lab_plan(spec, tmp_path, "/bin/rt").plan["near"]
     tables = decode(engine.run(json.dumps(spec))).tables
-    assert len(near) == tables["summary"].filter(side="client")["connections"][0]
+    assert len(near) == tables["flow_summary"].filter(side="client")["connections"][0]
     first = tables["events"].filter(kind="start", side="client")["time_s"][0]
     assert near[0]["start_ns"] / 1e9 == pytest.approx(first, abs=1e-6)
 
@@ -159,10 +159,10 @@ def test_the_tables_are_the_engines(program: Path) -> None:
     streams = real["streams"].sort("flow")
     assert streams["down_bytes"].to_list() == [500_000, 0]
     assert streams["up_bytes"].to_list() == [8, 500_000]
-    summary = real["summary"].filter(side="server", flow="q").row(0, named=True)
-    assert (summary["delivered_in_order_bytes"], summary["timeouts"]) == (500_000, None)
-    start = simulated["summary"].filter(flow="t")["start_s"][0]
-    assert real["summary"].filter(flow="t")["start_s"][0] == pytest.approx(start, abs=1e-6)
+    summary = real["flow_summary"].filter(side="server", flow="q").row(0, named=True)
+    assert (summary["delivered_in_order_bytes"], summary["rtos"]) == (500_000, None)
+    start = simulated["flow_summary"].filter(flow="t")["start_s"][0]
+    assert real["flow_summary"].filter(flow="t")["start_s"][0] == pytest.approx(start, abs=1e-6)
     # 500 kB at 8 Mbit/s after a round trip of 100 ms
     assert streams["down_fin_s"][0] - streams["start_s"][0] == pytest.approx(0.6, abs=1e-3)
     assert real["links"]["time_s"].max() == pytest.approx(3.0)

@@ -95,7 +95,7 @@ def test_early_data_begins_at_once(tmp_path: Path) -> None:
     """By hand: the connection is there after a wait for the pass (3,600 s) and light both ways (22 minutes)."""
     brief(ROOT / "scenarios/deep-space/layers-ip.toml", tmp_path)
     results = bentpipe.open_results(tmp_path / "layers-ip")
-    client = results.summary.filter(pl.col("side") == "client").row(0, named=True)
+    client = results.flow_summary.filter(pl.col("side") == "client").row(0, named=True)
     assert client["data_start_s"] == 0
     assert client["connected_s"] == pytest.approx(3600 + 1320, abs=1)
     flows = results.sql("select time_s, written_bytes from flows where side = 'client' order by time_s")

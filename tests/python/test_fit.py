@@ -387,7 +387,7 @@ def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
     }
     spec = spec_of(data)
     kinds = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]]
-    steps = made(spec)["stages"].filter(pl.col("link") == "dish.up")
+    steps = made(spec)["packet_steps"].filter(pl.col("link") == "dish.up")
     come = steps.filter(pl.col("stage") == kinds.index("slot_delay")).select("packet", come="at_ns")
     gone = steps.filter(pl.col("stage") == kinds.index("slot_delay") + 1).select("packet", gone="at_ns")
     passed = come.join(gone, on="packet").sort("come")

@@ -162,7 +162,7 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
         "flow": [{"name": "f", "congestion": {"name": "bbr"}, "send": "up",
                   "load": {"on_off": {"on": "1 s", "off": "1 ms", "rate": "1 Mbit/s", "time": "400 s"}}}],
     })  # fmt: skip
-    steps = made(spec)["stages"].filter(pl.col("link") == "dish.up")
+    steps = made(spec)["packet_steps"].filter(pl.col("link") == "dish.up")
     arrived = steps.filter(pl.col("stage") == 0).height
     lost = steps.filter(pl.col("dropped") != "").height
     assert arrived > 30_000

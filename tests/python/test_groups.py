@@ -168,15 +168,15 @@ def test_a_group_is_the_sum_of_its_flows(transport: str) -> None:
     assert set(together["link"]) == {"web.access.up", "web.access.down"}
     expected = summed(each, "links", "web", by)
     assert together.select(expected.columns).equals(expected)
-    assert each["summary"][GROUP].to_list() == ["rival"] * 2 + ["web"] * 8
+    assert each["flow_summary"][GROUP].to_list() == ["rival"] * 2 + ["web"] * 8
     alone = tables_of(scenario(flow, RIVAL))
     assert set(alone["flows"]["flow"]) == {"web", "rival"}
-    assert set(alone["internals"]["flow"]) <= {"rival"}
+    assert set(alone["controller_state"]["flow"]) <= {"rival"}
     assert {link for link in alone["links"]["link"] if "access" in link} == {
         "web.access.up", "web.access.down", "rival.access.up", "rival.access.down",
     }  # fmt: skip
     # All else is as it is: what is counted once a run, and what happens, is each flow's own.
-    for name in ("summary", "link_summary", "streams", "events"):
+    for name in ("flow_summary", "link_summary", "streams", "events"):
         assert alone[name].equals(each[name]), name
     assert alone["flows"].equals(flows.filter(pl.col("flow").is_in(["web", "rival"])))
 
@@ -185,7 +185,7 @@ def test_a_group_of_one_is_that_flow() -> None:
     plain = tables_of(scenario({**WEB, "name": "web-1", "start_jitter": "10 ms"}))
     group = tables_of(scenario({**WEB, "count": 1}))
     for name in TABLES:
-        if name in plain and name != "internals":
+        if name in plain and name != "controller_state":
             frame = group[name]
             if "flow" in frame.columns:
                 frame = frame.with_columns(flow=pl.col("flow").replace("web", "web-1"))
@@ -195,7 +195,7 @@ def test_a_group_of_one_is_that_flow() -> None:
 def test_state_of_flows_that_are_over_is_no_part_of_a_group() -> None:
     short = {**WEB, "count": 3, "load": {"bytes": "200 kB"}}
     found = tables_of(scenario({**short, "series": "each"}, duration="6 s"))
-    ends = found["summary"].filter(side="server")["end_s"].to_list()
+    ends = found["flow_summary"].filter(side="server")["end_s"].to_list()
     assert all(end < 5.5 for end in ends)
     last = found["flows"].filter(side="server").filter(pl.col("time_s") > 5.5)
     group, members = last.filter(flow="web"), last.filter(pl.col("flow") != "web")
@@ -263,7 +263,7 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     assert list(material.flow_names) == ["rival down", "web down"]
     changes = compare(path, path).changes
     assert {change.flow for change in changes} == {"web", "rival", ""}
-    sql = "SELECT flow_group, count(*) FROM summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL"
+    sql = "SELECT flow_group, count(*) FROM flow_summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL"
     assert Store(path).connect().execute(sql).fetchall() == [("rival", 4), ("web", 12)]
 
 
@@ -343,11 +343,11 @@ def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
     found = dict(decode(engine.run(json.dumps(spec))).tables)
     theirs = {
         **found,
-        "summary": found["summary"].drop(GROUP),
+        "flow_summary": found["flow_summary"].drop(GROUP),
         "flows": found["flows"].filter(pl.col("flow") != "web"),
     }
     made = add_groups(theirs, spec)
-    assert made["summary"].equals(found["summary"])
+    assert made["flow_summary"].equals(found["flow_summary"])
     ours, engines = made["flows"], found["flows"]
     assert ours.columns == engines.columns
     exact = [name for name in ours.columns if "smoothed" not in name and "latest" not in name]
@@ -405,5 +405,5 @@ def test_a_sweep_may_have_groups_in_some_of_its_cells(turned: bool, tmp_path: Pa
     assert sorted(found) == [("many", "rival", 1), ("many", "web", 3), ("one", "rival", 1), ("one", "web", 1)]
     assert "web (1 to 3 flows)" in write_report(path).read_text().replace("\u00a0", " ")
     assert not {change.verdict for change in compare(path, path).changes} - {"none"}
-    flows = {name for (name,) in Store(path).connect().execute("SELECT flow FROM summary").fetchall()}
+    flows = {name for (name,) in Store(path).connect().execute("SELECT flow FROM flow_summary").fetchall()}
     assert flows == {"rival", "web", "web-1", "web-2", "web-3"}

@@ -91,7 +91,7 @@ def test_the_engine_is_told_of_one_event() -> None:
     assert second == {"at_ns": 2_100_000_000, "links": [{"link": "satellite", "in_use": True}]}
     up, down = "satellite.up", "satellite.down"
     # at 10 and 12 ms the round trip is 32 ms, of which 20 Mbit/s are 80 kB
-    assert first["stages"] == [
+    assert first["packet_steps"] == [
         stage(up, 0, "in_flight", fate="lost"),
         stage(up, 1, "in_flight", fate="lost"),
         stage(down, 0, "in_flight", fate="lost"),
@@ -212,8 +212,8 @@ def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     assert holding == ["lan-satellite", "satellite-internet"]
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
-    assert set(tables["holds"]["node"]) == set(holding)
-    assert tables["holds"]["released_packets"].max() > 0  # type: ignore[operator]
+    assert set(tables["node_buffers"]["node"]) == set(holding)
+    assert tables["node_buffers"]["released_packets"].max() > 0  # type: ignore[operator]
     assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
 
 

@@ -14,11 +14,12 @@ import pytest
 from bentpipe.cli.console import print_table
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
+from bentpipe.plan.spec.run_id import SCHEMA
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import overrides
-from bentpipe.store.files import checksum
 from commands import bentpipe, process
+from store_edit import change_plan
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
@@ -155,7 +156,7 @@ def test_a_mistake_outside_the_sweep_is_not_said_of_the_sweep(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "plan",
-    ["{}", "[1]", '"x"', "", '{"title": "", "engine": "", "schema": 1, "overrides": [], "runs": [{}]}'],
+    ["{}", "[1]", '"x"', "", '{"title": "", "engine": "", "schema": 2, "overrides": [], "runs": [{}]}'],
 )
 def test_a_plan_that_is_none(store: Path, plan: str) -> None:
     (store / "plan.json").write_text(plan)
@@ -168,24 +169,26 @@ def test_a_plan_that_is_none(store: Path, plan: str) -> None:
         assert "plan.json cannot be read" in refused(store.parent, *words)
 
 
-def test_a_store_of_a_later_schema(store: Path) -> None:
-    body = (
-        (store / "plan.json").read_text().rpartition(', "sha256": "')[0].replace('"schema": 1', '"schema": 2')
-    )
-    (store / "plan.json").write_text(f'{body}, "sha256": "{checksum(body.encode())}"}}\n')
-    assert "a newer bentpipe reads it" in refused(store.parent, "show", "store")
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [(SCHEMA + 1, "a newer bentpipe reads it"), (1, "run its scenario again into a new directory")],
+)
+def test_a_store_of_another_schema(store: Path, schema: int, message: str) -> None:
+    change_plan(store, schema=schema)
+    for words in (["show", "store"], ["query", "store", "SELECT 1"], ["report", "store"]):
+        assert message in refused(store.parent, *words)
 
 
 def test_a_damaged_table_is_named_and_made_again(store: Path) -> None:
-    (table,) = store.glob("runs/*/summary.parquet")
+    (table,) = store.glob("runs/*/flow_summary.parquet")
     whole = table.read_bytes()
     table.write_bytes(b"junk")
     for words in (
         ["show", "store"],
-        ["query", "store", "SELECT * FROM summary"],
+        ["query", "store", "SELECT * FROM flow_summary"],
         ["export", "store", "-f", "json"],
     ):
-        assert f"{table.parent.name}/summary.parquet is damaged" in refused(store.parent, *words)
+        assert f"{table.parent.name}/flow_summary.parquet is damaged" in refused(store.parent, *words)
     table.write_bytes(whole)
     assert "scenario.toml is missing" in _without_scenario(store)
     table.write_bytes(b"junk")

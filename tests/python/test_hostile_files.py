@@ -36,7 +36,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-RUN_FILES = ("SHA256SUMS", "spec.json", "summary.parquet")
+RUN_FILES = ("SHA256SUMS", "spec.json", "flow_summary.parquet")
 
 
 @pytest.mark.parametrize("harm", HARMS)
@@ -95,8 +95,8 @@ def test_members_of_a_run_without_checksums_are_files(folder: Path, harm: str) -
     (run / "SHA256SUMS").unlink()
     assert command(folder, "show", "store").returncode == 0
     texts = {"link to a device": "it is a link", "pipe": "it is a pipe", "terabyte": "it is larger than"}
-    HARMS[harm](run / "summary.parquet")
-    refused(command(folder, "show", "store"), f"summary.parquet is damaged: {texts[harm]}")
+    HARMS[harm](run / "flow_summary.parquet")
+    refused(command(folder, "show", "store"), f"flow_summary.parquet is damaged: {texts[harm]}")
 
 
 def test_a_folder_of_a_run_that_is_a_link_is_damage(folder: Path, tmp_path: Path) -> None:

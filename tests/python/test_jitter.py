@@ -25,7 +25,7 @@ def times(congestion: dict[str, Any]) -> list[float]:
     found = bentpipe.run(
         {"duration": "40 s", "seeds": 12, "path": {"segment": [satellite]}, "flow": [flow]}, jobs=1
     )
-    return sorted(found.summary.filter(side="client")["end_s"].to_list())
+    return sorted(found.flow_summary.filter(side="client")["end_s"].to_list())
 
 
 def test_waits_for_frames_end_linux_slow_start_for_good_in_some_runs() -> None:

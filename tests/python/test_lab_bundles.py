@@ -131,9 +131,9 @@ def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
                 bundle("generated", 1.0, "v1"),
                 carried(1.0, 0, written_bytes=900, first_written_s=1.0),
                 {
-                    "table": "stored",
+                    "table": "bundle_store",
                     "node": "v1",
-                    "came_s": 2.0,
+                    "received_s": 2.0,
                     "source": "ipn:1.3000",
                     "payload_bytes": 1000,
                 },
@@ -153,17 +153,17 @@ def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
         (1.5, "v6"),
     ]
     assert [row["peer"] for row in rows["bundles"]] == ["", "v1", ""]
-    assert [row["came_s"] for row in rows["stored"]] == [2.0]
+    assert [row["received_s"] for row in rows["bundle_store"]] == [2.0]
     linked = BundleFlow(spec["flows"][0], nodes)
     found = linked.totals(9.0, [0.5, 1.2, 9.0])
-    client, server = found["summary"]
+    client, server = found["flow_summary"]
     assert (client["flow"], client["congestion"], client["delivered_bytes"]) == ("f16", "cubic", 900)
     assert (client["data_start_s"], client["data_end_s"], client["sent_packets"]) == (1.0, 1.5, None)
     assert (server["received_in_order_bytes"], server["delivered_bytes"]) == (900, 0)
     samples = [(row["time_s"], row["side"], row["written_bytes"]) for row in found["flows"]]
     assert samples[:3] == [(0.5, "client", 0), (1.2, "client", 900), (9.0, "client", 900)]
     # a run that was over before it ended is no result
-    assert BundleFlow(spec["flows"][1], nodes).totals(9.0, [9.0])["summary"][0]["connections"] == 0
+    assert BundleFlow(spec["flows"][1], nodes).totals(9.0, [9.0])["flow_summary"][0]["connections"] == 0
     lab.nodes[2].lines.write_text("")
     with pytest.raises(NodeEndedError, match="bundle node v3"):
         read_nodes(lab.nodes).check()
@@ -208,10 +208,10 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
         off: list[object] = [direct.height and f"{direct.height} by the way that is dark"]
         if dark.height * 200_000 * 8 != pytest.approx(20e6 * 1.9, rel=0.2):
             off.append(f"the relay is not busy all the time: {dark.height}")
-        planned = store.rows("routes").filter(node="v1", decision="planned")
+        planned = store.rows("bundle_routes").filter(node="v1", decision="planned")
         assert set(planned["next"]) == {"v3", "v6"}
-        assert set(store.rows("reports").filter(node="v1")["reason"]) == {0}
-        assert store.rows("stored").height == 0
+        assert set(store.rows("bundle_status_reports").filter(node="v1")["reason"]) == {0}
+        assert store.rows("bundle_store").height == 0
         assert delivered(store)["delivered_bundles"].to_list() == [len(ids)]
         return store, (len(ids), by_relay["sequence"].n_unique()), off
 
@@ -221,7 +221,7 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
     def judge(number: int) -> list[object]:
         real, counts, off = run(f"emu{number}", "--engine", "emu")
         assert real.summary.select("flow", "side").equals(simulated.summary.select("flow", "side"))
-        arrived = [store.summary["delivered_bytes"].sum() for store in (real, simulated)]
+        arrived = [store.flow_summary["delivered_bytes"].sum() for store in (real, simulated)]
         near = arrived[0] == pytest.approx(arrived[1], rel=0.05)
         near &= counts[0] == pytest.approx(counted[0], rel=0.03)
         near &= counts[1] == pytest.approx(counted[1], rel=0.2)

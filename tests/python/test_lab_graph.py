@@ -241,9 +241,9 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
 
     def off(found: dict[str, Any]) -> list[object]:
         assert [found["statuses"][one["name"]] for one in near] == [0, 0]
-        assert found["routes"]["changes"] == 4, "at both ends, twice"
+        assert found["bundle_routes"]["changes"] == 4, "at both ends, twice"
         begun, wrong = found["started_ns"] / 1e9, []
-        wrong.append(found["routes"]["late_max_ms"] >= 10 and found["routes"])
+        wrong.append(found["bundle_routes"]["late_max_ms"] >= 10 and found["bundle_routes"])
         for to, trip in (("b", 10.0), ("c", 100.0)):
             dark, took = 0, [math.inf]
             for address, peer, at, ms in _asked(tmp_path, to):

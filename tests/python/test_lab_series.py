@@ -98,9 +98,9 @@ def test_proxies_have_a_row_for_each_socket(tmp_path: Path) -> None:
 
 def test_users_of_a_radio_link_have_their_counters_at_each_tick(tmp_path: Path) -> None:
     head = (
-        "time_s,segment,direction,user,attempts,copies,air_s,coded_bits,useful_bits,decoded_after_0_packets,"
-        "decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,decoded_later_packets,"
-        "dropped_link_packets"
+        "time_s,segment,direction,user,attempts,duplicate_attempts,airtime_s,coded_bits,useful_bits,decoded_after_0_packets,"
+        "decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,decoded_after_more_packets,"
+        "dropped_retry_limit_packets"
     )
     rows = [
         "0.1,a+b,down,0,5,1,0.002,9000,4000,3,1,0,0,0,0",
@@ -109,22 +109,22 @@ def test_users_of_a_radio_link_have_their_counters_at_each_tick(tmp_path: Path) 
     ]
     (tmp_path / "links.csv").write_text(HEAD, encoding="utf-8")
     assert read_series(tmp_path, RESULT).user_rows(START, [START]) == []
-    (tmp_path / "users.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    (tmp_path / "radio_users.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
     found = read_series(tmp_path, RESULT).user_rows(
         START, [START + 50 * MS, START + 250 * MS, START + 500 * MS]
     )
-    frame = table("users", found)
+    frame = table("radio_users", found)
     assert frame["time_s"].to_list() == [0.25, 0.5]
     assert frame["link"].unique().to_list() == ["a+b.down"]
     assert frame["attempts"].to_list() == [5, 9]
-    assert frame["air_s"].to_list() == [0.002, 0.004]
-    assert frame["dropped_link_packets"].to_list() == [0, 1]
+    assert frame["airtime_s"].to_list() == [0.002, 0.004]
+    assert frame["dropped_retry_limit_packets"].to_list() == [0, 1]
 
 
 def test_queues_of_users_have_their_counters_at_the_end(tmp_path: Path) -> None:
     head = (
-        "time_s,segment,direction,user,arrived_packets,sent_packets,queued_packets,queued_bytes,waited_s,"
-        "longest_wait_s,dropped_overflow_packets,dropped_late_packets,dropped_outage_packets,best_s,best_spells"
+        "time_s,segment,direction,user,arrived_packets,sent_packets,queued_packets,queued_bytes,queueing_sum_s,"
+        "queueing_max_s,dropped_overflow_packets,dropped_deadline_packets,dropped_outage_packets,best_channel_s,best_channel_periods"
     )
     rows = [
         "0.1,a+b,down,1,5,4,1,1500,0.5,0.2,0,0,0,0.07,3",
@@ -145,7 +145,7 @@ def test_queues_of_users_have_their_counters_at_the_end(tmp_path: Path) -> None:
         (1, 9, 7, 1),
         (2, 3, 3, 0),
     ]
-    assert frame["waited_s"].to_list() == [0.9, 0.1]
+    assert frame["queueing_sum_s"].to_list() == [0.9, 0.1]
     # Not every scheduler looks at the channel.
-    assert frame["best_s"].to_list() == [0.2, None]
-    assert frame["best_spells"].to_list() == [5, None]
+    assert frame["best_channel_s"].to_list() == [0.2, None]
+    assert frame["best_channel_periods"].to_list() == [5, None]

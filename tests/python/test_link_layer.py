@@ -79,9 +79,9 @@ def test_every_scheme_is_the_engine_s(scheme: str) -> None:
     combining, repeat, attempts, window, loss = SCHEMES[scheme]
     found = layer(scheme=scheme, frame="1000 B", code_rate="1/3", overhead_bits=64)
     assert found["code"] == {"kind": "given", "coded_bits": [24_000]}
-    assert (found["combining"], found["repeat"], found["attempts"]) == (combining, repeat, attempts)
+    assert (found["combining"], found["repeat"], found["radio_attempts"]) == (combining, repeat, attempts)
     assert (found["window"], (found["feedback"] or {}).get("loss")) == (window, loss)
-    assert decode(engine.run(json.dumps(spec_of(scheme)))).tables["users"]["attempts"].sum() > 100
+    assert decode(engine.run(json.dumps(spec_of(scheme)))).tables["radio_users"]["attempts"].sum() > 100
 
 
 def test_what_is_sent_once_is_said_only_where_it_is() -> None:
@@ -199,7 +199,7 @@ def test_the_share_decoded_is_that_of_the_block_errors(tmp_path: Path) -> None:
     ]
     bentpipe.run(described, out=tmp_path / "store")
     store = bentpipe.Store(tmp_path / "store")
-    users = store.rows("users")
+    users = store.rows("radio_users")
     assert {1, 2} <= set(users["user"])
     done = users.group_by("user").last().select(pl.sum_horizontal("^(decoded|dropped)_.*$").sum()).item()
     share = decoded_ratios(store).row(0, named=True)

@@ -96,7 +96,10 @@ def test_verify_follows_it_and_takes_no_word_of_green_data(tmp_path: Path) -> No
     for layer in ("ltp", "ltp-green"):
         store = library.run(copy.deepcopy(HOP), settings={f"{OF}.layer": layer}, out=tmp_path / layer)
         told = spec((f"{OF}.layer", layer))
-        tables = {name: store.rows(name) for name in ("bundles", "routes", "reports", "stored")}
+        tables = {
+            name: store.rows(name)
+            for name in ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
+        }
         assert list(bundle_findings(told, tables)) == []
         # A bundle that never came, of which its sender says that it did.
         rows = tables["bundles"]

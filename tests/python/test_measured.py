@@ -43,7 +43,7 @@ def frames(
             one |= {
                 "end": "closed",
                 "ended_ns": at,
-                "largest_cwnd_bytes": window,
+                "cwnd_max_bytes": window,
                 "congestion": "cubic" if sent else None,
             }
         rows.append(one)
@@ -130,7 +130,7 @@ def test_a_table(tmp_path: Path) -> None:
     (side,) = read_endpoints(tmp_path / "run.csv")
     (one,) = side.connections
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
-    assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
+    assert (one.largest_window_bytes, one.rtt_min_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
     assert (
         perf_page.headline_text([side])
         == "Run sent 1 MB at 8 Mbit/s with cubic, behind a round trip of at least 79 ms."

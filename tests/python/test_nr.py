@@ -64,7 +64,7 @@ def test_timers_come_of_the_link() -> None:
         "order": {"time_limit_ns": None},
     }  # fmt: skip
     alone = nr(without_feedback=16)
-    assert (alone["attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
+    assert (alone["radio_attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
     unacknowledged = nr(rlc="um")
     assert unacknowledged["rlc"] == {"kind": "unacknowledged"}
     assert unacknowledged["order"] == {"time_limit_ns": 3 * cycle}
@@ -81,7 +81,7 @@ def test_keys_are_the_engine_s() -> None:
     )  # fmt: skip
     assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
     assert (found["processes"], found["without_feedback"], found["repetitions"]) == (32, 4, 8)
-    assert (found["attempts"], found["offset_slots"]) == (2, 12)
+    assert (found["radio_attempts"], found["offset_slots"]) == (2, 12)
     assert found["feedback"] == {"delay_ns": 25 * MS, "loss": 0.02}
     assert found["rlc"] == {
         "kind": "acknowledged", "poll_pdus": 4, "poll_bytes": 5000, "poll_retransmit_ns": 80 * MS,
@@ -102,10 +102,10 @@ def test_a_run_uses_what_the_closed_form_says(processes: int, share: float) -> N
     assert cycle_slots(found) == 600
     assert utilisation(found) == pytest.approx(processes / 600)
     assert round(utilisation(found), 3) == share
-    users = decode(engine.run(json.dumps(whole))).tables["users"]
+    users = decode(engine.run(json.dumps(whole))).tables["radio_users"]
     # from 10 s on, when nothing of the beginning is seen any more
     late = users.filter(pl.col("time_s") >= 10)
-    used = (late["air_s"].max() - late["air_s"].min()) / (late["time_s"].max() - late["time_s"].min())  # type: ignore[operator]
+    used = (late["airtime_s"].max() - late["airtime_s"].min()) / (late["time_s"].max() - late["time_s"].min())  # type: ignore[operator]
     assert used == pytest.approx(processes / 600, rel=0.02)
 
 
@@ -114,9 +114,9 @@ def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
     keys: dict[str, Any] = {"without_feedback": 16, "block_error_rate": ["1 %"]}
     tables = decode(engine.run(json.dumps(spec(nr=keys, queue="2 BDP", transport=transport)))).tables
     bound = decode(engine.run(json.dumps(spec(queue="2 BDP", transport=transport)))).tables
-    most = [found["users"]["useful_bits"].max() for found in (tables, bound)]
+    most = [found["radio_users"]["useful_bits"].max() for found in (tables, bound)]
     assert most[0] > 10 * most[1]  # type: ignore[operator]
-    assert tables["users"]["dropped_link_packets"].max() == 0
+    assert tables["radio_users"]["dropped_retry_limit_packets"].max() == 0
 
 
 def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
@@ -131,7 +131,7 @@ def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
     most = rate_max_bit_s(stage_, whole["duration_ns"])
     assert most == pytest.approx(stage_["block_bytes"] * 8e9 / stage_["slot_ns"] / 11, rel=0.001)
     end = whole["duration_ns"] / 1e9
-    assert 0.5 * most < tables["users"]["useful_bits"].max() / end < most  # type: ignore[operator]
+    assert 0.5 * most < tables["radio_users"]["useful_bits"].max() / end < most  # type: ignore[operator]
 
 
 def test_check_says_what_can_be_used() -> None:

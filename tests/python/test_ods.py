@@ -102,10 +102,12 @@ def test_a_template_is_filled_and_the_rest_stays(store: Path, tmp_path: Path) ->
 
 def test_raw_tables_by_run(store: Path, tmp_path: Path) -> None:
     run = next((store / "runs").iterdir()).name
-    mine = template(tmp_path / "mine.ods", {f"{run}.links": [["time_s", "queued_packets"]], "summary": []})
+    mine = template(
+        tmp_path / "mine.ods", {f"{run}.links": [["time_s", "queued_packets"]], "flow_summary": []}
+    )
     out = write_ods(store, tmp_path / "filled.ods", mine)
     assert len(grid(out, f"{run}.links")) == 1 + 2 * 301
-    assert len(grid(out, "summary")) == 1 + 2 * 2 * 2
+    assert len(grid(out, "flow_summary")) == 1 + 2 * 2 * 2
 
 
 def test_every_table_of_a_store_may_be_a_sheet(store: Path) -> None:

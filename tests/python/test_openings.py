@@ -32,6 +32,7 @@ from bentpipe_studies.headline import build_headline as of_study
 from bentpipe_studies.headline import term_definitions
 from bentpipe_studies.study import Findings, Row
 from bentpipe_studies.verdicts import Claim, Fact, Quantity, Verdict
+from store_edit import put
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> s
         file = store / "runs" / synthetic.run_id(cell, seed) / "streams.parquet"
         took = {"cubic": 10.0, "bbr": 1.0}[arm] * (1 + seed / 100)
         fin = pl.when(pl.int_range(pl.len()) < finished[arm]).then(pl.col("start_s") + took)
-        pl.read_parquet(file).with_columns(up_fin_s=fin, down_fin_s=fin).write_parquet(file)
+        pl.read_parquet(file).with_columns(up_fin_s=fin, down_fin_s=fin).pipe(put, file)
     return findings(FigureContext(open_store(store)))
 
 
@@ -108,11 +109,11 @@ def test_flows_that_load_pages_are_cases_of_their_own(synthetic: ModuleType, tmp
         synthetic_pages.write_tables(run, 5_300_000, "2", seed, False)
         loads = pl.read_parquet(run / "pages.parquet")
         rival = loads.with_columns(flow=pl.lit("rival", loads.schema["flow"]), plt_s=pl.col("plt_s") * 3)
-        pl.concat([loads, rival]).write_parquet(run / "pages.parquet")
-        for name in ("summary", "flows"):
+        pl.concat([loads, rival]).pipe(put, run / "pages.parquet")
+        for name in ("flow_summary", "flows"):
             table = pl.read_parquet(run / f"{name}.parquet")
             rival = table.with_columns(flow=pl.lit("rival", table.schema["flow"]))
-            pl.concat([table, rival]).write_parquet(run / f"{name}.parquet")
+            pl.concat([table, rival]).pipe(put, run / f"{name}.parquet")
     said = findings(FigureContext(open_store(store)))
     assert re.search(r"at best \(chrome, .*at worst \(rival, ", said), said
 

@@ -103,7 +103,7 @@ def test_a_timeout_says_what_was_in_flight_before_and_after_its_losses() -> None
     flow = {"name": "bulk", "congestion": "mine", "transport": "tcp", "tcp": options}
     run = {**SCENARIO, "path": {"segment": [segment]}, "flow": [flow]}
     flows = bentpipe.run(run, controllers={"mine": Recorder}).flows
-    assert flows.filter(side="client")["timeouts"].to_list()[-1] == 1
+    assert flows.filter(side="client")["rtos"].to_list()[-1] == 1
     assert timeouts == [(14600, 0)]
     states = [state for _, state in repairs]
     first = states.index(False)

@@ -56,10 +56,10 @@ def test_round_robin_in_python_is_the_engine_s() -> None:
     mine = bentpipe.run(SCENARIO, schedulers={"mine": Turns})
     settings = {"path.s.down.scheduler": "round-robin"}
     theirs = bentpipe.run(SCENARIO, settings=settings)
-    for table in ("flows", "links", "summary"):
+    for table in ("flows", "links", "flow_summary"):
         columns = [name for name in getattr(theirs, table).columns if name != "run"]
         assert getattr(mine, table).select(columns).equals(getattr(theirs, table).select(columns)), table
-    runs = [results.sql("SELECT run FROM summary").row(0) for results in (mine, theirs)]
+    runs = [results.sql("SELECT run FROM flow_summary").row(0) for results in (mine, theirs)]
     assert runs[0] != runs[1]
 
 

@@ -28,6 +28,7 @@ from bentpipe.metrics.summary_table import page_rows
 from bentpipe.report import page_load_tables, store_page
 from bentpipe.report.html_table import TabularCell
 from bentpipe.store.reader import open_store
+from store_edit import put
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -93,7 +94,7 @@ def test_empty_tables_are_no_page_loads(maker: ModuleType, synthetic: ModuleType
     for run in (place / "runs").iterdir():
         maker.write_tables(run, 1000, "2", 1, packets=False, loads=1)
         for name in ("pages", "requests"):
-            pl.read_parquet(run / f"{name}.parquet").clear().write_parquet(run / f"{name}.parquet")
+            pl.read_parquet(run / f"{name}.parquet").clear().pipe(put, run / f"{name}.parquet")
     assert all(FIGURES[key](FigureContext(open_store(place))) is None for key in KEYS)
     assert "Page loads" not in store_page.write_report(place).read_text(encoding="utf-8")
 
@@ -103,9 +104,7 @@ def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleTyp
     for run in (place / "runs").iterdir():
         rows = pl.read_parquet(run / "pages.parquet")
         nothing = [pl.lit(None, pl.Float64).alias(name) for name in ("response_start_s", "ttr_s", "plt_s")]
-        rows.with_columns(*nothing, pl.lit(0, pl.Int64).alias("finished")).write_parquet(
-            run / "pages.parquet"
-        )
+        rows.with_columns(*nothing, pl.lit(0, pl.Int64).alias("completed")).pipe(put, run / "pages.parquet")
     text = store_page.write_report(place).read_text(encoding="utf-8")
     assert "0 of 2" in text
     dead = FigureContext(open_store(place))
@@ -345,11 +344,11 @@ def test_show_has_the_loads(maker: ModuleType, synthetic: ModuleType, tmp_path: 
     """A row for each load and protocol; a load that was not finished counts in no median."""
     place = maker.page_store(tmp_path / "shown", synthetic, seeds=7, arms=("alt-svc",), packets=False)
     rows = page_rows(place)
-    assert [(row["load"], row["protocol"], row["finished"]) for row in rows] == [
+    assert [(row["load"], row["protocol"], row["completed"]) for row in rows] == [
         (1, "h2", "7 of 7"), (2, "h3", "7 of 7"), (3, "h3", "6 of 7"),
     ]  # fmt: skip
     third = pl.concat([pl.read_parquet(run / "pages.parquet") for run in (place / "runs").iterdir()])
-    done = third.filter((pl.col("load") == 3) & (pl.col("finished") == 1))["plt_s"].median()
+    done = third.filter((pl.col("load") == 3) & (pl.col("completed") == 1))["plt_s"].median()
     assert float(rows[2]["PLT median s"]) == pytest.approx(done, rel=1e-3)
     assert page_rows(synthetic.pair_store(tmp_path / "none", [(5.0, 4.0)])) == []
 

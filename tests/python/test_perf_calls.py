@@ -55,8 +55,8 @@ def test_what_is_told_becomes_the_tables() -> None:
     plan = call_plan(CallOptions("h", send="up"))
     window = {
         "window": 0, "window_s": 0.0, "sent_packets": 3, "received_packets": 2, "duplicate_packets": 0,
-        "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.0031, "least_delay_ms": 1.1,
-        "largest_delay_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
+        "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.0031, "delay_min_ms": 1.1,
+        "delay_max_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
     }  # fmt: skip
     told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
     calls, delays = result_tables(told, plan["load"])
@@ -116,7 +116,9 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
     with _answering(program) as port:
 
         def judge(_: int) -> list[object]:
-            done = _perf(program, "call-client", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
+            done = _perf(
+                program, "call-client", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json"
+            )
             assert done.returncode == 0, done.stderr
             rows = json.loads(done.stdout)
             assert [(row["call"], row["direction"]) for row in rows] == [
@@ -134,7 +136,15 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
 
         realtime.tried(judge)
         shown = _perf(
-            program, "call-client", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
+            program,
+            "call-client",
+            f"127.0.0.1:{port}",
+            "--time",
+            "1s",
+            "--codec",
+            "g729",
+            "--advantage",
+            "20",
         )
         assert "mouth to ear ms" in shown.stdout
         assert "A = 20" in shown.stdout
@@ -149,7 +159,9 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     assert "Connection refused" in nobody.stderr
     assert "Traceback" not in nobody.stderr
     with _answering(program) as port:
-        command, environment = _command(program, "call-client", f"127.0.0.1:{port}", "--time", "60s", "--json")
+        command, environment = _command(
+            program, "call-client", f"127.0.0.1:{port}", "--time", "60s", "--json"
+        )
 
         def judge(_: int) -> list[object]:
             with subprocess.Popen(
@@ -174,8 +186,8 @@ def _told(call: int, lost: int) -> dict[str, Any]:
         heard = 500 - missing
         return {
             "window": number, "window_s": 10.0 * number, "sent_packets": 500, "received_packets": heard,
-            "duplicate_packets": 0, "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.3 * heard,
-            "least_delay_ms": 299.0, "largest_delay_ms": 301.0, "jitter_ms": 1.0, "jitter_sum_s": 0.001 * heard,
+            "duplicate_packets": 0, "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.3 * heard,
+            "delay_min_ms": 299.0, "delay_max_ms": 301.0, "jitter_ms": 1.0, "jitter_sum_s": 0.001 * heard,
             "delays": [[299, heard // 2, 1, 0], [300, heard - heard // 2, 1, 1]],
         }  # fmt: skip
 

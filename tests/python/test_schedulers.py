@@ -167,14 +167,14 @@ def test_every_scheduler_runs_and_counts_its_users(scheduler: str) -> None:
     assert queues["user"].to_list() == [1, 2, 3, 4]
     assert set(queues["link"]) == {"s.down"}
     by_channel = scheduler not in ("round-robin", "deficit-round-robin")
-    assert queues["best_s"].is_not_null().all() == by_channel
+    assert queues["best_channel_s"].is_not_null().all() == by_channel
     if by_channel:
-        assert 2.0 < queues["best_s"].sum() <= 3.0
+        assert 2.0 < queues["best_channel_s"].sum() <= 3.0
     out = pl.sum_horizontal(
         "sent_packets",
         "queued_packets",
         "dropped_overflow_packets",
-        "dropped_late_packets",
+        "dropped_deadline_packets",
         "dropped_outage_packets",
     )
     assert queues.select((out == pl.col("arrived_packets")).all()).item()
@@ -187,7 +187,7 @@ def test_weights_are_shares_of_bytes() -> None:
     data["flow"] = [{**flow, "name": "gold", "user": "gold"}, {**flow, "name": "others", "count": 2}]
     data["duration"] = "20 s"
     tables = ran(data)
-    had = tables["summary"].filter(pl.col("side") == "client").sort("flow")["received_bytes"].to_list()
+    had = tables["flow_summary"].filter(pl.col("side") == "client").sort("flow")["received_bytes"].to_list()
     assert had[0] / had[1] == pytest.approx(3, rel=0.1)
     assert had[1] == pytest.approx(had[2], rel=0.1)
 

@@ -109,7 +109,7 @@ def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_a_window_without_a_limit_is_no_number_of_bytes(unlimited: Store) -> None:
     """2^40 bytes, which controllers with a rate and no window report, printed as 1099511628 kB."""
-    assert (run_metrics(unlimited)["largest_cwnd_bytes"] == UNLIMITED_BYTES).sum() == 4
+    assert (run_metrics(unlimited)["cwnd_max_bytes"] == UNLIMITED_BYTES).sum() == 4
     windows = [row["largest cwnd kB"] for row in summary_rows(unlimited).rows]
     assert windows[1:] == ["unlimited", "unlimited"]
     assert float(windows[0].split(" ")[0]) < 1000

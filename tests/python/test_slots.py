@@ -62,7 +62,7 @@ def test_bounds_and_queues_count_with_what_slots_have() -> None:
 def test_a_run_has_other_slots_by_seed_and_the_same_again() -> None:
     spec = spec_of(one(slots=SLOTS, queue="50 ms"))
     first, again, other = made(spec), made(spec), made({**spec, "seed": spec["seed"] + 1})
-    assert first["summary"].equals(again["summary"])
-    assert not first["summary"].equals(other["summary"])
+    assert first["flow_summary"].equals(again["flow_summary"])
+    assert not first["flow_summary"].equals(other["flow_summary"])
     # Six slots: what arrived is within what the fastest and, slow start aside, half of the slowest one let through.
-    assert 8e6 / 2 < first["summary"]["delivered_bytes"].sum() * 8 / 3 < 20e6
+    assert 8e6 / 2 < first["flow_summary"]["delivered_bytes"].sum() * 8 / 3 < 20e6

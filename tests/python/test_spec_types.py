@@ -32,6 +32,11 @@ def test_the_manual_has_the_options_of_the_descriptors() -> None:
     assert made == (ROOT / "docs/manual/options.md").read_text(encoding="utf-8"), "make types"
 
 
+def test_the_manual_has_the_metrics_of_the_registry() -> None:
+    made = script("metric-table").page()
+    assert made == (ROOT / "docs/manual/metrics.md").read_text(encoding="utf-8"), "make types"
+
+
 def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:
     schema = {
         "title": "Run",

@@ -204,7 +204,7 @@ def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> No
     assert metrics["flow"].to_list() == ["first", "second"]
     assert metrics["goodput_bit_s"].to_list() == pytest.approx([5.7253e6, 2.9755e6], rel=1e-6)
     assert metrics["jain"].to_list() == pytest.approx([0.9091, 0.9091], abs=1e-4)
-    flows, ways = store.rows("flows"), stats.flow_directions(store.rows("summary"))
+    flows, ways = store.rows("flows"), stats.flow_directions(store.rows("flow_summary"))
     found = windows.goodput_windows(flows, ways)
     assert found.height == 60
     assert found.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
@@ -223,7 +223,7 @@ def test_windows_do_not_depend_on_a_sampling_interval_that_does_not_divide_them(
     flow = synthetic.Flow("only", rate_bit_s=8e6)
     path = synthetic.write_store(tmp_path / "store", [({}, 1, [flow], {"interval_s": 0.3})])
     store = open_store(path)
-    found = windows.goodput_windows(store.rows("flows"), stats.flow_directions(store.rows("summary")))
+    found = windows.goodput_windows(store.rows("flows"), stats.flow_directions(store.rows("flow_summary")))
     assert found["goodput_bit_s"].to_list() == pytest.approx([8e6] * found.height, rel=1e-4)
 
 

@@ -47,7 +47,7 @@ def measured(seed: int) -> bytes:
         {"name": "ptos", "type": "i64", "offset": 24, "bytes": 16},
     ]
     body = struct.pack("<2d2I2q", 1.0, float("nan"), 1, 0, seed, -seed)
-    tables = [{"name": name, "rows": 2, "columns": columns} for name in ("flows", "summary")]
+    tables = [{"name": name, "rows": 2, "columns": columns} for name in ("flows", "flow_summary")]
     head = {"engine": "test", "tables": tables, "packets": 10, "events": 20}
     head["files"] = [{"name": "hybla.client.qlog", "offset": len(body), "bytes": 4}]
     text = json.dumps(head).encode()
@@ -155,7 +155,7 @@ def test_another_scenario_another_engine_and_a_foreign_directory_are_refused(tmp
         execute_plan(plan, Fake(), writer)
     with pytest.raises(StoreError, match="another scenario"):
         Writer(tmp_path / "store", planned(tmp_path, SWEPT.replace("1 %", "2 %")))
-    with pytest.raises(StoreError, match="created by engine test, schema 1; this is engine other"):
+    with pytest.raises(StoreError, match="created by engine test, schema 2; this is engine other"):
         Writer(tmp_path / "store", planned(tmp_path, engine="other"))
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").touch()
@@ -345,7 +345,7 @@ def test_one_job_and_two_give_equal_bytes(tmp_path: Path) -> None:
 
 def test_results_without_a_directory_live_as_long_as_their_object() -> None:
     results = bentpipe.run(tomllib.loads(GEO), jobs=1)
-    assert results.summary.height == 4
+    assert results.flow_summary.height == 4
     assert results.flows["time_s"].max() == pytest.approx(2.0)
     assert "2 s" in results.scenario
     folder = results.path
@@ -421,4 +421,4 @@ def test_a_class_made_here_runs_in_this_process() -> None:
     data = tomllib.loads(GEO.replace('"hybla"\nload', '"mine"\nload'))
     results = bentpipe.run(data, {"mine": Steady})
     assert Steady.made > 0
-    assert results.summary.filter(pl.col("flow") == "hybla")["received_in_order_bytes"].max() > 0
+    assert results.flow_summary.filter(pl.col("flow") == "hybla")["received_in_order_bytes"].max() > 0

@@ -28,7 +28,6 @@ import store_damage
 from bentpipe.engine_validation.archive import publish
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
-from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
 from bentpipe.runners.execute import CorruptRunWarning
 from bentpipe.store import files as stores
@@ -111,22 +110,22 @@ def test_what_is_lost_is_named_by_readers_and_made_again(folder: Path, made: Pat
 
 
 def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
-    table = min((folder / "store").glob("runs/*/summary.parquet"))
+    table = min((folder / "store").glob("runs/*/flow_summary.parquet"))
     data = bytearray(table.read_bytes())
     data[len(data) // 2] ^= 4
     table.write_bytes(data)
     for words in (
         ["report", "store"],
-        ["query", "store", "SELECT count(*) FROM summary"],
+        ["query", "store", "SELECT count(*) FROM flow_summary"],
         ["export", "store", "-f", "csv"],
     ):
         done = run(folder, *words)
         assert done.returncode == 2, words
-        assert f"runs/{table.parent.name}/summary.parquet is damaged" in done.stderr, words
+        assert f"runs/{table.parent.name}/flow_summary.parquet is damaged" in done.stderr, words
         assert done.stderr.count("\n") == 1
     done = run(folder, *AGAIN)
     assert done.returncode == 0
-    assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
+    assert f"{table.parent.name}/flow_summary.parquet is damaged" in done.stderr
     assert "which bentpipe repeats" in done.stderr
     assert "4 of 4 runs in store (3 from earlier runs)" in done.stdout
     journal = (folder / "store" / "journal.jsonl").read_text()
@@ -281,36 +280,15 @@ def test_an_export_on_a_full_disk_leaves_no_cut_file_and_names_it(folder: Path, 
             assert read(file).height == Store(folder / "store").table(name.split(".")[0]).height
 
 
-def test_a_store_from_before_checksums_is_read(tmp_path: Path, made: Path) -> None:
-    with tarfile.open(Path(__file__).with_name("before_checksums.tar.xz")) as archive:
-        archive.extractall(tmp_path, filter="data")
-    store = tmp_path / "before_checksums"
-    found = store_damage.values(store)
-    assert len(found) > 20
-    reading = open_store(store)
-    assert reading.rows("summary").height == 4
-    assert reading.scenario.startswith('title = "Before checksums"')
-    write_report(store, tmp_path / "report.html")
-    lost = min(store.glob("runs/*/links.parquet"))
-    lost.unlink()
-    for act in (open_store, lambda path: Store(path).links, lambda path: Store(path).connect()):
-        with pytest.raises(StoreError, match=f"{lost.parent.name}/links.parquet is missing"):
-            act(store)
-    shutil.rmtree(lost.parent)
-    lost.parent.mkdir()
-    with pytest.raises(StoreError, match=f"{lost.parent.name} is damaged: nothing of the run"):
-        open_store(store)
-
-
 def test_what_is_published_can_be_checked_too(folder: Path) -> None:
     store = folder / "store"
     publish([store], folder / "stores.tar.xz")
     with tarfile.open(folder / "stores.tar.xz") as archive:
         archive.extractall(folder / "elsewhere", filter="data")
     again = folder / "elsewhere" / "store"
-    assert open_store(again).rows("summary").equals(open_store(store).rows("summary"))
+    assert open_store(again).rows("flow_summary").equals(open_store(store).rows("flow_summary"))
     assert not list(again.glob("runs/*/packets.parquet"))
-    table = min(again.glob("runs/*/summary.parquet"))
+    table = min(again.glob("runs/*/flow_summary.parquet"))
     table.write_bytes(table.read_bytes()[:-1])
     with pytest.raises(StoreError, match=r"summary\.parquet is damaged"):
         publish([again], folder / "more.tar.xz")
@@ -320,7 +298,7 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
 def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None:
     part = Part("store", folder / "small.toml")
     assert Measurements(folder / "nowhere", [part]).store("store") is None
-    min((folder / "store").glob("runs/*/summary.parquet")).unlink()
+    min((folder / "store").glob("runs/*/flow_summary.parquet")).unlink()
     with pytest.raises(StoreError, match=r"summary\.parquet is missing"):
         Measurements(folder, [part]).store("store")
 

@@ -123,7 +123,7 @@ def counted(**tcp: object) -> dict[str, object]:
         "trace": {"tcp": True},
     }
     run = build_plan(load_scenario(scenario), "test").runs[0]
-    frame = decode(engine.run(run.spec_json())).tables["tcp"]
+    frame = decode(engine.run(run.spec_json())).tables["tcp_counters"]
     last = frame.filter(pl.col("time_s") == frame["time_s"].max())
     return {row["side"]: row for row in last.to_dicts()}
 

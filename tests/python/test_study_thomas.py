@@ -18,6 +18,7 @@ from bentpipe_studies.study import select_parts
 from bentpipe_studies.thomas_2019 import STUDY
 from bentpipe_studies.thomas_2019.claims import CRITERIA
 from bentpipe_studies.verdicts import Verdict
+from store_edit import put
 
 UNITS = 12
 
@@ -87,7 +88,7 @@ def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measurement
     for file in (place / "satcom/runs").glob("*/pages.parquet"):
         frame = pl.read_parquet(file)
         if frame["http"][0] == http:
-            frame.with_columns(change.alias(column)).write_parquet(file)
+            frame.with_columns(change.alias(column)).pipe(put, file)
     return Measurements(place, STUDY.parts())
 
 

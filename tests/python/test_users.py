@@ -44,16 +44,16 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
     assert users["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
     assert dict(users.group_by("flow").len().sort("flow").iter_rows()) == {"gold": 8, "web": 40}
     by_run = users.group_by("run").agg(
-        pl.col("goodput_bit_s").sum(), pl.col("air_s").sum(), pl.col("end_s").first()
+        pl.col("goodput_bit_s").sum(), pl.col("airtime_s").sum(), pl.col("end_s").first()
     )
     assert (by_run["goodput_bit_s"] < 20e6).all()
-    assert (by_run["air_s"] <= by_run["end_s"]).all()
+    assert (by_run["airtime_s"] <= by_run["end_s"]).all()
     queued = users.filter(pl.col("path.s.down.scheduler") != "drop-tail")
     assert queued["arrived_packets"].min() > 0  # type: ignore[operator]
     assert users.filter(pl.col("path.s.down.scheduler") == "drop-tail")["arrived_packets"].is_null().all()
     assert set(users["link"]) == {"s.down"}
     # Nobody is user 0 here.
-    assert store.rows("users")["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
+    assert store.rows("radio_users")["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
 
 
 def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> None:
@@ -66,7 +66,7 @@ def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> N
         for c in own:
             ((key, value),) = c.cell.items()
             assert c.before == pytest.approx(runs.filter(pl.col(key) == value)[name].mean())
-    waits = [c for c in changes if c.metric == "user_wait_ms"]
+    waits = [c for c in changes if c.metric == "user_queueing_mean_ms"]
     assert sum(c.seeds for c in waits) == 6, "without drop-tail, which knows no user"
 
 
@@ -85,18 +85,20 @@ def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
             assert row["user_goodput_sd_bit_s"] == pytest.approx(statistics.stdev(goodput))
         squares = sum(one**2 for one in goodput)
         assert row["user_jain"] == pytest.approx(sum(goodput) ** 2 / (len(goodput) * squares))
-        done = own["decoded_packets"].sum() + own["dropped_link_packets"].sum()
-        assert row["user_first_ratio"] == pytest.approx(own["decoded_after_0_packets"].sum() / done)
+        done = own["decoded_packets"].sum() + own["dropped_retry_limit_packets"].sum()
+        assert row["user_first_attempt_ratio"] == pytest.approx(own["decoded_after_0_packets"].sum() / done)
         if row["path.s.down.scheduler"] == "drop-tail":
-            assert row["user_wait_ms"] is None
+            assert row["user_queueing_mean_ms"] is None
         else:
-            assert row["user_wait_ms"] == pytest.approx(
-                1000 * own["waited_s"].sum() / own["sent_packets"].sum()
+            assert row["user_queueing_mean_ms"] == pytest.approx(
+                1000 * own["queueing_sum_s"].sum() / own["sent_packets"].sum()
             )
-            assert row["user_wait_ms"] <= row["user_longest_wait_ms"]
-            late = own["dropped_late_packets"].sum() / own["arrived_packets"].sum()
-            assert row["user_timed_out_ratio"] == pytest.approx(late)
-        assert (row["user_best_ms"] is None) == (row["path.s.down.scheduler"] in ("drop-tail", "round-robin"))
+            assert row["user_queueing_mean_ms"] <= row["user_queueing_max_ms"]
+            late = own["dropped_deadline_packets"].sum() / own["arrived_packets"].sum()
+            assert row["user_deadline_ratio"] == pytest.approx(late)
+        assert (row["user_best_channel_ms"] is None) == (
+            row["path.s.down.scheduler"] in ("drop-tail", "round-robin")
+        )
     cells = aggregate_cells(runs, list(store.columns))
     assert cells.height == 2 * len(SCHEDULERS)
     assert (cells["seeds"] == 2).all()

@@ -44,7 +44,9 @@ def test_a_thousand_users_are_each_accounted_for(scheduler: str | dict[str, Any]
     tables = decode(engine.run(json.dumps(asked(scheduler)))).tables
     queues = tables["user_queues"].filter(link="s.down").sort("user")
     assert queues["user"].to_list() == list(range(1, USERS + 1))
-    dropped = pl.sum_horizontal("dropped_overflow_packets", "dropped_late_packets", "dropped_outage_packets")
+    dropped = pl.sum_horizontal(
+        "dropped_overflow_packets", "dropped_deadline_packets", "dropped_outage_packets"
+    )
     each = queues.with_columns(gone=pl.col("sent_packets") + dropped)
     inside = each["arrived_packets"] - each["gone"]
     assert inside.min() >= 0  # type: ignore[operator]

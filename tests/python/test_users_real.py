@@ -78,7 +78,7 @@ def _off(scenario: Path, out: Path) -> list[object]:
         queues = {row["user"]: row for row in store.user_queues.to_dicts()}
         assert set(queues) - {0} == {1, 2, 3, 4}
         assert all(row["sent_packets"] <= row["arrived_packets"] for row in queues.values())
-        assert max(row["waited_s"] for row in queues.values()) > 10
+        assert max(row["queueing_sum_s"] for row in queues.values()) > 10
     assert list(goodput[0]) == list(goodput[1])
     off: list[object] = [
         (whose, mbit_s, goodput[1][whose])

@@ -40,7 +40,7 @@ def test_nothing_is_found_in_a_sound_run(stage: dict[str, Any], flow: dict[str, 
     spec = run_of(stage, flow)
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
-    lost = tables["stages"].filter(pl.col("dropped") == "link").height
+    lost = tables["packet_steps"].filter(pl.col("dropped") == "retry_limit").height
     assert (lost > 0) == (stage["channel"] is FADE)
 
 
@@ -53,5 +53,5 @@ def test_a_false_run_is_caught(tmp_path: Path) -> None:
 
     assert "no faster than the rate" in found(run_of(acm(FADE, symbols=2_000_000), TCP), tables)
     assert "a cause for every drop" in found(run_of(acm(FIXED), TCP), tables)
-    aqm = steps(tables, pl.col("dropped").eq("link"), dropped=pl.lit("aqm"))
+    aqm = steps(tables, pl.col("dropped").eq("retry_limit"), dropped=pl.lit("aqm"))
     assert "a cause for every drop" in found(spec, aqm)

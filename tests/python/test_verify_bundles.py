@@ -157,13 +157,13 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
     "a bundle vanishes at the relay": (
         "a window", lambda t: without(t, event="forwarded", node="relay"), "bundles are conserved"),
     "it is stored no more": (
-        "small stores", lambda t: without(t, table="stored", number=0, node="one"), "bundles are conserved"),
+        "small stores", lambda t: without(t, table="bundle_store", number=0, node="one"), "bundles are conserved"),
     "what is stored never came": (
         "small stores",
-        lambda t: with_(t, {"sequence": 99_999}, table="stored", number=0, node="one"),
+        lambda t: with_(t, {"sequence": 99_999}, table="bundle_store", number=0, node="one"),
         "bundles are conserved"),
     "it came at another time": (
-        "small stores", lambda t: with_(t, {"came_s": 1.5}, table="stored", number=0, node="one"), "bundles are conserved"),
+        "small stores", lambda t: with_(t, {"received_s": 1.5}, table="bundle_store", number=0, node="one"), "bundles are conserved"),
     "it is deleted without a reason": (
         "short lives", lambda t: with_(t, {"reason": pl.lit("")}, event="deleted"), "gone for a reason"),
     "it is lost by a stop that is none": (
@@ -195,13 +195,13 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
     "who is said to have it has it not": (
         "a window", lambda t: without(t, event="received", node="six", **DATA), "forwarded is received"),
     "it is sent without a decision": (
-        "a window", lambda t: without(t, table="routes", number=20, node="one"), "sent as decided"),
+        "a window", lambda t: without(t, table="bundle_routes", number=20, node="one"), "sent as decided"),
     "it is sent to another": (
-        "a window", lambda t: with_(t, {"next": pl.lit("nobody")}, table="routes", node="one"), "routes are of the plan"),
+        "a window", lambda t: with_(t, {"next": pl.lit("nobody")}, table="bundle_routes", node="one"), "routes are of the plan"),
     "a route by no contact": (
-        "a window", lambda t: with_(t, {"contacts": pl.lit("contact[9]")}, table="routes"), "routes are of the plan"),
+        "a window", lambda t: with_(t, {"contacts": pl.lit("contact[9]")}, table="bundle_routes"), "routes are of the plan"),
     "a route quicker than light": (
-        "a window", lambda t: with_(t, {"arrival_s": pl.col("time_s") + 0.001}, table="routes"),
+        "a window", lambda t: with_(t, {"arrival_s": pl.col("time_s") + 0.001}, table="bundle_routes"),
         "routes are of the plan"),
     "a fragment loses a byte": (
         "fragments", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") - 1}, number=0, event="part"),
@@ -222,10 +222,10 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
         "a window", lambda t: with_(t, {"time_s": pl.col("time_s") - 0.05}, event="acknowledged"),
         "acknowledged is delivered"),
     "a report of another time": (
-        "a window", lambda t: with_(t, {"delivered_ms": pl.col("delivered_ms") + 5}, table="reports", number=-1),
+        "a window", lambda t: with_(t, {"delivered_ms": pl.col("delivered_ms") + 5}, table="bundle_status_reports", number=-1),
         "reports are true"),
     "a report of another reason": (
-        "short lives", lambda t: {**t, "reports": t["reports"].with_columns(reason=pl.lit(6))}, "reports are true"),
+        "short lives", lambda t: {**t, "bundle_status_reports": t["bundle_status_reports"].with_columns(reason=pl.lit(6))}, "reports are true"),
     "a wrong signature is delivered": (
         "a wrong key", lambda t: with_(t, {"event": pl.lit("delivered"), "reason": pl.lit("")}, reason="failed security operation"),
         "signatures decide"),

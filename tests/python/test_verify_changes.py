@@ -92,7 +92,7 @@ def test_nothing_is_found_in_a_hand_over(fate: str, flow: dict[str, Any], tmp_pa
     drops = set(tables["packets"]["dropped"].unique())
     assert {"near: route", "one.up: outage"} & drops == ({"one.up: outage"} if fate == "lost" else set())
     assert any(drop.endswith(": route") for drop in drops)
-    crossed = tables["stages"].group_by("link").len()
+    crossed = tables["packet_steps"].group_by("link").len()
     assert dict(crossed.iter_rows())["four.up"] > 100
 
 
@@ -127,7 +127,7 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
 
     assert {"a way that holds", "a hand-over is one event"} <= found(later)
     assert "a way that holds" in found(without("links"))
-    assert {"a cause for every drop", "no sooner than the delay"} <= found(without("stages"))
+    assert {"a cause for every drop", "no sooner than the delay"} <= found(without("packet_steps"))
     assert "a cause for every drop" in found(keeping)
     assert "bytes are conserved" in found(with_a_way), "nothing was sent where a way led on"
 
@@ -152,11 +152,11 @@ def test_nothing_is_found_where_nodes_hold(flow: dict[str, Any], tmp_path: Path)
     spec = holding(flow, client=8_000, far=12_000, near=30_000)
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
-    rows = tables["holds"].filter(pl.col("time_s") == tables["holds"]["time_s"].max())
+    rows = tables["node_buffers"].filter(pl.col("time_s") == tables["node_buffers"]["time_s"].max())
     by_node = {row["node"]: row for row in rows.iter_rows(named=True)}
     for row in by_node.values():
         gone = row["released_bytes"] + row["dropped_overflow_bytes"]
-        assert row["held_bytes"] == row["arrived_bytes"] - gone
+        assert row["buffered_bytes"] == row["arrived_bytes"] - gone
         assert row["released_packets"] > 0
     assert by_node["client"]["dropped_overflow_packets"] > 0
     assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
@@ -164,7 +164,7 @@ def test_nothing_is_found_where_nodes_hold(flow: dict[str, Any], tmp_path: Path)
 
 def held_in(tables: Tables, node: str, **where: Any) -> pl.Expr:
     """The step of the first packet that went on from ``node``."""
-    rows = tables["stages"].filter(pl.col("link") == node, pl.col("stage") == 1)
+    rows = tables["packet_steps"].filter(pl.col("link") == node, pl.col("stage") == 1)
     is_it = (pl.col("link") == node) & (pl.col("packet") == int(rows["packet"][0]))
     for column, value in where.items():
         is_it &= pl.col(column) == value
@@ -176,25 +176,28 @@ def steps(tables: Tables, is_it: pl.Expr, **values: Any) -> Tables:
     changed = [
         pl.when(is_it).then(value).otherwise(pl.col(name)).alias(name) for name, value in values.items()
     ]
-    return {**tables, "stages": tables["stages"].with_columns(changed)}
+    return {**tables, "packet_steps": tables["packet_steps"].with_columns(changed)}
 
 
 def swapped(tables: Tables, node: str) -> Tables:
     """Two that went on together, the other way round."""
-    rows = tables["stages"].filter(pl.col("link") == node, pl.col("stage") == 1)
+    rows = tables["packet_steps"].filter(pl.col("link") == node, pl.col("stage") == 1)
     rows = rows.join(tables["packets"].select("packet", "to_node"), on="packet")
     together = rows.group_by("at_ns", "to_node", maintain_order=True).agg("step")
     first, second = next(steps for steps in together["step"].to_list() if len(steps) > 1)[:2]
     step = pl.when(pl.col("step") == first).then(second).when(pl.col("step") == second).then(first)
-    return {**tables, "stages": tables["stages"].with_columns(step=step.otherwise(pl.col("step")))}
+    return {
+        **tables,
+        "packet_steps": tables["packet_steps"].with_columns(step=step.otherwise(pl.col("step"))),
+    }
 
 
 def let_into(tables: Tables, node: str) -> Tables:
     """Who found no room waits for ever."""
-    rows = tables["stages"]
+    rows = tables["packet_steps"]
     packet = int(rows.filter((rows["link"] == node) & (rows["dropped"] == "overflow"))["packet"][0])
     gone = (pl.col("packet") == packet) & (pl.col("dropped") == "overflow")
-    return {**tables, "stages": rows.filter(~gone)}
+    return {**tables, "packet_steps": rows.filter(~gone)}
 
 
 FALSE_HOLDS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
@@ -214,7 +217,7 @@ FALSE_HOLDS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
     ),
     "more than it holds": (lambda t: let_into(t, "client"), "no queue longer than its limit"),
     "a node's counter": (
-        lambda t: {**t, "holds": t["holds"].with_columns(pl.col("released_bytes") + 1)},
+        lambda t: {**t, "node_buffers": t["node_buffers"].with_columns(pl.col("released_bytes") + 1)},
         "counters count",
     ),
 }

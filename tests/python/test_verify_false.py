@@ -41,7 +41,7 @@ def sound() -> Tables:
 
 def some(tables: Tables) -> int:
     """A packet with data that waited, was served and arrived."""
-    rows = tables["stages"].filter(pl.col("link") == "s.up", pl.col("packet") >= 700)
+    rows = tables["packet_steps"].filter(pl.col("link") == "s.up", pl.col("packet") >= 700)
     served = (
         rows.filter(pl.col("stage") <= 1)
         .group_by("packet")
@@ -53,12 +53,12 @@ def some(tables: Tables) -> int:
 
 def moved(tables: Tables, stage: int, by: int) -> Tables:
     """A step of a packet, at another time."""
-    rows = tables["stages"]
+    rows = tables["packet_steps"]
     is_it = (rows["packet"] == some(tables)) & (rows["stage"] == stage)
     assert is_it.sum() == 1
     return {
         **tables,
-        "stages": rows.with_columns(at_ns=pl.when(is_it).then(pl.col("at_ns") + by).otherwise("at_ns")),
+        "packet_steps": rows.with_columns(at_ns=pl.when(is_it).then(pl.col("at_ns") + by).otherwise("at_ns")),
     }
 
 
@@ -67,13 +67,13 @@ def changed(tables: Tables, table: str, change: Callable[[pl.DataFrame], pl.Data
 
 
 def of_packet(tables: Tables, dropped: str) -> int:
-    rows = tables["stages"]
+    rows = tables["packet_steps"]
     return int(rows.filter((rows["dropped"] == dropped) & (rows["link"] == "s.up"))["packet"][0])
 
 
 def without_its_drop(tables: Tables) -> Tables:
     lost = of_packet(tables, "loss")
-    return changed(tables, "stages", lambda t: t.filter((t["packet"] != lost) | (t["dropped"] == "")))
+    return changed(tables, "packet_steps", lambda t: t.filter((t["packet"] != lost) | (t["dropped"] == "")))
 
 
 def with_another_cause(tables: Tables) -> Tables:
@@ -83,13 +83,13 @@ def with_another_cause(tables: Tables) -> Tables:
         .then(pl.lit("outage"))
         .otherwise("dropped")
     )
-    return changed(tables, "stages", lambda t: t.with_columns(dropped=other))
+    return changed(tables, "packet_steps", lambda t: t.with_columns(dropped=other))
 
 
 def let_in(tables: Tables) -> Tables:
     """Who found no room waits for ever."""
     kept = of_packet(tables, "overflow")
-    return changed(tables, "stages", lambda t: t.filter((t["packet"] != kept) | (t["dropped"] == "")))
+    return changed(tables, "packet_steps", lambda t: t.filter((t["packet"] != kept) | (t["dropped"] == "")))
 
 
 def one_more(column: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -98,12 +98,12 @@ def one_more(column: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
 
 def on_the_other_link(tables: Tables) -> Tables:
     other = pl.when(pl.col("packet") == some(tables)).then(pl.lit("s.down")).otherwise("link")
-    return changed(tables, "stages", lambda t: t.with_columns(link=other))
+    return changed(tables, "packet_steps", lambda t: t.with_columns(link=other))
 
 
 def without(tables: Tables, *stages: int) -> Tables:
     gone = (pl.col("packet") == some(tables)) & pl.col("stage").is_in(stages)
-    return changed(tables, "stages", lambda t: t.filter(~gone))
+    return changed(tables, "packet_steps", lambda t: t.filter(~gone))
 
 
 FALSEHOODS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
@@ -126,10 +126,10 @@ FALSEHOODS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
         lambda t: changed(t, "link_summary", one_more("dropped_loss_packets")),
         "counters count",
     ),
-    "an end's counter": (lambda t: changed(t, "summary", one_more("sent_bytes")), "counters count"),
+    "an end's counter": (lambda t: changed(t, "flow_summary", one_more("sent_bytes")), "counters count"),
     "bytes from nowhere": (
         lambda t: changed(
-            t, "summary", lambda s: s.with_columns(received_in_order_bytes=pl.col("sent_bytes") + 10**9)
+            t, "flow_summary", lambda s: s.with_columns(received_in_order_bytes=pl.col("sent_bytes") + 10**9)
         ),
         "bytes are conserved",
     ),

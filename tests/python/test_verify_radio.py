@@ -110,18 +110,18 @@ def test_nothing_is_found_in_a_sound_run(name: str, flow: dict[str, Any], tmp_pa
     spec = run_of(STAGES[name], flow)
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
-    last = tables["users"].filter(pl.col("time_s") == pl.col("time_s").max(), pl.col("link") == "s.up")
+    last = tables["radio_users"].filter(pl.col("time_s") == pl.col("time_s").max(), pl.col("link") == "s.up")
     # TCP waits for its timer where a buffer by its own numbers waits for it.
     assert last["attempts"].sum() > (15 if "numbers" in name else 100)
     if name == "lost answers":
-        assert last["copies"].sum() > 20
+        assert last["duplicate_attempts"].sum() > 20
 
 
 Tables = dict[str, pl.DataFrame]
 
 
 def users(tables: Tables, **columns: pl.Expr) -> Tables:
-    return {**tables, "users": tables["users"].with_columns(**columns)}
+    return {**tables, "radio_users": tables["radio_users"].with_columns(**columns)}
 
 
 def steps(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
@@ -130,20 +130,20 @@ def steps(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
         name: pl.when(which).then(value).otherwise(pl.col(name)).alias(name)
         for name, value in columns.items()
     }
-    return {**tables, "stages": tables["stages"].with_columns(**changed)}
+    return {**tables, "packet_steps": tables["packet_steps"].with_columns(**changed)}
 
 
-GIVEN_UP = pl.col("dropped").eq("link")
+GIVEN_UP = pl.col("dropped").eq("retry_limit")
 
 FALSE: dict[str, tuple[Callable[[Tables], Tables], str]] = {
-    "more air than time": (lambda t: users(t, air_s=pl.col("air_s") * 3, coded_bits=pl.col("coded_bits") * 3), "air is used once"),
+    "more air than time": (lambda t: users(t, airtime_s=pl.col("airtime_s") * 3, coded_bits=pl.col("coded_bits") * 3), "air is used once"),
     "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "air is used once"),
     "fewer attempts than packets": (lambda t: users(t, attempts=pl.col("attempts") // 2), "air is used once"),
     "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 1), "counters count"),
     "one packet less given up": (
-        lambda t: users(t, dropped_link_packets=(pl.col("dropped_link_packets") - 1).clip(0)), "counters count",
+        lambda t: users(t, dropped_retry_limit_packets=(pl.col("dropped_retry_limit_packets") - 1).clip(0)), "counters count",
     ),
-    "no table": (lambda t: {name: table for name, table in t.items() if name != "users"}, "counters count"),
+    "no table": (lambda t: {name: table for name, table in t.items() if name != "radio_users"}, "counters count"),
     "given up too soon": (
         lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 30_000_000), "a cause for every drop",
     ),

@@ -38,7 +38,7 @@ def queues(tables: Tables, **columns: pl.Expr) -> Tables:
 
 def causes(tables: Tables, before: str, after: str) -> Tables:
     cause = pl.when(pl.col("dropped") == before).then(pl.lit(after)).otherwise("dropped").alias("dropped")
-    return {**tables, "stages": tables["stages"].with_columns(cause)}
+    return {**tables, "packet_steps": tables["packet_steps"].with_columns(cause)}
 
 
 FALSE: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[Tables], Tables], str]] = {
@@ -49,11 +49,11 @@ FALSE: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[Tables], Tables
         TURNS, TURNS, lambda t: queues(t, sent_packets=pl.col("sent_packets") - 1), "bytes are conserved",
     ),
     "waited for too long": (
-        TURNS, TURNS, lambda t: queues(t, longest_wait_s=pl.col("longest_wait_s") / 1e6), "counters count",
+        TURNS, TURNS, lambda t: queues(t, queueing_max_s=pl.col("queueing_max_s") / 1e6), "counters count",
     ),
     "no table": (TURNS, TURNS, lambda t: {k: v for k, v in t.items() if k != "user_queues"}, "counters count"),
     "managed by nobody": (TURNS, TURNS, lambda t: causes(t, "overflow", "aqm"), "a cause for every drop"),
-    "for no reason": (TURNS, TURNS, lambda t: causes(t, "overflow", "link"), "a cause for every drop"),
+    "for no reason": (TURNS, TURNS, lambda t: causes(t, "overflow", "retry_limit"), "a cause for every drop"),
     "dropped too soon": (
         CODES, {**CODES, "time_limit_ns": 40_000_000}, lambda t: t, "nobody is dropped in time",
     ),
@@ -118,35 +118,37 @@ def test_one_packet_beside_another_is_found(tmp_path: Path) -> None:
     )
     tables = made(own)
     assert not judged(tmp_path, own, tables)
-    steps = tables["stages"]
+    steps = tables["packet_steps"]
     left = steps.filter(link="s.up", stage=1, dropped="").sort("step")
     step, before = left["step"][left.height // 2], left["at_ns"][left.height // 2 - 1]
     moved = pl.when(pl.col("step") == step).then(before).otherwise("at_ns").alias("at_ns")
-    found = judged(tmp_path, own, {**tables, "stages": steps.with_columns(moved)})
+    found = judged(tmp_path, own, {**tables, "packet_steps": steps.with_columns(moved)})
     assert "one user at a time" in {finding.rule for finding in found}
 
 
 def test_more_air_between_samples_than_time_is_found(tmp_path: Path) -> None:
     own = over_the_air(10_000_000)
     tables = made(own)
-    users = tables["users"]
+    users = tables["radio_users"]
     middle = users["time_s"].unique().sort()[users["time_s"].n_unique() // 2]
     later = pl.col("time_s") >= middle
-    assert users.filter(pl.col("time_s") == middle, link="s.up")["air_s"].sum() > 0.3
+    assert users.filter(pl.col("time_s") == middle, link="s.up")["airtime_s"].sum() > 0.3
     # as much more in one interval as it lasts; sums up to any instant are still below the time that has passed
-    held = [pl.when(later).then(pl.col(name)).otherwise(0).alias(name) for name in ("air_s", "coded_bits")]
-    found = judged(tmp_path, own, {**tables, "users": users.with_columns(held)})
+    held = [
+        pl.when(later).then(pl.col(name)).otherwise(0).alias(name) for name in ("airtime_s", "coded_bits")
+    ]
+    found = judged(tmp_path, own, {**tables, "radio_users": users.with_columns(held)})
     assert "one user at a time" in {finding.rule for finding in found}
 
 
 def attempts(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
     """The attempts in order of time, with ``columns`` where ``which``."""
-    rows = tables["attempts"].sort("begin_ns")
+    rows = tables["radio_attempts"].sort("begin_ns")
     changed = {
         name: pl.when(which).then(value).otherwise(pl.col(name)).alias(name)
         for name, value in columns.items()
     }
-    return {**tables, "attempts": rows.with_columns(**changed)}
+    return {**tables, "radio_attempts": rows.with_columns(**changed)}
 
 
 HALF = (pl.col("end_ns") - pl.col("begin_ns")) // 2
@@ -167,7 +169,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
     ),
     "no such packet": (lambda t: attempts(t, ONE, packet=10**6), "a place for everything"),
     "shorter": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") - HALF), "counters count"),
-    "left out": (lambda t: {**t, "attempts": t["attempts"].filter(~ONE)}, "counters count"),
+    "left out": (lambda t: {**t, "radio_attempts": t["radio_attempts"].filter(~ONE)}, "counters count"),
     "a copy": (lambda t: attempts(t, ONE, copy=1), "counters count"),
     "counted twice": (lambda t: attempts(t, ONE, attempt=pl.col("attempt") + 1), "attempts follow each other"),
 }  # fmt: skip
@@ -179,12 +181,14 @@ def test_attempts_that_cannot_be_are_found(name: str, tmp_path: Path) -> None:
     falsify, rule = ATTEMPTS[name]
     own = over_the_air(10_000_000, **CHAPTER_6)
     tables = made(own)
-    ordered = tables["attempts"].sort("begin_ns")
+    ordered = tables["radio_attempts"].sort("begin_ns")
     assert ordered["user"].n_unique() == 3
     assert ordered["attempt"].max() > 1  # type: ignore[operator]
     assert not judged(tmp_path, own, tables)
     false = falsify(tables)
-    assert not judged(tmp_path, own, {name: table for name, table in false.items() if name != "attempts"})
+    assert not judged(
+        tmp_path, own, {name: table for name, table in false.items() if name != "radio_attempts"}
+    )
     assert rule in {finding.rule for finding in judged(tmp_path, own, false)}
 
 
@@ -193,7 +197,7 @@ def test_a_given_code_says_how_long_attempts_are(tmp_path: Path) -> None:
     tables = made(own)
     assert not judged(tmp_path, own, tables)
     found = [one for one in judged(tmp_path, said, tables) if one.rule == "no faster than the rate"]
-    assert len(found) == tables["attempts"].height
+    assert len(found) == tables["radio_attempts"].height
 
 
 def test_turns_on_the_air_are_seen(tmp_path: Path) -> None:
@@ -206,5 +210,5 @@ def test_turns_on_the_air_are_seen(tmp_path: Path) -> None:
     tables = made(ran)
     assert not judged(tmp_path, ran, tables)
     assert "round robin takes turns" in {one.rule for one in judged(tmp_path, said, tables)}
-    del tables["attempts"]
+    del tables["radio_attempts"]
     assert not judged(tmp_path, said, tables)

@@ -156,7 +156,7 @@ SHORT = ["--seeds", "1", "--set", "duration=2 s", "--set", "path.satellite.up.lo
 
 def runs(installed: Installed, store: str) -> object:
     """How many runs of a store measured something."""
-    question = "SELECT count(DISTINCT run) AS runs FROM summary"
+    question = "SELECT count(DISTINCT run) AS runs FROM flow_summary"
     return json.loads(installed.run("query", store, question, "--json"))[0]["runs"]
 
 

@@ -34,12 +34,11 @@ SAMPLES = ["10 ms", "100 ms", "1 s"]
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 ELSEWHERE = {
-    "cwnd_bytes": "a series, of which largest_cwnd_bytes is the metric",
+    "cwnd_bytes": "a series, of which cwnd_max_bytes is the metric",
     "completion_s": "of one stream; the metrics are its quantiles",
     "smoothed_rtt_ms": "of agree: the mean of samples",
-    "least_rtt_ms": "of agree",
+    "rtt_min_ms": "of agree",
     "share_percent": "of agree and of headlines, from goodput",
-    "sent_again_percent": "of agree, from retransmission_ratio",
     "delivery_p50_s": "of agree, from bundles",
     **dict.fromkeys(("completion_mean_s", "finished_ratio", "loads_finished"), "of diff, which has a test of its own"),
     "command_s": "of real programs", "up_bytes": "of real programs", "down_bytes": "of real programs",

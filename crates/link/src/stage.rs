@@ -40,8 +40,8 @@ impl DropReason {
             DropReason::QueueOverflow => "overflow",
             DropReason::Aqm => "aqm",
             DropReason::Outage => "outage",
-            DropReason::LinkLayer => "link",
-            DropReason::NoRoute => "route",
+            DropReason::LinkLayer => "retry_limit",
+            DropReason::NoRoute => "no_route",
         }
     }
 }

@@ -46,9 +46,9 @@ pub struct SenderReport {
     /// Probe timeouts.
     pub ptos: Option<u64>,
     /// Retransmission timeouts of TCP.
-    pub timeouts: Option<u64>,
+    pub rtos: Option<u64>,
     /// Window reductions that were undone.
-    pub undone: Option<u64>,
+    pub cwnd_undos: Option<u64>,
     /// Retransmitted stream bytes.
     pub retransmitted_bytes: Option<u64>,
     /// Stream bytes accepted from the application.
@@ -63,7 +63,7 @@ pub struct SenderReport {
     pub delivery_rate_bit_s: Option<u64>,
     /// Largest congestion window in bytes.
     #[serde(skip)]
-    pub largest_cwnd_bytes: Option<u64>,
+    pub cwnd_max_bytes: Option<u64>,
 }
 
 impl SenderReport {
@@ -85,15 +85,15 @@ impl SenderReport {
             lost_bytes: Some(counters.lost_bytes),
             congestion_events: counters.congestion_events,
             ptos: counters.ptos,
-            timeouts: None,
-            undone: counters.undone_reductions,
+            rtos: None,
+            cwnd_undos: counters.cwnd_undos,
             retransmitted_bytes: counters.retransmitted_bytes,
             written_bytes: counters.written_bytes,
             received_bytes: counters.received_bytes,
             received_in_order_bytes: counters.received_in_order_bytes,
             acked_bytes: None,
             delivery_rate_bit_s: None,
-            largest_cwnd_bytes: Some(counters.largest_cwnd_bytes),
+            cwnd_max_bytes: Some(counters.cwnd_max_bytes),
         }
     }
 
@@ -126,15 +126,15 @@ impl SenderReport {
             lost_bytes: None,
             congestion_events: None,
             ptos: None,
-            timeouts: info.total_rto.map(u64::from),
-            undone: None,
+            rtos: info.total_rto.map(u64::from),
+            cwnd_undos: None,
             retransmitted_bytes: Some(info.bytes_retrans),
             written_bytes: written,
             received_bytes: received,
             received_in_order_bytes: received,
             acked_bytes: Some(info.bytes_acked),
             delivery_rate_bit_s: Some(rate(info.delivery_rate)),
-            largest_cwnd_bytes: Some(info.cwnd_bytes()),
+            cwnd_max_bytes: Some(info.cwnd_bytes()),
         }
     }
 
@@ -150,14 +150,14 @@ impl SenderReport {
             lost_bytes: sum(self.lost_bytes, newer.lost_bytes),
             congestion_events: sum(self.congestion_events, newer.congestion_events),
             ptos: sum(self.ptos, newer.ptos),
-            timeouts: sum(self.timeouts, newer.timeouts),
-            undone: sum(self.undone, newer.undone),
+            rtos: sum(self.rtos, newer.rtos),
+            cwnd_undos: sum(self.cwnd_undos, newer.cwnd_undos),
             retransmitted_bytes: sum(self.retransmitted_bytes, newer.retransmitted_bytes),
             written_bytes: self.written_bytes + newer.written_bytes,
             received_bytes: self.received_bytes + newer.received_bytes,
             received_in_order_bytes: self.received_in_order_bytes + newer.received_in_order_bytes,
             acked_bytes: sum(self.acked_bytes, newer.acked_bytes),
-            largest_cwnd_bytes: self.largest_cwnd_bytes.max(newer.largest_cwnd_bytes),
+            cwnd_max_bytes: self.cwnd_max_bytes.max(newer.cwnd_max_bytes),
             // Taken from connections that send.
             cwnd_bytes: newer.cwnd_bytes.or(self.cwnd_bytes),
             ssthresh_bytes: if newer.cwnd_bytes.is_some() {
@@ -175,7 +175,7 @@ impl SenderReport {
         if self.written_bytes > requests {
             return self;
         }
-        SenderReport { cwnd_bytes: None, ssthresh_bytes: None, largest_cwnd_bytes: None, ..self }
+        SenderReport { cwnd_bytes: None, ssthresh_bytes: None, cwnd_max_bytes: None, ..self }
     }
 
     /// Merges several connections, oldest first. Without connections all values are zero.
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((sender.sent_packets, sender.sent_bytes), (100, 90_000 + 100 * 52));
         assert_eq!((sender.ack_packets, sender.ack_bytes), (Some(10), Some(520)));
         assert_eq!((sender.lost_packets, sender.retransmitted_bytes), (6, Some(6000)));
-        assert_eq!((sender.acked_bytes, sender.timeouts), (Some(70_001), Some(2)));
+        assert_eq!((sender.acked_bytes, sender.rtos), (Some(70_001), Some(2)));
         assert_eq!((sender.written_bytes, sender.received_bytes), (84_000, 10));
     }
 
@@ -235,7 +235,7 @@ mod tests {
             SenderReport { cwnd_bytes: Some(9), written_bytes: 100, ..SenderReport::default() };
         assert_eq!(sends.omit_receiver_window(99).cwnd_bytes, Some(9));
         let receives = sends.omit_receiver_window(100);
-        assert_eq!((receives.cwnd_bytes, receives.largest_cwnd_bytes), (None, None));
+        assert_eq!((receives.cwnd_bytes, receives.cwnd_max_bytes), (None, None));
         assert_eq!(sends.merge(&receives).cwnd_bytes, Some(9), "of several, that of who sends");
     }
 
@@ -251,7 +251,7 @@ mod tests {
         };
         let sender = SenderReport::from_tcp_info(&info, 40, 0, 0);
         assert_eq!((sender.smoothed_rtt_ms, sender.min_rtt_ms), (None, None));
-        assert_eq!((sender.ssthresh_bytes, sender.timeouts), (None, None));
+        assert_eq!((sender.ssthresh_bytes, sender.rtos), (None, None));
         assert_eq!((sender.pacing_rate_bit_s, sender.sent_bytes), (0, 60));
     }
 }

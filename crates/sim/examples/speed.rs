@@ -51,7 +51,7 @@ fn main() {
     let before = cpu_seconds();
     let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
     let took = cpu_seconds() - before;
-    let until = number(&run, "summary", &[("side", "client")], "fin_s");
+    let until = number(&run, "flow_summary", &[("side", "client")], "fin_s");
     println!(
         "packets {} events {} goodput_mbit_s {:.3} packets_per_cpu_s {:.0} cpu_s {took:.3} digest {}",
         run.packets,

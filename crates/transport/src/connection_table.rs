@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn totals_read_stale_counters_again() {
-        let count = |sent_bytes, largest_cwnd_bytes| FlowCounters {
+        let count = |sent_bytes, cwnd_max_bytes| FlowCounters {
             sent_bytes,
-            largest_cwnd_bytes,
+            cwnd_max_bytes,
             ..FlowCounters::default()
         };
         let mut tally = CounterTotals::default();

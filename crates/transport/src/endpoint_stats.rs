@@ -48,11 +48,11 @@ pub struct FlowCounters {
     /// Probe timeouts that sent a probe: QUIC's PTO, TCP's tail loss probe.
     pub ptos: Option<u64>,
     /// Retransmission timeouts of TCP.
-    pub timeouts: u64,
+    pub rtos: u64,
     /// Retransmitted stream bytes, without headers; for QUIC, all stream bytes of packets declared lost.
     pub retransmitted_bytes: Option<u64>,
     /// Reductions of the window undone because they were spurious.
-    pub undone_reductions: Option<u64>,
+    pub cwnd_undos: Option<u64>,
     /// Stream bytes accepted from the application.
     pub written_bytes: u64,
     /// Stream bytes received in any order, each counted once.
@@ -60,7 +60,7 @@ pub struct FlowCounters {
     /// Stream bytes received in order.
     pub received_in_order_bytes: u64,
     /// Largest congestion window.
-    pub largest_cwnd_bytes: u64,
+    pub cwnd_max_bytes: u64,
     /// Counters of TCP only.
     pub tcp: TcpCounters,
 }
@@ -78,13 +78,13 @@ impl Default for FlowCounters {
             congestion_events: Some(0),
             persistent_congestion: Some(0),
             ptos: Some(0),
-            timeouts: 0,
+            rtos: 0,
             retransmitted_bytes: Some(0),
-            undone_reductions: Some(0),
+            cwnd_undos: Some(0),
             written_bytes: 0,
             received_bytes: 0,
             received_in_order_bytes: 0,
-            largest_cwnd_bytes: 0,
+            cwnd_max_bytes: 0,
             tcp: TcpCounters::default(),
         }
     }
@@ -189,7 +189,7 @@ impl FlowCounters {
         renew(&mut self.ack_bytes, before.ack_bytes, now.ack_bytes);
         renew(&mut self.lost_packets, before.lost_packets, now.lost_packets);
         renew(&mut self.lost_bytes, before.lost_bytes, now.lost_bytes);
-        renew(&mut self.timeouts, before.timeouts, now.timeouts);
+        renew(&mut self.rtos, before.rtos, now.rtos);
         renew(&mut self.written_bytes, before.written_bytes, now.written_bytes);
         renew(&mut self.received_bytes, before.received_bytes, now.received_bytes);
         renew(
@@ -206,12 +206,12 @@ impl FlowCounters {
             ),
             (&mut self.ptos, before.ptos, now.ptos),
             (&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes),
-            (&mut self.undone_reductions, before.undone_reductions, now.undone_reductions),
+            (&mut self.cwnd_undos, before.cwnd_undos, now.cwnd_undos),
         ] {
             // A sum with an unknown part is unknown.
             *sum = sum.zip(before).zip(now).map(|((sum, before), now)| sum + now - before);
         }
-        self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(now.largest_cwnd_bytes);
+        self.cwnd_max_bytes = self.cwnd_max_bytes.max(now.cwnd_max_bytes);
         self.tcp.apply_delta(&before.tcp, &now.tcp);
     }
 }

@@ -112,7 +112,7 @@ def _have_equal_rows(content: bytes, replayed: bytes | None) -> bool:
 
 def _check_memory(store: Store, run: str, form: str) -> None:
     """Check that the host has enough memory for the traces of a run. Raises ScenarioError."""
-    rows = store.rows("summary", ["sent_packets"], [run])
+    rows = store.rows("flow_summary", ["sent_packets"], [run])
     packets = int(rows["sent_packets"].sum()) if rows.width > 1 else 0
     needed_bytes = packets * BYTES_TRACED[form]
     host_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -73,8 +73,9 @@ class Results(Store):
         The columns are ``n`` seeds, their ``mean`` and ``median``, and the bounds of the 95 % intervals
         (``mean_low``...; null with too few seeds). Raises StoreError as :attr:`metrics`.
         """
-        from bentpipe.metrics.compute import OVER_SEEDS, aggregate_seeds
+        from bentpipe.metrics.compute import aggregate_seeds
         from bentpipe.metrics.groups import OVER_FLOWS
+        from bentpipe.metrics.registry import OVER_SEEDS
 
         context = self._context()
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in context.metrics.columns]

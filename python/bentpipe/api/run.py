@@ -1,7 +1,7 @@
 """Execution of scenarios from Python: :func:`run` waits for all runs, :func:`iter_runs` yields each finished run.
 
 >>> results = bentpipe.run("scenarios/geo.toml")          # doctest: +SKIP
->>> results.summary.filter(pl.col("side") == "server")    # doctest: +SKIP
+>>> results.flow_summary.filter(pl.col("side") == "server")    # doctest: +SKIP
 """
 
 from __future__ import annotations

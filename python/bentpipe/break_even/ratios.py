@@ -84,7 +84,7 @@ def read_map(store: Path, config: BreakEvenConfig) -> Map:
     """
     results = open_store(store)
     requests = results.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
-    loads = results.rows("pages", ["plt_s", "finished"]).filter(pl.col("finished") == 1)
+    loads = results.rows("pages", ["plt_s", "completed"]).filter(pl.col("completed") == 1)
     keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
             "flow.web.load.page", "path.access.delay"]  # fmt: skip
     frame = loads.join(results.index.select(keys), on="run").join(requests, on="run", how="left")

@@ -86,7 +86,7 @@ def check(
         "What no run of it can beat",
         {
             "rate": METRICS["rate_bit_s"].heading,
-            "least RTT": METRICS["least_rtt_ms"].heading,
+            "least RTT": METRICS["rtt_min_ms"].heading,
             "BDP": "BDP bytes",
             "queue": "queue bytes",
             "packets": "queue packets",

@@ -161,7 +161,8 @@ def query(
 ) -> None:
     """Query a store in SQL.
 
-    Every table (runs, summary, flows, links...) is a view with run, seed and the swept keys.
+    Every table (runs, flow_summary, flows, links...) is a view with run, seed and the swept keys. The metrics are the
+    tables metrics and user_metrics.
     """
     import duckdb
 
@@ -170,8 +171,14 @@ def query(
     from bentpipe.store.sql import unique_names
 
     with options():
-        connection = Store(directory).connect(
-            unrestricted=unrestricted, memory=memory, threads=threads, spill=spill
+        store = Store(directory)
+        computed = None
+        if "metrics" in sql.casefold():  # the import takes time
+            from bentpipe.metrics.computed_tables import computed_tables
+
+            computed = computed_tables(store)
+        connection = store.connect(
+            unrestricted=unrestricted, memory=memory, threads=threads, spill=spill, computed=computed
         )
 
     def answer() -> None:
@@ -287,7 +294,6 @@ def pack(directory: StoreDirectory) -> None:
     for number, reason in (
         (result.left.traced, "with traces, which are files of their own"),
         (result.left.large, "too large to gain by it"),
-        (result.left.unsummed, "made before runs had checksums"),
     ):
         if number:
             print(f"{count(number, 'run')} {reason}: as they were")

@@ -59,9 +59,9 @@ def monitor_csv(directory: Path | Store, run: str | None = None) -> str:
     spec: Any = store.specs([run])[run]
     if "dtn" not in spec:
         raise StoreError(f"{store.path}: run {run} has no bundle nodes")
-    tables = {name: _rows(store, name, run) for name in ("bundles", "reports")}
+    tables = {name: _rows(store, name, run) for name in ("bundles", "bundle_status_reports")}
     rows = [
-        *map(_report_row, tables["reports"]),
+        *map(_report_row, tables["bundle_status_reports"]),
         *_acknowledgement_rows(tables["bundles"]),
         *_stop_rows(tables["bundles"], spec),
     ]
@@ -86,7 +86,7 @@ class Monitor:
 
     def take(self, row: Mapping[str, Any]) -> None:
         """Process a row of the node."""
-        if row.get("table") == "reports":
+        if row.get("table") == "bundle_status_reports":
             self._pending.append(_report_row(row))
         elif row.get("kind") == "acknowledgement" and row.get("event") == "delivered":
             self._deliveries.append(row)

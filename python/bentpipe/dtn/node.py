@@ -130,8 +130,8 @@ def run(
 
 
 _ORDER = (
-    "generated", "received", "reassembled", "joined", "cut", "part", "sent", "returned", "forwarded", "delivered",
-    "acknowledged", "deleted",
+    "generated", "received", "reassembled", "fragment_merged", "fragmented", "fragment_created", "sent", "returned",
+    "forwarded", "delivered", "acknowledged", "deleted",
 )  # fmt: skip
 
 
@@ -331,7 +331,7 @@ class Client:
 
     def take(self, row: Mapping[str, Any]) -> None:
         """Process a row of the node."""
-        if row.get("table") == "reports":
+        if row.get("table") == "bundle_status_reports":
             self._take_report(row)
         if row.get("event") not in self._times or row["kind"] != "data" or row["offset_bytes"] is not None:
             return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "Tables"]
 
-TABLES = ("bundles", "routes", "reports", "stored")
+TABLES = ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
 """Tables of docs/manual/results.md, with their columns."""
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "distances", "summarise"]
 
-_ARRIVALS = ("generated", "received", "part", "reassembled")
-_DEPARTURES = ("delivered", "forwarded", "deleted", "cut", "joined")
+_ARRIVALS = ("generated", "received", "fragment_created", "reassembled")
+_DEPARTURES = ("delivered", "forwarded", "deleted", "fragmented", "fragment_merged")
 _BUNDLE_KEY = ("source", "created_ms", "sequence")
 
 COLUMNS = (

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["publish"]
 
 STORE_FILES = ("journal.jsonl", "plan.json", "scenario.toml")
-UNUSED_TABLES = frozenset({"packets.parquet", "requests.parquet", "internals.parquet", "events.parquet"})
+UNUSED_TABLES = frozenset(
+    {"packets.parquet", "requests.parquet", "controller_state.parquet", "events.parquet"}
+)
 """Tables that no comparison reads."""
 
 

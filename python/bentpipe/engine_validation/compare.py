@@ -40,9 +40,9 @@ COMPARED = (
     METRICS["ttr_s"].within("ms", 1e3),
     METRICS["plt_s"].within("ms", 1e3),
     METRICS["smoothed_rtt_ms"],
-    METRICS["least_rtt_ms"],
-    METRICS["sent_again_percent"],
-    METRICS["largest_cwnd_bytes"],
+    METRICS["rtt_min_ms"],
+    METRICS["retransmission_ratio"],
+    METRICS["cwnd_max_bytes"],
     METRICS["queueing_p95_ms"],
     METRICS["decoded_ratio"],
     METRICS["delay_ms"],
@@ -52,7 +52,7 @@ COMPARED = (
 """Compared metrics, in the order of the output."""
 
 IN_PER_CENT = frozenset({
-    "goodput_bit_s", "goodput_sum_bit_s", "share_percent", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes",
+    "goodput_bit_s", "goodput_sum_bit_s", "share_percent", "completion_p50_s", "smoothed_rtt_ms", "cwnd_max_bytes",
     "delivered_bundles", "delivery_p50_s",
 })  # fmt: skip
 """Metrics with a difference in per cent; other differences have the unit of the metric."""
@@ -271,7 +271,6 @@ def _metrics(store: Store) -> pl.DataFrame:
     """Return all compared metrics, one row for each run, flow and direction; for pages, means over the loads."""
     by = ["run", "flow", "direction"]
     frame = _main_directions(run_metrics(store))
-    frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
@@ -289,7 +288,7 @@ def _metrics(store: Store) -> pl.DataFrame:
     pages = store.rows("pages")
     if not pages.height:
         return frame
-    finished = pl.col("finished") == 1
+    finished = pl.col("completed") == 1
     loads = pages.group_by("run", "flow", maintain_order=True).agg(
         loads_finished=finished.mean(),
         ttr_s=pl.col("ttr_s").filter(finished).mean(),
@@ -339,7 +338,7 @@ def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the mean smoothed RTT of the senders while they send, and the minimum RTT."""
-    senders = flow_directions(store.rows("summary")).select(
+    senders = flow_directions(store.rows("flow_summary")).select(
         "flow", "direction", pl.col("sender").alias("side")
     )
     columns = ["time_s", "flow", "side", "smoothed_rtt_ms", "min_rtt_ms"]
@@ -354,7 +353,7 @@ def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
         samples.join(spans, on=["run", "flow", "direction"], how="left", maintain_order="left")
         .filter(while_sending)
         .group_by("run", "flow", "direction", maintain_order=True)
-        .agg(pl.col("smoothed_rtt_ms").mean(), pl.col("min_rtt_ms").min().alias("least_rtt_ms"))
+        .agg(pl.col("smoothed_rtt_ms").mean(), pl.col("min_rtt_ms").min().alias("rtt_min_ms"))
     )
 
 

@@ -45,7 +45,7 @@ def _merge_engines(comparison: EngineComparison, column: str, side: str) -> pl.D
 
 
 def _series(store: Store, column: str, side: str) -> pl.DataFrame:
-    summary = store.rows("summary")
+    summary = store.rows("flow_summary")
     directions = flow_directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
     directions = directions.select("flow", "direction", pl.col(side).alias("side"))
     frame = store.rows("flows", ["time_s", "flow", "side", column]).join(

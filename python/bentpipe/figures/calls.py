@@ -22,13 +22,13 @@ def call_delay(context: FigureContext) -> Figure | None:
     if not context.calls.height:
         return None
     rest = _panels(context.dims)
-    known = pl.col("sent_packets") - pl.col("undecided_packets")
+    known = pl.col("sent_packets") - pl.col("pending_packets")
     cells = [key for dim in context.dims for key in dim.keys]
     by = [*dict.fromkeys(cells), "series"]
     index = context.store.index.select("run", *dict.fromkeys(cells))
 
     def named(table: str) -> pl.DataFrame:
-        rows = as_groups(context.store.rows(table), context.summary)
+        rows = as_groups(context.store.rows(table), context.flow_summary)
         return rest.select(_series(rows.join(index, on="run", how="inner", maintain_order="left")))
 
     whole = named("calls").group_by(["row", "column", "series"]).agg(known=known.sum())
@@ -97,7 +97,7 @@ def call_opinion(context: FigureContext) -> Figure | None:
         label=pl.col(dim_x.key),
         x=pl.col(dim_x.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
     )
-    frame = frame.select("row", "column", "series", "label", "x", "mos", "mos_low", "mos_high", "mos_least")
+    frame = frame.select("row", "column", "series", "label", "x", "mos", "mos_low", "mos_high", "mos_min")
     frame = frame.with_columns(good=pl.lit(GOOD)).sort("row", "column", "series", "x")
     if not frame.height:
         return None
@@ -110,7 +110,7 @@ def call_opinion(context: FigureContext) -> Figure | None:
 
     hue, form = colour(series), shape(series)
     tips = ["series:N", alt.Tooltip("label:N", title=dim_x.title), alt.Tooltip("mos:Q", format=".3f"),
-            alt.Tooltip("mos_least:Q", title="least of a call", format=".3f")]  # fmt: skip
+            alt.Tooltip("mos_min:Q", title="least of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()
     layers = [
         base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y("good")),

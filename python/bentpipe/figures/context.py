@@ -31,9 +31,9 @@ class FigureContext:
     """Seed of the runs in figures over time; None: the first."""
 
     @cached_property
-    def summary(self) -> pl.DataFrame:
-        """Table ``summary``: one row per run, flow and side."""
-        return self.store.rows("summary")
+    def flow_summary(self) -> pl.DataFrame:
+        """Table ``flow_summary``: one row per run, flow and side."""
+        return self.store.rows("flow_summary")
 
     @cached_property
     def flow_metrics(self) -> pl.DataFrame:
@@ -48,7 +48,7 @@ class FigureContext:
     @property
     def grouped(self) -> bool:
         """Whether the scenario has groups; figures and tables then show a group as a flow."""
-        return groups.grouped(self.summary)
+        return groups.grouped(self.flow_summary)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
@@ -63,7 +63,7 @@ class FigureContext:
     @cached_property
     def directions(self) -> pl.DataFrame:
         """Result of :func:`bentpipe.metrics.compute.flow_directions` for the store's flows or groups."""
-        summary = groups.as_groups(self.summary, self.summary)
+        summary = groups.as_groups(self.flow_summary, self.flow_summary)
         return metrics.flow_directions(summary.select("flow", "side", "written_bytes"))
 
     @cached_property
@@ -73,14 +73,14 @@ class FigureContext:
         The access of a group has the name of the group, as in the time series.
         """
         bottlenecks = metrics.bottlenecks(metrics.link_metrics(self.store))
-        return groups.accesses_as_groups(bottlenecks, self.summary)
+        return groups.accesses_as_groups(bottlenecks, self.flow_summary)
 
     @cached_property
     def pages(self) -> pl.DataFrame:
         """Table ``pages`` with the cell and seed of every run; no rows without page loads."""
         rows = self.store.rows("pages")
         if self.grouped and rows.width > 1:
-            members = self.summary.select("run", "flow", GROUP).unique(maintain_order=True)
+            members = self.flow_summary.select("run", "flow", GROUP).unique(maintain_order=True)
             rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
         return (
             rows.join(self.store.index, on="run", how="inner", maintain_order="left")

@@ -306,7 +306,7 @@ def completion(context: FigureContext) -> Figure | None:
     directions = context.flow_metrics.unique(["run", "flow"], keep="first", maintain_order=True)
     directions = directions.select("run", "flow", "direction")
     rows = times.join(directions, on=["run", "flow"], how="inner", maintain_order="left")
-    rows = as_groups(rows, context.summary)
+    rows = as_groups(rows, context.flow_summary)
     where = context.time_grid
     rows = context.label(
         where.select(rows.join(context.store.index, on="run", how="left", maintain_order="left"))

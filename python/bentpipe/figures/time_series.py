@@ -196,7 +196,7 @@ def propagation(context: FigureContext) -> Figure | None:
     return _lines(
         context, "propagation", "Propagation over time",
         "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
-        "one-way delay, ms", pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
+        METRICS["propagation_ms"].axis, pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
     )  # fmt: skip
 
 
@@ -247,10 +247,10 @@ def fairness(context: FigureContext) -> Figure | None:
     starts = context.flow_metrics.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
     )
-    each = with_all_series(_received(context), context.summary)
+    each = with_all_series(_received(context), context.flow_summary)
     if not each.height or windows.window_of(each) > WINDOW_S:
         return None
-    ways = compute.flow_directions(context.summary)
+    ways = compute.flow_directions(context.flow_summary)
     frame = jain_over_time(windows.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == context.directions["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
@@ -267,7 +267,7 @@ def internals(context: FigureContext) -> Figure | None:
     if context.store.index.height > context.store.index["seed"].n_unique():
         return None
     columns = ["time_s", "flow", "side", "name", "value"]
-    frame = context.store.rows("internals", columns, context.time_runs["run"])
+    frame = context.store.rows("controller_state", columns, context.time_runs["run"])
     if frame.width == 1 or not frame.height:
         return None
     sending = context.directions.select("flow", "direction", pl.col("sender").alias("side"))

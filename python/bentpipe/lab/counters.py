@@ -30,7 +30,7 @@ Points = list[tuple[int, Row]]
 
 LINKS = "links.csv"
 """Files of a recording with the counters of the path: links, users of a radio link, queues of a scheduler."""
-USERS = "users.csv"
+USERS = "radio_users.csv"
 QUEUES = "user_queues.csv"
 """The files of the path's series in a record; the second where it has a radio link, the third where a scheduler."""
 
@@ -38,7 +38,7 @@ DIRECTIONS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
 _KEY_COLUMNS = ("time_s", "link", "user")
 _USER_COLUMNS = {table: {name: kind for name, kind in OPTIONAL_COLUMNS[table].items() if name not in _KEY_COLUMNS}
-            for table in ("users", "user_queues")}  # fmt: skip
+            for table in ("radio_users", "user_queues")}  # fmt: skip
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
@@ -129,7 +129,7 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
             (time_ns, _convert_link_row(row))
         )
     for file, table, points_of_user in (
-        (USERS, "users", series.users),
+        (USERS, "radio_users", series.users),
         (QUEUES, "user_queues", series.queues),
     ):
         for time_ns, row in _read_rows(record / file, started):

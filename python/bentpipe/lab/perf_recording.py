@@ -142,8 +142,8 @@ def _convert_connection(number: int, found: Connection, origin_ns: int) -> PerfC
         ended_s=max(ends_s, default=points[-1].time_s if points else connected),
         transport=found.opening["transport"],
         congestion=end_frame.get("congestion", found.opening["congestion"]),
-        least_rtt_ms=last.get("min_rtt_ms"),
-        largest_window_bytes=end_frame.get("largest_cwnd_bytes") if window_sizes else None,
+        rtt_min_ms=last.get("min_rtt_ms"),
+        largest_window_bytes=end_frame.get("cwnd_max_bytes") if window_sizes else None,
         sent_packets=last.get("sent_packets"), retransmitted_bytes=last.get("retransmitted_bytes"),
         end=end_frame.get("end", "its process was gone before it ended"), streams=streams,
     )  # fmt: skip
@@ -184,7 +184,7 @@ def _convert_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
     min_rtts = [rtt for row in rows if (rtt := _parse_float(row["min_rtt_ms"])) is not None]
     return PerfConnection(
         number, points, began_s=ended - max(spans, default=ended), ended_s=ended,
-        congestion=last["congestion"] or None, least_rtt_ms=min(min_rtts, default=None),
+        congestion=last["congestion"] or None, rtt_min_ms=min(min_rtts, default=None),
         largest_window_bytes=max((one.window_bytes for one in points if one.window_bytes is not None), default=None),
         sent_packets=_parse_int(last["sent_packets"]), retransmitted_bytes=_parse_int(last["retransmitted_bytes"]),
         end=None if last["event"] == "total" else "its process was gone before it ended",

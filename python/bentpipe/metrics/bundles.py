@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.metrics.intervals import mean_columns
+from bentpipe.metrics.registry import Scope, select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTS", "OVER_SEEDS", "aggregate_seeds", "bundle_metrics"]
 
 COUNTS = ("generated_bundles", "delivered_bundles", "acknowledged_bundles", "deleted_bundles")
-OVER_SEEDS = (*COUNTS, "acknowledged_bit_s", "generated_bit_s", "bundle_delay_p50_s")
+OVER_SEEDS = tuple(metric.name for metric in select(Scope.BUNDLE_CLIENT))
 """Metrics of :func:`bundle_metrics` that :func:`aggregate_seeds` aggregates."""
 
 

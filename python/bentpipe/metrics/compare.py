@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval
+from bentpipe.metrics.registry import METRICS, Scope, compared
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Probability, UnitError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELIVERY",
-    "IMPROVEMENT_SIGN",
     "MIN_SEEDS",
     "OF_PROGRAMS",
     "OF_STORES",
@@ -57,53 +57,13 @@ THRESHOLD = 0.01
 EQUAL = 1e-12
 """Largest spread of equal differences, as a fraction of the values: rounding of binary64 arithmetic."""
 
-IMPROVEMENT_SIGN: dict[str, int] = {
-    "goodput_bit_s": 1,
-    "finished_ratio": 1,
-    "completion_mean_s": -1,
-    "completion_p50_s": -1,
-    "completion_p95_s": -1,
-    "jain": 1,
-    "retransmission_ratio": -1,
-    "queueing_p95_ms": -1,
-    "convergence_s": -1,
-}
-"""Metrics of flows and runs; 1: more is better, -1: less is better."""
+_PROGRAMS = compared(Scope.PROGRAM)
+OF_PROGRAMS = {metric.name: metric.better for metric in _PROGRAMS}
+"""Metrics of a real program with a fixed workload over an emulated path (:mod:`bentpipe.build_comparison`), with the
+sign of an improvement."""
 
-OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
-"""Metrics of page loads, with the same signs."""
-
-OF_CALLS: dict[str, int] = {"mos": 1, "late_ratio": -1, "lost_ratio": -1, "delay_ms": -1}
-"""Metrics of calls and other datagram flows, rated with their own codec and adaptive play-out."""
-
-OF_USERS: dict[str, int] = {
-    "user_goodput_min_bit_s": 1,
-    "user_goodput_mean_bit_s": 1,
-    "user_jain": 1,
-    "user_wait_ms": -1,
-}
-"""Metrics of the users of a shared link."""
-
-OF_BUNDLES: dict[str, int] = {
-    "delivered_bundles": 1,
-    "deleted_bundles": -1,
-    "acknowledged_bit_s": 1,
-    "generated_bit_s": 1,
-    "bundle_delay_p50_s": -1,
-}
-"""Metrics of clients of bundle nodes."""
-
-OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
-"""Metrics of a real program with a fixed workload over an emulated path (:mod:`bentpipe.build_comparison`)."""
-
-OF_STORES: dict[str, int] = IMPROVEMENT_SIGN | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
-"""All metrics of a comparison of stores."""
-
-DIFFERENCES = frozenset({
-    "finished_ratio", "loads_finished", "retransmission_ratio", "jain", "mos", "late_ratio", "lost_ratio", "user_jain",
-    "delivered_bundles", "deleted_bundles",
-})  # fmt: skip
-"""Shares, scores and counts. All other metrics are positive quantities and are compared by their ratio."""
+OF_STORES = {metric.name: metric.better for metric in compared(*Scope) if metric not in _PROGRAMS}
+"""Metrics of a comparison of stores, with the sign of an improvement."""
 
 DELIVERY = frozenset({"goodput_bit_s"})
 """Metrics that are 0 only if a run delivered nothing.
@@ -251,7 +211,7 @@ class Comparison:
 
 def scale_of(metric: str) -> Scale:
     """Return the scale of comparisons of ``metric``."""
-    return Scale.DIFFERENCE if metric in DIFFERENCES else Scale.RATIO
+    return Scale.DIFFERENCE if METRICS[metric].is_difference else Scale.RATIO
 
 
 def paired_t(before: Values, after: Values, scale: Scale) -> tuple[Values, Values, Values]:

@@ -16,6 +16,7 @@ import polars as pl
 
 from bentpipe.metrics.fairness import convergence
 from bentpipe.metrics.intervals import CONFIDENCE, mean_ci, median_ci
+from bentpipe.metrics.registry import OVER_SEEDS, Metric, Scope, select
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
@@ -24,12 +25,6 @@ MINOR_SHARE = 0.01
 
 The 8 bytes of a request are not a transfer.
 """
-
-OVER_SEEDS = (
-    "goodput_bit_s", "handshake_s", "retransmission_ratio", "completion_p50_s", "completion_p95_s",
-    "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms", "jain", "convergence_s", "harm",
-)  # fmt: skip
-"""Metrics of :func:`run_metrics` that :func:`aggregate_seeds` aggregates by default."""
 
 _BY = ["run", "flow", "direction"]
 
@@ -100,7 +95,7 @@ def starts_and_ends(
     its FIN. Otherwise it ends with the run, so that the time of a stall counts.
 
     Args:
-        summary: table ``summary``.
+        summary: table ``flow_summary``.
         streams: table ``streams``.
         run_ends: ``run, end_s``.
         directions: :func:`flow_directions`.
@@ -228,22 +223,12 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
 def link_metrics(store: Store) -> pl.DataFrame:
     """Return one row per run and direction of a link, with the cell: utilisation, losses by cause, queueing delay.
 
-    ``utilisation`` is the transmission time of the sent bytes at the initial rate over the duration of the run (null
-    without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals. With radio links,
-    ``decoded_ratio`` is :func:`decoded_ratios`.
+    The registry has the expressions. With radio links, ``decoded_ratio`` is :func:`decoded_ratios`.
     """
     rows = store.rows("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
-    arrived = pl.max_horizontal(pl.col("arrived_packets"), 1)
-    rows = rows.with_columns(
-        utilisation=pl.col("sent_bytes") * 8 / (pl.col("rate_bit_s") * pl.col("end_s")),
-        lost_ratio=pl.col("dropped_loss_packets") / arrived,
-        overflow_ratio=pl.col("dropped_overflow_packets") / arrived,
-        marked_ratio=pl.col("marked_packets") / arrived,
-    )
-    quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99", "max")]
-    columns = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
-               "marked_ratio", *quantiles]  # fmt: skip
-    rows = rows.select(columns)
+    rows = rows.with_columns(evaluate(select(Scope.LINK)))
+    names = [metric.name for metric in select(Scope.LINK) if metric.name in rows.columns]
+    rows = rows.select("run", "link", *names)
     decoded = decoded_ratios(store)
     if decoded.height:
         rows = rows.join(decoded, on=["run", "link"], how="left", maintain_order="left")
@@ -256,12 +241,12 @@ def decoded_ratios(store: Store) -> pl.DataFrame:
     The other packets exceeded the retry limit. Counters are over all users at the end of the run. Without radio links
     there are no rows.
     """
-    users = store.rows("users")
+    users = store.rows("radio_users")
     if "user" not in users.columns:
         return pl.DataFrame(schema={"run": pl.String, "link": pl.String, "decoded_ratio": pl.Float64})
     counters = [name for name in users.columns if name.startswith("decoded_")]
     last = users.group_by("run", "link", "user", maintain_order=True).last()
-    total = pl.sum_horizontal(counters) + pl.col("dropped_link_packets")
+    total = pl.sum_horizontal(counters) + pl.col("dropped_retry_limit_packets")
     return last.group_by("run", "link", maintain_order=True).agg(
         decoded_ratio=pl.sum_horizontal(counters).sum() / total.sum()
     )
@@ -290,52 +275,52 @@ def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
 
 
 _SUMMARY_COLUMNS = (
-    "flow", "side", "congestion", "data_start_s", "data_end_s", "sent_bytes", "retransmitted_bytes", "written_bytes",
-    "received_in_order_bytes", "ack_bytes", "congestion_events", "ptos", "largest_cwnd_bytes",
+    "flow", "side", "congestion", "data_start_s", "data_end_s", "sent_bytes", "written_bytes",
+    "received_in_order_bytes", "congestion_events", "ptos",
 )  # fmt: skip
+_RECEIVER = "receiver_"
+"""Prefix of the receiver's columns in the expressions of flows."""
+
+
+def evaluate(metrics: Sequence[Metric]) -> list[pl.Expr]:
+    """Return the expressions of those of ``metrics`` that have one."""
+    return [pl.sql_expr(metric.expression).alias(metric.name) for metric in metrics if metric.expression]
 
 
 def run_metrics(store: Store) -> pl.DataFrame:
     """Return one row per run, flow and reported direction, with the cell's columns.
 
-    Columns: ``run, seed, KEYS..., flow, direction, congestion, data_start_s, duration_s, finished, received_bytes,
-    goodput_bit_s, retransmission_ratio, largest_cwnd_bytes, ack_bytes, completed, completion_p50_s, completion_p95_s,
-    handshake_s, jain, convergence_s, convergence_reason, harm, bottleneck_bit_s, utilisation, queueing_p50_ms,
-    queueing_p95_ms, queueing_p99_ms``, and with groups ``flow_group``.
-
-    ``goodput_bit_s`` is in-order bytes over the time from start to end of the data (:func:`starts_and_ends`). Queueing
-    delay and utilisation are those of the direction's bottleneck (:func:`bottlenecks`). ``jain``, ``convergence_s`` and
-    ``convergence_reason`` are equal in all rows of a run and direction; the reason explains a null time
-    (:mod:`bentpipe.metrics.fairness`).
+    Columns: ``run, seed, KEYS..., flow, direction, congestion, data_start_s, data_end_s, duration_s, finished,
+    sent_bytes, congestion_events, ptos, received_bytes``, the metrics of flows of the registry, ``completed`` (count of
+    completion times), ``convergence_reason``, ``bottleneck_bit_s``, the metrics of the direction's bottleneck
+    (:func:`bottlenecks`), and with groups ``flow_group``. ``jain``, ``convergence_s`` and ``convergence_reason`` are
+    equal in all rows of a run and direction; the reason explains a null time (:mod:`bentpipe.metrics.fairness`).
     """
-    summary = store.rows("summary", _SUMMARY_COLUMNS)
+    expressions = evaluate(select(Scope.FLOW))
+    inputs = {name for expression in expressions for name in expression.meta.root_names()}
+    of_receiver = sorted(name.removeprefix(_RECEIVER) for name in inputs if name.startswith(_RECEIVER))
+    of_sender = sorted(name for name in inputs - {"duration_s"} if not name.startswith(_RECEIVER))
+    columns = dict.fromkeys((*_SUMMARY_COLUMNS, *of_sender, *of_receiver))
+    summary = store.rows("flow_summary", list(columns))
     streams = store.rows("streams")
     directions = flow_directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, directions)
     starts = starts.join(_reported_directions(summary, store), on=_BY, how="semi", maintain_order="left")
-    columns_of: dict[str, dict[str, pl.Expr]] = {}
-    columns_of["sender"] = {
-        "congestion": pl.col("congestion"),
-        "sent_bytes": pl.col("sent_bytes"),
-        "retransmission_ratio": pl.col("retransmitted_bytes") / pl.max_horizontal("sent_bytes", 1),
-        "largest_cwnd_bytes": pl.col("largest_cwnd_bytes"),
-        "congestion_events": pl.col("congestion_events"),
-        "ptos": pl.col("ptos"),
-    }
-    columns_of["receiver"] = {
-        "received_bytes": pl.col("received_in_order_bytes"),
-        "ack_bytes": pl.col("ack_bytes"),
-    }
+    kept = ("congestion", "sent_bytes", "congestion_events", "ptos")
+    sender = {name: pl.col(name) for name in (*kept, *of_sender) if name not in starts.columns}
+    receiver = {f"{_RECEIVER}{name}": pl.col(name) for name in of_receiver}
+    receiver["received_bytes"] = pl.col("received_in_order_bytes")
     rows = starts
-    for role, columns in columns_of.items():
+    for role, selected in (("sender", sender), ("receiver", receiver)):
         endpoints = directions.select("flow", "direction", pl.col(role).alias("side"))
-        part = summary.join(endpoints, on=["flow", "side"], how="inner").select(*_BY, **columns)
+        part = summary.join(endpoints, on=["flow", "side"], how="inner").select(*_BY, **selected)
         rows = rows.join(part, on=_BY, how="left", maintain_order="left")
-    duration = pl.col("data_end_s") - pl.col("data_start_s")
-    rows = rows.with_columns(
-        duration_s=duration,
-        goodput_bit_s=pl.when(duration > 0).then(pl.col("received_bytes") * 8 / duration).otherwise(0.0),
-    )
+    rows = rows.with_columns(duration_s=pl.col("data_end_s") - pl.col("data_start_s"))
+    hidden = [
+        name for name in rows.columns if name in inputs and name not in (*starts.columns, *kept, "duration_s")
+    ]
+    metrics = rows.select(*_BY, *expressions)
+    rows = rows.drop(hidden).join(metrics, on=_BY, how="left", maintain_order="left")
     completions = (
         completion_times(streams)
         .group_by("run", "flow", maintain_order=True)
@@ -363,10 +348,10 @@ def run_metrics(store: Store) -> pl.DataFrame:
         rows = rows.with_columns(
             convergence_s=pl.lit(None, pl.Float64), convergence_reason=pl.lit(None, pl.String)
         )
+    of_bottleneck = [metric.name for metric in select(Scope.LINK) if metric.of_bottleneck]
     bottleneck = bottlenecks(link_metrics(store)).select(
-        "run", "direction", pl.col("rate_bit_s").alias("bottleneck_bit_s"), "utilisation",
-        "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
-    )  # fmt: skip
+        "run", "direction", pl.col("rate_bit_s").alias("bottleneck_bit_s"), *of_bottleneck
+    )
     rows = rows.join(bottleneck, on=["run", "direction"], how="left", maintain_order="left")
     rows = store.index.join(rows, on="run", how="inner", maintain_order="left")
     if GROUP in summary.columns:

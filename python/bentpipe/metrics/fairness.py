@@ -127,7 +127,7 @@ def convergence(
 
     Args:
         flows: ``run, time_s, flow, side, received_in_order_bytes`` of these runs.
-        summary: table ``summary``.
+        summary: table ``flow_summary``.
         directions: :func:`bentpipe.metrics.compute.flow_directions`.
         starts: :func:`bentpipe.metrics.compute.starts_and_ends` of these runs.
     """

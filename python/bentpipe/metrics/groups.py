@@ -9,12 +9,11 @@ from __future__ import annotations
 import polars as pl
 
 from bentpipe.metrics import compute
+from bentpipe.metrics.registry import Metric, Scope, select
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
 __all__ = [
-    "HIGH_QUANTILE",
-    "LOW_QUANTILE",
     "OVER_FLOWS",
     "accesses_as_groups",
     "as_groups",
@@ -22,14 +21,8 @@ __all__ = [
     "grouped",
 ]
 
-LOW_QUANTILE, HIGH_QUANTILE = 0.05, 0.95
-"""Quantiles over the flows of a group that tables show beside its mean."""
-
-_MEANS = (
-    "goodput_bit_s", "handshake_s", "largest_cwnd_bytes", "ack_bytes", "sent_bytes", "received_bytes",
-    "congestion_events", "ptos", "harm",
-)  # fmt: skip
-OVER_FLOWS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput_sum_bit_s", "group_jain")
+_COUNTS = ("sent_bytes", "received_bytes", "congestion_events", "ptos")
+OVER_FLOWS = tuple(metric.name for metric in select(Scope.GROUP) if metric.name != "flows")
 """Metrics that only groups have: spread and sum over the flows."""
 
 _OF_RUN = (
@@ -39,7 +32,7 @@ _OF_RUN = (
 
 
 def grouped(frame: pl.DataFrame) -> bool:
-    """Return whether ``frame`` (``summary`` or metrics) has groups."""
+    """Return whether ``frame`` (``flow_summary`` or metrics) has groups."""
     return GROUP in frame.columns
 
 
@@ -76,45 +69,33 @@ def group_metrics(store: Store, flow_metrics: pl.DataFrame | None = None) -> pl.
     Returns:
         A group's row has means over its flows. ``retransmission_ratio`` is over the bytes of all flows, quantiles of
         completion times over the streams of all flows. The data lasts from the start of the first flow to the end of
-        the last; ``finished`` holds if all flows have finished. Additional columns: ``flows`` (count),
-        ``goodput_p5_bit_s``, ``goodput_p50_bit_s`` and ``goodput_p95_bit_s`` (quantiles over the flows),
-        ``goodput_sum_bit_s`` and ``group_jain`` (Jain's index of the flows). All but ``flows`` are null for a flow
-        without group.
+        the last; ``finished`` holds if all flows have finished. Additional columns: the metrics of groups of the
+        registry. All but ``flows`` are null for a flow without group.
     """
     flow_metrics = compute.run_metrics(store) if flow_metrics is None else flow_metrics
     if not grouped(flow_metrics):
         return flow_metrics
     by = ["run", GROUP, "direction"]
-    goodput, sent = pl.col("goodput_bit_s"), pl.col("sent_bytes")
     ends = pl.col("data_start_s") + pl.col("duration_s")
-    retransmitted = (pl.col("retransmission_ratio") * pl.max_horizontal(sent, 1)).sum()
     rows = flow_metrics.group_by(by, maintain_order=True).agg(
         pl.col("seed", *store.columns, "congestion").first(),
         pl.col("data_start_s").min(),
         pl.col("data_end_s").max(),
         (ends.max() - pl.col("data_start_s").min()).alias("duration_s"),
         pl.col("finished").all(),
-        *(pl.col(name).mean() for name in _MEANS),
-        (retransmitted / pl.max_horizontal(sent.sum(), 1)).alias("retransmission_ratio"),
+        *(pl.col(name).mean() for name in _COUNTS),
+        *(_mean(metric) for metric in select(Scope.FLOW) if metric.name in flow_metrics.columns),
         *(pl.col(name).first() for name in _OF_RUN),
-        *(pl.col(f"completion_{quantile}_s").mean() for quantile in ("p50", "p95")),
         pl.col("completed").sum(),
-        group=(pl.col("flow") != pl.col(GROUP)).any(),
-        flows=pl.len(),
-        goodput_p5_bit_s=goodput.quantile(LOW_QUANTILE, "linear"),
-        goodput_p50_bit_s=goodput.median(),
-        goodput_p95_bit_s=goodput.quantile(HIGH_QUANTILE, "linear"),
-        goodput_sum_bit_s=goodput.sum(),
-        group_jain=pl.when((pl.len() > 1) & (goodput.sum() > 0)).then(
-            goodput.sum() ** 2 / (pl.len() * (goodput**2).sum())
-        ),
+        (pl.col("flow") != pl.col(GROUP)).any().alias("group"),
+        *compute.evaluate(select(Scope.GROUP)),
     )
     rows = rows.with_columns(
         pl.when(pl.col("completed") > 0).then("completed").alias("completed"),
         *(pl.when("group").then(name).alias(name) for name in OVER_FLOWS),
     )
     rows = rows.drop("group").rename({GROUP: "flow"})
-    times = as_groups(compute.completion_times(store.rows("streams")), store.rows("summary"))
+    times = as_groups(compute.completion_times(store.rows("streams")), store.rows("flow_summary"))
     quantiles = times.group_by("run", "flow", maintain_order=True).agg(
         p50=pl.col("completion_s").quantile(0.5, "linear"),
         p95=pl.col("completion_s").quantile(0.95, "linear"),
@@ -124,3 +105,17 @@ def group_metrics(store: Store, flow_metrics: pl.DataFrame | None = None) -> pl.
     )
     first = [name for name in flow_metrics.columns if name != GROUP]
     return rows.select(*first, *(name for name in rows.columns if name not in [*first, "p50", "p95"]))
+
+
+def _mean(metric: Metric) -> pl.Expr:
+    """Return the mean over the flows of a group, with the weights of the registry."""
+    value = pl.col(metric.name)
+    if not metric.weight:
+        return value.mean()
+    weight = pl.sql_expr(metric.weight)
+    return (
+        pl.when(weight.sum() > 0)
+        .then((value * weight).sum() / weight.sum())
+        .otherwise(0.0)
+        .alias(metric.name)
+    )

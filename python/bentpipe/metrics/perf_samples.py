@@ -58,7 +58,7 @@ class PerfConnection:
     transport: str | None = None
     congestion: str | None = None
     """Congestion controller; None if unknown or if the endpoint sent only requests."""
-    least_rtt_ms: float | None = None
+    rtt_min_ms: float | None = None
     largest_window_bytes: int | None = None
     sent_packets: int | None = None
     retransmitted_bytes: int | None = None

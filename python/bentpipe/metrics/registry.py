@@ -1,15 +1,43 @@
-"""Registry of all metrics: column, titles, unit and scale factor from the column to the unit."""
+"""Registry of all metrics: name, titles, unit, scope, better direction, definition and expression.
+
+A new metric is one entry of ``_ALL``. With an ``expression`` nothing else is needed: the tables of its scope, ``show``,
+reports, ``diff``, exports, SQL and the manual have it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
-__all__ = ["METRICS", "Metric"]
+__all__ = ["METRICS", "OVER_SEEDS", "Metric", "Scope", "compared", "in_flow_tables", "select"]
+
+
+class Scope(StrEnum):
+    """Object that a metric describes, and the columns that an expression of this scope can use."""
+
+    FLOW = "flow"
+    """Direction of a flow: columns of ``flow_summary`` of the sender, those of the receiver with the prefix
+    ``receiver_``, and ``data_start_s``, ``data_end_s``, ``duration_s``."""
+    RUN = "run"
+    """Direction of a run: all flows together."""
+    GROUP = "group"
+    """Group of flows: aggregates over the metrics of its flows."""
+    LINK = "link"
+    """Direction of a link: columns of ``link_summary``, and ``end_s`` of the run."""
+    USERS = "users"
+    """Users of a shared link: aggregates over :func:`bentpipe.metrics.users.user_metrics`."""
+    CALL = "call"
+    """Direction of a call or another datagram flow."""
+    BUNDLE_CLIENT = "bundle client"
+    """dtnperf client of bundle nodes."""
+    PAGE = "page load"
+    PROGRAM = "program"
+    """Real program over an emulated path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Metric of a run, a flow or a link, with its titles and display unit."""
+    """Metric with its titles, display unit and definition."""
 
     name: str
     """Column of the metric."""
@@ -19,6 +47,19 @@ class Metric:
     """Display unit."""
     scale: float = 1.0
     """Factor from the column to the display unit."""
+    scope: Scope = Scope.FLOW
+    other_scope: Scope | None = None
+    """Second scope with a metric of this name."""
+    of_bottleneck: bool = False
+    """Whether the flows of a direction have this metric of their bottleneck link."""
+    definition: str = ""
+    """Definition, without a full stop."""
+    better: int = 0
+    """1: more is better, -1: less is better, 0: neither. ``diff`` compares metrics with a direction."""
+    expression: str = ""
+    """SQL expression over the columns of the scope; empty: a function of :mod:`bentpipe.metrics` computes it."""
+    weight: str = ""
+    """SQL expression of a flow's weight in the mean of its group; empty: equal weights."""
     short_title: str = ""
     """Title in the terminal; empty: ``title``."""
     single_title: str = ""
@@ -26,8 +67,22 @@ class Metric:
     group_title: str = ""
     """Title beside a related metric whose title has the common part."""
 
-    skewed: bool = False
+    is_skewed: bool = False
     """Whether tables show the median over seeds, because a few large values dominate the mean."""
+    is_censored: bool = False
+    """Whether unfinished transfers count with the time until the end of the run."""
+    is_difference: bool = False
+    """Whether ``diff`` compares by difference (share, score or count) instead of by ratio."""
+    is_compared: bool = True
+    """Whether ``diff`` compares the metric, if it has a direction."""
+    is_primary: bool = False
+    """Whether ``diff`` tests the metric in the primary family."""
+    is_service: bool = False
+    """Whether a metric of users describes the service of the link: queueing delay, drops and airtime."""
+    in_show: bool = True
+    """Whether the table of ``show`` has the metric."""
+    in_report: bool = True
+    """Whether the table of a report has the metric."""
 
     @property
     def heading(self) -> str:
@@ -47,103 +102,304 @@ class Metric:
     @property
     def is_window(self) -> bool:
         """Whether the metric is a congestion window, which may be unlimited."""
-        return self.name in ("cwnd_bytes", "largest_cwnd_bytes")
+        return self.name in ("cwnd_bytes", "cwnd_max_bytes")
 
     def within(self, unit: str, factor: float) -> Metric:
         """Return the metric in another unit; ``factor`` leads from the column to it."""
         return replace(self, unit=unit, scale=factor)
 
 
+_GOODPUT = ("Mbit/s", 1e-6)
+_PERCENT = ("%", 100.0)
 _ALL = (
-    # flow
-    Metric("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
-    Metric("retransmission_ratio", "sent again", "%", 100.0),
-    Metric("sent_again_percent", "sent again", "%"),
-    Metric("delivery_p50_s", "delivery, median", "s", short_title="delivery p50"),
-    Metric("completion_s", "completion time", "s"),
-    Metric("completion_mean_s", "completion, restricted mean", "s", short_title="completion mean"),
-    Metric("finished_ratio", "finished", "%", 100.0),
+    # flows, and groups of flows
     Metric(
-        "completion_p50_s",
-        "completion, median",
-        "s",
-        short_title="completion p50",
-        single_title="median completion",
+        "flows", "flows", scope=Scope.GROUP, expression="COUNT(*)", in_report=False,
+        definition="number of flows of the group",
     ),
-    Metric("completion_p95_s", "completion, p95", "s", short_title="completion p95"),
-    Metric("handshake_s", "handshake", "s"),
-    Metric("cwnd_bytes", "window", "kB", 1e-3),
-    Metric("largest_cwnd_bytes", "largest window", "kB", 1e-3, short_title="largest cwnd"),
-    Metric("ack_bytes", "ACK volume", "kB", 1e-3),
-    Metric("smoothed_rtt_ms", "RTT", "ms", short_title="mean RTT"),
-    Metric("least_rtt_ms", "least RTT", "ms"),
-    Metric("harm", "harm", "%", 100.0),
-    # all flows of a run
-    Metric("jain", "Jain's index", short_title="Jain"),
-    Metric("convergence_s", "fair after", "s", short_title="median fair after", skewed=True),
-    # group of flows
-    Metric("flows", "flows"),
-    Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, group_title="5th percentile"),
-    Metric("goodput_p50_bit_s", "goodput, 50th percentile", "Mbit/s", 1e-6, group_title="50th"),
-    Metric("goodput_p95_bit_s", "goodput, 95th percentile", "Mbit/s", 1e-6, group_title="95th"),
-    Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, group_title="all together"),
-    Metric("group_jain", "Jain's index within"),
-    Metric("share_percent", "share", "%"),
-    # link
-    Metric("rate_bit_s", "rate", "Mbit/s", 1e-6),
-    Metric("propagation_ms", "propagation", "ms"),
-    Metric("utilisation", "used", "%", 100.0),
-    Metric("lost_ratio", "lost", "%", 100.0),
-    Metric("overflow_ratio", "dropped, queue full", "%", 100.0),
-    Metric("marked_ratio", "marked CE", "%", 100.0),
-    Metric("decoded_ratio", "decoded", "%", 100.0),
-    Metric("queueing_p50_ms", "queueing, p50", "ms"),
-    Metric("queueing_p95_ms", "queueing, p95", "ms", short_title="queueing p95", group_title="p95"),
-    Metric("queueing_p99_ms", "queueing, p99", "ms", group_title="p99"),
-    Metric("queueing_max_ms", "queueing, max", "ms", group_title="max"),
+    Metric(
+        "goodput_bit_s", "goodput", *_GOODPUT, better=1,
+        expression="CASE WHEN duration_s > 0 THEN receiver_received_in_order_bytes * 8 / duration_s ELSE 0 END",
+        definition="stream bytes that the receiving application can read in order, over the time from the start of "
+        "the flow's data to its end, or to the end of the run if a stream is unfinished; of a group, the mean over its "
+        "flows",
+    ),
+    Metric(
+        "goodput_p5_bit_s", "goodput, 5th percentile", *_GOODPUT, scope=Scope.GROUP, group_title="5th percentile",
+        expression="QUANTILE_CONT(goodput_bit_s, 0.05)",
+        definition="5 % quantile of goodput over the flows of the group",
+    ),
+    Metric(
+        "goodput_p50_bit_s", "goodput, 50th percentile", *_GOODPUT, scope=Scope.GROUP, group_title="50th",
+        in_show=False, expression="MEDIAN(goodput_bit_s)", definition="median of goodput over the flows of the group",
+    ),
+    Metric(
+        "goodput_p95_bit_s", "goodput, 95th percentile", *_GOODPUT, scope=Scope.GROUP, group_title="95th",
+        expression="QUANTILE_CONT(goodput_bit_s, 0.95)",
+        definition="95 % quantile of goodput over the flows of the group",
+    ),
+    Metric(
+        "goodput_sum_bit_s", "total goodput", *_GOODPUT, scope=Scope.GROUP, group_title="total", in_show=False,
+        expression="SUM(goodput_bit_s)", definition="sum of goodput over the flows of the group",
+    ),
+    Metric(
+        "group_jain", "Jain's index of the group", scope=Scope.GROUP, in_show=False,
+        expression="CASE WHEN COUNT(*) > 1 AND SUM(goodput_bit_s) > 0 THEN "
+        "SUM(goodput_bit_s) * SUM(goodput_bit_s) / (COUNT(*) * SUM(goodput_bit_s * goodput_bit_s)) END",
+        definition="Jain's index of the goodput of the flows of the group alone",
+    ),
+    Metric(
+        "jain", "Jain's index", scope=Scope.RUN, short_title="Jain", better=1, is_difference=True,
+        definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction: 1 if all are equal, 1/n if one flow "
+        "has everything (Jain, Chiu and Hawe 1984)",
+    ),
+    Metric(
+        "convergence_s", "convergence time", "s", scope=Scope.RUN, short_title="median convergence", better=-1,
+        is_skewed=True,
+        definition="time from the start of the last flow's data to the first window of 1 s from which Jain's index of "
+        "the windows stays at 0.95 or above for 10 s (after the delta-fair convergence time of RFC 5166); tables have "
+        "the median of the runs that converge",
+    ),
+    Metric(
+        "harm", "harm", *_PERCENT, in_show=False, better=-1, is_compared=False,
+        definition="(solo − shared) / solo of the goodput, if the sweep has a run with the flow alone "
+        "(Ware et al. 2019)",
+    ),
+    Metric(
+        "finished_ratio", "finished", *_PERCENT, in_show=False, in_report=False, better=1, is_difference=True,
+        is_primary=True,
+        definition="share of finished transfers, of those that began at least τ before the end of the run",
+    ),
+    Metric(
+        "completion_mean_s", "completion, restricted mean", "s", short_title="completion mean", in_show=False,
+        in_report=False, better=-1, is_censored=True, is_primary=True,
+        definition="mean of min(T, τ) of the completion times T; an unfinished transfer counts τ",
+    ),
+    Metric("completion_s", "completion time", "s", in_show=False, in_report=False,
+           definition="time from the opening of a stream to the last FIN with all bytes"),
+    Metric(
+        "completion_p50_s", "completion, median", "s", short_title="completion p50", single_title="median completion",
+        better=-1, is_censored=True, definition="median completion time over the finished streams of a run",
+    ),
+    Metric(
+        "completion_p95_s", "completion, p95", "s", short_title="completion p95", in_show=False, better=-1,
+        is_censored=True, definition="95 % quantile of the completion times over the finished streams of a run",
+    ),
+    Metric(
+        "handshake_s", "handshake", "s", better=-1, is_compared=False,
+        definition="time from the client's first packet of a connection to the end of the transport handshake (of TCP "
+        "without TLS; with a TCP proxy, to that proxy); median over the connections of the flow",
+    ),
+    Metric(
+        "retransmission_ratio", "retransmitted", *_PERCENT, better=-1, is_difference=True,
+        expression="retransmitted_bytes / GREATEST(sent_bytes, 1)", weight="sent_bytes",
+        definition="retransmitted stream bytes over all sent bytes, headers included",
+    ),
+    Metric("cwnd_bytes", "congestion window", "kB", 1e-3, short_title="cwnd", in_show=False, in_report=False,
+           definition="congestion window over time"),
+    Metric(
+        "cwnd_max_bytes", "max cwnd", "kB", 1e-3, expression="cwnd_max_bytes",
+        definition="largest congestion window of the sender; “unlimited” for a controller that only paces",
+    ),
+    Metric(
+        "ack_bytes", "ACK volume", "kB", 1e-3, in_show=False, expression="receiver_ack_bytes",
+        definition="bytes of packets of the receiver that elicit no ACK, headers included",
+    ),
+    Metric("smoothed_rtt_ms", "mean RTT", "ms", in_show=False, in_report=False,
+           definition="mean of the smoothed RTT over the samples of a run"),
+    Metric("rtt_min_ms", "min RTT", "ms", in_show=False, in_report=False, definition="smallest RTT of the sender"),
+    Metric("share_percent", "share", "%", in_show=False, in_report=False,
+           definition="share of a flow of the goodput of all flows of the direction"),
+    Metric("delivery_p50_s", "delivery, median", "s", short_title="delivery p50", in_show=False, in_report=False,
+           definition="median time from generation to delivery of bundles"),
+    # directions of links
+    Metric("rate_bit_s", "rate", *_GOODPUT, scope=Scope.LINK, in_report=False, definition="initial rate of the link"),
+    Metric("propagation_ms", "propagation", "ms", scope=Scope.LINK, in_report=False,
+           definition="initial propagation delay of the link"),
+    Metric(
+        "utilisation", "utilisation", *_PERCENT, scope=Scope.LINK, of_bottleneck=True, in_show=False,
+        expression="sent_bytes * 8 / (rate_bit_s * end_s)",
+        definition="transmission time of the sent bytes at the initial rate over the duration of the run",
+    ),
+    Metric(
+        "lost_ratio", "packet loss", *_PERCENT, scope=Scope.LINK, other_scope=Scope.CALL, better=-1, is_difference=True,
+        expression="dropped_loss_packets / GREATEST(arrived_packets, 1)",
+        definition="of a link: packets lost by its loss model over arrived packets; of a call: datagrams that never "
+        "arrive over sent datagrams",
+    ),
+    Metric(
+        "overflow_ratio", "queue overflow", *_PERCENT, scope=Scope.LINK,
+        expression="dropped_overflow_packets / GREATEST(arrived_packets, 1)",
+        definition="packets dropped at a full queue over arrived packets",
+    ),
+    Metric(
+        "marked_ratio", "marked CE", *_PERCENT, scope=Scope.LINK,
+        expression="marked_packets / GREATEST(arrived_packets, 1)",
+        definition="packets marked CE (RFC 3168) over arrived packets",
+    ),
+    Metric("queueing_p50_ms", "queueing delay, p50", "ms", scope=Scope.LINK, of_bottleneck=True, in_show=False,
+           short_title="queueing p50", definition="median of the queueing delay"),
+    Metric(
+        "queueing_p95_ms", "queueing delay, p95", "ms", scope=Scope.LINK, of_bottleneck=True, better=-1,
+        short_title="queueing p95", group_title="p95",
+        definition="95 % quantile of the time that packets wait for the transmitter of the direction's bottleneck, "
+        "without loss, transmission and propagation",
+    ),
+    Metric("queueing_p99_ms", "queueing delay, p99", "ms", scope=Scope.LINK, of_bottleneck=True, in_show=False,
+           short_title="queueing p99", group_title="p99", definition="99 % quantile of the queueing delay"),
+    Metric("queueing_max_ms", "queueing delay, max", "ms", scope=Scope.LINK, short_title="queueing max",
+           group_title="max", definition="largest queueing delay"),
+    Metric("decoded_ratio", "decoded", *_PERCENT, scope=Scope.LINK,
+           definition="packets that the receiver of a radio link decodes, of those that the link finished, over all "
+           "users"),
     # users of a shared link
-    Metric("user_goodput_min_bit_s", "goodput of a user, least", "Mbit/s", 1e-6, short_title="least"),
-    Metric("user_goodput_mean_bit_s", "goodput of a user, mean", "Mbit/s", 1e-6, short_title="mean"),
-    Metric("user_goodput_max_bit_s", "goodput of a user, most", "Mbit/s", 1e-6, short_title="most"),
-    Metric("user_goodput_sd_bit_s", "goodput of a user, sd", "Mbit/s", 1e-6, short_title="sd"),
-    Metric("user_goodput_sum_bit_s", "goodput of all users", "Mbit/s", 1e-6, short_title="all"),
-    Metric("user_jain", "Jain's index of users", short_title="Jain"),
-    Metric("user_wait_ms", "wait of a packet", "ms", short_title="wait"),
-    Metric("user_longest_wait_ms", "longest wait of a packet", "ms", short_title="longest"),
-    Metric("user_no_room_ratio", "found no room", "%", 100.0, short_title="no room"),
-    Metric("user_timed_out_ratio", "waited for too long", "%", 100.0, short_title="timed out"),
-    Metric("user_given_up_ratio", "given up by the link", "%", 100.0, short_title="given up"),
-    Metric("user_first_ratio", "decoded at once", "%", 100.0, short_title="at once"),
-    Metric("user_air_ratio", "air", "%", 100.0),
-    Metric("user_best_ms", "the best stays best for", "ms", short_title="best for"),
-    # call
-    Metric("delay_ms", "delay, one way", "ms", short_title="delay"),
-    Metric("jitter_ms", "jitter", "ms"),
-    Metric("late_ratio", "too late", "%", 100.0),
-    Metric("mouth_to_ear_ms", "mouth to ear", "ms"),
-    Metric("rating", "R"),
-    Metric("mos", "mean opinion score", short_title="MOS"),
-    Metric("mos_least", "least mean opinion score", short_title="least MOS"),
-    Metric("refused_ratio", "calls refused", "%", 100.0, short_title="refused"),
-    Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short_title="at 3.5 or better"),
-    # client of bundle nodes
-    Metric("generated_bundles", "bundles generated", short_title="generated"),
-    Metric("delivered_bundles", "bundles delivered", short_title="delivered"),
-    Metric("acknowledged_bundles", "bundles acknowledged", short_title="acknowledged"),
-    Metric("deleted_bundles", "bundles of which a copy was deleted", short_title="deleted"),
-    Metric("acknowledged_bit_s", "acknowledged payload over time", "Mbit/s", 1e-6, short_title="goodput"),
-    Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short_title="generated"),
-    Metric("bundle_delay_p50_s", "time to delivery, median", "s", short_title="delay p50"),
-    # page load
-    Metric("loads_finished", "loads finished", "%", 100.0),
-    Metric("connect_s", "connection set-up", "s", short_title="connect"),
-    Metric("ttr_s", "time to response", "s", short_title="TTR"),
-    Metric("plt_s", "page load time", "s", short_title="PLT"),
-    # real program over an emulated path
-    Metric("command_s", "wall time", "s"),
-    Metric("up_bytes", "carried up", "kB", 1e-3),
-    Metric("down_bytes", "carried down", "kB", 1e-3),
-)
+    Metric("user_goodput_min_bit_s", "per-user goodput, min", *_GOODPUT, scope=Scope.USERS, short_title="min", better=1,
+           expression="MIN(goodput_bit_s)", definition="smallest goodput of a user"),
+    Metric("user_goodput_mean_bit_s", "per-user goodput, mean", *_GOODPUT, scope=Scope.USERS, short_title="mean",
+           better=1, expression="AVG(goodput_bit_s)", definition="mean goodput of the users"),
+    Metric("user_goodput_max_bit_s", "per-user goodput, max", *_GOODPUT, scope=Scope.USERS, short_title="max",
+           expression="MAX(goodput_bit_s)", definition="largest goodput of a user"),
+    Metric("user_goodput_sd_bit_s", "per-user goodput, std", *_GOODPUT, scope=Scope.USERS, short_title="std",
+           expression="STDDEV(goodput_bit_s)", definition="standard deviation (of a sample) of the users' goodput"),
+    Metric("user_goodput_sum_bit_s", "total goodput of users", *_GOODPUT, scope=Scope.USERS, short_title="total",
+           expression="SUM(goodput_bit_s)", definition="sum of the users' goodput"),
+    Metric(
+        "user_jain", "Jain's index, users", scope=Scope.USERS, short_title="Jain", better=1, is_difference=True,
+        expression="SUM(goodput_bit_s) * SUM(goodput_bit_s) / NULLIF(COUNT(*) * SUM(goodput_bit_s * goodput_bit_s), 0)",
+        definition="Jain's index of the users' goodput",
+    ),
+    Metric(
+        "user_queueing_mean_ms", "queueing delay, mean", "ms", scope=Scope.USERS, short_title="queueing mean",
+        better=-1, is_service=True, expression="1000 * SUM(queueing_sum_s) / NULLIF(SUM(sent_packets), 0)",
+        definition="mean queueing delay of the packets that left the queue of the scheduler",
+    ),
+    Metric("user_queueing_max_ms", "queueing delay, max", "ms", scope=Scope.USERS, short_title="queueing max",
+           is_service=True, expression="1000 * MAX(queueing_max_s)", definition="largest queueing delay"),
+    Metric(
+        "user_overflow_ratio", "queue overflow", *_PERCENT, scope=Scope.USERS, short_title="overflow", is_service=True,
+        expression="SUM(dropped_overflow_packets) / NULLIF(SUM(arrived_packets), 0)",
+        definition="packets dropped at a full queue, of those that arrived",
+    ),
+    Metric(
+        "user_deadline_ratio", "deadline drops", *_PERCENT, scope=Scope.USERS, is_service=True,
+        expression="SUM(dropped_deadline_packets) / NULLIF(SUM(arrived_packets), 0)",
+        definition="packets dropped because they waited too long, of those that arrived",
+    ),
+    Metric(
+        "user_retry_limit_ratio", "retry-limit drops", *_PERCENT, scope=Scope.USERS, is_service=True,
+        expression="SUM(dropped_retry_limit_packets) / "
+        "NULLIF(SUM(decoded_packets) + SUM(dropped_retry_limit_packets), 0)",
+        definition="packets that the link layer dropped at its retry limit, of those that it finished",
+    ),
+    Metric(
+        "user_first_attempt_ratio", "decoded at first attempt", *_PERCENT, scope=Scope.USERS,
+        short_title="first attempt", is_service=True,
+        expression="SUM(decoded_after_0_packets) / NULLIF(SUM(decoded_packets) + SUM(dropped_retry_limit_packets), 0)",
+        definition="packets decoded at the first attempt, of those that the link layer finished",
+    ),
+    Metric(
+        "user_airtime_ratio", "airtime", *_PERCENT, scope=Scope.USERS, is_service=True,
+        expression="CASE WHEN COUNT(airtime_s) > 0 THEN SUM(airtime_s) / FIRST(end_s) END",
+        definition="share of the run in which these users had the link",
+    ),
+    Metric(
+        "user_best_channel_ms", "best-channel duration", "ms", scope=Scope.USERS, short_title="best channel",
+        is_service=True, expression="1000 * SUM(best_channel_s) / NULLIF(SUM(best_channel_periods), 0)",
+        definition="mean duration of the periods in which one user's channel is the best",
+    ),
+    # calls
+    Metric("delay_ms", "one-way delay", "ms", scope=Scope.CALL, short_title="delay", better=-1,
+           definition="time from the completion of a datagram to its arrival, mean over those that arrive"),
+    Metric("jitter_ms", "jitter", "ms", scope=Scope.CALL,
+           definition="interarrival jitter of RFC 3550, mean over datagrams"),
+    Metric(
+        "late_ratio", "late loss (after play-out)", *_PERCENT, scope=Scope.CALL, short_title="late loss", better=-1,
+        is_difference=True,
+        definition="datagrams that arrive after the play-out delay; adaptive play-out is the mean delay of the last "
+        "10 s and four mean deviations (Ramjee et al. 1994)",
+    ),
+    Metric("mouth_to_ear_ms", "mouth-to-ear delay", "ms", scope=Scope.CALL, short_title="mouth-to-ear",
+           definition="packetisation, coding, one-way delay and play-out"),
+    Metric(
+        "rating", "R", scope=Scope.CALL,
+        definition="transmission rating of the E-model (ITU-T G.107, 2015) with its defaults, no echo, no advantage "
+        "factor; `bentpipe calls` rates with another codec, play-out or advantage factor",
+    ),
+    Metric("mos", "mean opinion score", scope=Scope.CALL, short_title="MOS", better=1, is_difference=True,
+           definition="MOS from R (ITU-T G.107 annex B)"),
+    Metric("mos_min", "min mean opinion score", scope=Scope.CALL, short_title="min MOS",
+           definition="smallest MOS of a call"),
+    Metric("mos_good_ratio", "calls with MOS ≥ 3.5", *_PERCENT, scope=Scope.CALL, short_title="MOS ≥ 3.5",
+           definition="share of calls with a MOS of 3.5 or more"),
+    Metric("blocked_ratio", "blocked calls", *_PERCENT, scope=Scope.CALL, short_title="blocked",
+           definition="calls that admission control blocks, of all calls"),
+    # clients of bundle nodes
+    Metric("generated_bundles", "bundles generated", scope=Scope.BUNDLE_CLIENT, short_title="generated",
+           definition="bundles that the client generates"),
+    Metric("delivered_bundles", "bundles delivered", scope=Scope.BUNDLE_CLIENT, short_title="delivered", better=1,
+           is_difference=True, definition="bundles delivered at their destination"),
+    Metric("acknowledged_bundles", "bundles acknowledged", scope=Scope.BUNDLE_CLIENT, short_title="acknowledged",
+           definition="bundles whose acknowledgement the client receives"),
+    Metric("deleted_bundles", "bundles with a deleted copy", scope=Scope.BUNDLE_CLIENT, short_title="deleted",
+           better=-1, is_difference=True,
+           definition="bundles of which a node deletes a copy: lifetime expired, storage full or delivery abandoned"),
+    Metric("acknowledged_bit_s", "acknowledged goodput", *_GOODPUT, scope=Scope.BUNDLE_CLIENT, short_title="goodput",
+           better=1,
+           definition="dtnperf's goodput: acknowledged payload over the time from the first generated bundle to "
+           "the last acknowledgement"),
+    Metric("generated_bit_s", "generated goodput", *_GOODPUT, scope=Scope.BUNDLE_CLIENT, short_title="generated",
+           better=1,
+           definition="payload of generated bundles over the configured sending time (Andreotti 2025); with a fixed "
+           "amount of data, over the time until the last acknowledgement or delivery"),
+    Metric("bundle_delay_p50_s", "time to delivery, median", "s", scope=Scope.BUNDLE_CLIENT, short_title="delay p50",
+           better=-1, definition="median time from generation to delivery"),
+    # page loads
+    Metric("loads_finished", "loads finished", *_PERCENT, scope=Scope.PAGE, better=1, is_difference=True,
+           is_primary=True, definition="share of completed page loads"),
+    Metric("connect_s", "connection set-up", "s", scope=Scope.PAGE, short_title="connect",
+           definition="time from connectStart to connectEnd (W3C Navigation Timing): transport and TLS"),
+    Metric("ttr_s", "time to response", "s", scope=Scope.PAGE, short_title="TTR", better=-1,
+           definition="time from connectStart to responseStart; without name resolution"),
+    Metric("plt_s", "page load time", "s", scope=Scope.PAGE, short_title="PLT", better=-1, is_primary=True,
+           definition="time from connectStart to loadEventEnd"),
+    # real programs over an emulated path
+    Metric("command_s", "wall time", "s", scope=Scope.PROGRAM, better=-1, definition="wall time of the command"),
+    Metric("up_bytes", "bytes up", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,
+           definition="bytes that the path carries from client to server"),
+    Metric("down_bytes", "bytes down", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,
+           definition="bytes that the path carries from server to client"),
+)  # fmt: skip
 
 METRICS = {metric.name: metric for metric in _ALL}
-"""Metrics by name. Their definitions are in docs/manual/results.md."""
+"""Metrics by name, in the order of tables."""
+
+
+_OF_FLOWS = (Scope.FLOW, Scope.RUN)
+
+
+def select(*scopes: Scope) -> list[Metric]:
+    """Return the metrics of some scopes, in the order of tables."""
+    return [metric for metric in _ALL if metric.scope in scopes or metric.other_scope in scopes]
+
+
+def in_flow_tables(*, is_report: bool) -> list[Metric]:
+    """Return the metrics of the main table of flows, of a report or of ``show``."""
+    if not is_report:
+        flows = (
+            metric for metric in _ALL if metric.scope in (*_OF_FLOWS, Scope.GROUP) or metric.of_bottleneck
+        )
+        return [metric for metric in flows if metric.in_show]
+    return [
+        metric
+        for metric in _ALL
+        if (metric.in_report and metric.scope in _OF_FLOWS) or (metric.in_show and metric.of_bottleneck)
+    ]
+
+
+def compared(*scopes: Scope) -> list[Metric]:
+    """Return the metrics of some scopes that comparisons test."""
+    return [metric for metric in select(*scopes) if metric.better and metric.is_compared]
+
+
+OVER_SEEDS = tuple(metric.name for metric in in_flow_tables(is_report=True))
+"""Metrics of flows that tables aggregate over seeds."""

@@ -17,12 +17,8 @@ from bentpipe.metrics.bundles import bundle_metrics
 from bentpipe.metrics.call_quality import rate_calls
 from bentpipe.metrics.censoring import restricted_times, restriction_times
 from bentpipe.metrics.compare import (
-    IMPROVEMENT_SIGN,
     MIN_SEEDS,
-    OF_BUNDLES,
-    OF_CALLS,
     OF_STORES,
-    OF_USERS,
     Comparison,
     Criteria,
     Draws,
@@ -32,6 +28,7 @@ from bentpipe.metrics.compare import (
 from bentpipe.metrics.compute import MINOR_SHARE, completion_times
 from bentpipe.metrics.groups import as_groups, group_metrics
 from bentpipe.metrics.intervals import CONFIDENCE
+from bentpipe.metrics.registry import METRICS, Scope, compared
 from bentpipe.metrics.scenario_differences import scenario_differences
 from bentpipe.metrics.users import aggregate_users, has_shared_link, user_metrics
 from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
@@ -48,12 +45,15 @@ __all__ = ["KINDS", "Kind", "compare_stores"]
 
 Catalogue = Callable[[], Sequence[Mapping[str, Any]]]
 
-_OF_FLOWS = ("goodput_bit_s", "retransmission_ratio")
-_OF_RUNS = ("jain", "queueing_p95_ms", "convergence_s")
-_OF_STREAMS = ("finished_ratio", "completion_mean_s", "completion_p50_s", "completion_p95_s")
-_PRIMARY = frozenset({"finished_ratio", "completion_mean_s", "loads_finished", "plt_s", "goodput_bit_s"})
+_OF_FLOWS = tuple(metric.name for metric in compared(Scope.FLOW) if metric.expression)
+_OF_RUNS = tuple(
+    metric.name
+    for metric in compared(Scope.RUN, Scope.LINK)
+    if metric.scope == Scope.RUN or metric.of_bottleneck
+)
+_PRIMARY = frozenset({metric.name for metric in METRICS.values() if metric.is_primary} | {"goodput_bit_s"})
 """Primary metrics. Goodput is not primary for a flow with completion or page load times."""
-_ORDER = {name: place for place, name in enumerate((*IMPROVEMENT_SIGN, *OF_STORES))}
+_ORDER = {name: place for place, name in enumerate(METRICS)}
 _BROWSER = "-browser,"
 _REAL_TIME = ("-emu", _BROWSER)
 """Parts of the engine's version in a store of an emulation."""
@@ -129,7 +129,7 @@ class _StorePair:
     def _flows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """All flows of the common runs of both sides, with or without delivered bytes: ``KEYS..., seed, flow``."""
         first, second = (
-            as_groups(rows := store.rows("summary", ["flow"]), rows)
+            as_groups(rows := store.rows("flow_summary", ["flow"]), rows)
             .select("run", "flow")
             .unique(maintain_order=True)
             for store in (self.before, self.after)
@@ -191,7 +191,7 @@ class _StorePair:
             (self.before, self.after), self._flows, reversed(self._flows), strict=True
         ):
             by = [*self.keys, "seed", "flow"]
-            rows = store.rows("summary", ["flow"])
+            rows = store.rows("flow_summary", ["flow"])
             every = as_groups(rows, rows).select("run", "flow").unique().height
             counts.append(every - flows.join(other, on=by, how="semi", nulls_equal=True).height)
         return counts[0], counts[1]
@@ -232,19 +232,20 @@ class _StorePair:
 
     def _pair_kinds(self, metrics: set[str]) -> Iterator[Pairs]:
         for kind in KINDS:
-            if not metrics & kind.metrics.keys():
+            names = tuple(metric.name for metric in compared(kind.scope))
+            if not metrics & {*names}:
                 continue
             frames = [kind.frame(store) for store in (self.before, self.after)]
             if not all(frame.height for frame in frames):
                 continue
-            values = [pl.col(name).cast(pl.Float64).mean() for name in kind.metrics]
+            values = [pl.col(name).cast(pl.Float64).mean() for name in names]
             of_run = ["run", "flow", "direction"]
             first, second = (frame.group_by(of_run, maintain_order=True).agg(values) for frame in frames)
-            yield from self._pair(*self._select_common(first, second), tuple(kind.metrics))
+            yield from self._pair(*self._select_common(first, second), names)
 
     def _pair_streams(self) -> list[Pairs]:
         transfers = (
-            as_groups(completion_times(store.rows("streams")), store.rows("summary", ["flow"])).select(
+            as_groups(completion_times(store.rows("streams")), store.rows("flow_summary", ["flow"])).select(
                 "run", "flow", begun_s=pl.col("start_s"), completion_s=pl.col("completion_s")
             )
             for store in (self.before, self.after)
@@ -258,11 +259,11 @@ class _StorePair:
         pages = [store.rows("pages") for store in (self.before, self.after)]
         if not all(rows.height for rows in pages):
             return []
-        finished = pl.col("finished") == 1
+        finished = pl.col("completed") == 1
         pairs: list[Pairs] = []
         for metric, time in (("plt_s", pl.when(finished).then("plt_s")), ("ttr_s", pl.col("ttr_s"))):
             loads = (
-                as_groups(rows, store.rows("summary", ["flow"])).select(
+                as_groups(rows, store.rows("flow_summary", ["flow"])).select(
                     "run", "flow", begun_s=pl.col("start_s"), completion_s=time
                 )
                 for rows, store in zip(pages, (self.before, self.after), strict=True)
@@ -424,14 +425,13 @@ class Kind:
     A group counts as one flow by the mean over its flows: they share a path and are not independent samples.
     """
 
-    metrics: Mapping[str, int]
-    """Metric and sign: 1 if more is better, -1 if less is better."""
+    scope: Scope
     frame: Callable[[Store], pl.DataFrame]
     """Function that returns ``run, flow, direction`` and the metrics of a store; no rows without any."""
 
 
 def _call_metrics(store: Store) -> pl.DataFrame:
-    return _average_groups(store, rate_calls(store), OF_CALLS)
+    return _average_groups(store, rate_calls(store), [metric.name for metric in compared(Scope.CALL)])
 
 
 def _user_metrics(store: Store) -> pl.DataFrame:
@@ -445,15 +445,15 @@ def _bundle_metrics(store: Store) -> pl.DataFrame:
     return metrics.with_columns(direction=pl.lit("")) if metrics.height else metrics
 
 
-def _average_groups(store: Store, frame: pl.DataFrame, metrics: Mapping[str, int]) -> pl.DataFrame:
+def _average_groups(store: Store, frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
     """Return the means over the flows of each group."""
-    grouped = as_groups(frame, store.rows("summary")) if frame.height else frame
+    grouped = as_groups(frame, store.rows("flow_summary")) if frame.height else frame
     return grouped.group_by("run", "flow", "direction", maintain_order=True).agg(pl.col(*metrics).mean())
 
 
 KINDS = (
-    Kind(OF_CALLS, _call_metrics),
-    Kind(OF_USERS, _user_metrics),
-    Kind(OF_BUNDLES, _bundle_metrics),
+    Kind(Scope.CALL, _call_metrics),
+    Kind(Scope.USERS, _user_metrics),
+    Kind(Scope.BUNDLE_CLIENT, _bundle_metrics),
 )
 """All kinds of metrics besides those of flows, runs, streams and pages."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.metrics.format import TextTable, format_metric_mean, mean_of, seed_mean, short_labels
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
-from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Scope, in_flow_tables
 from bentpipe.scenario.sweep_columns import column_headings
 
 if TYPE_CHECKING:
@@ -25,13 +25,12 @@ _PAGE_HEADINGS = {
 }
 
 _COLUMNS = tuple(
-    (metric, metric.group_title if name.startswith("goodput_p") else metric.heading_alone)
-    for name in (
-        "flows", "goodput_bit_s", "goodput_p5_bit_s", "goodput_p95_bit_s", "jain", "convergence_s",
-        "completion_p50_s", "handshake_s", "retransmission_ratio", "largest_cwnd_bytes", "queueing_p95_ms",
+    (
+        metric,
+        metric.group_title if metric.scope == Scope.GROUP and metric.group_title else metric.heading_alone,
     )
-    for metric in (METRICS[name],)
-)  # fmt: skip
+    for metric in in_flow_tables(is_report=False)
+)
 """Metric and heading of each column."""
 
 
@@ -54,7 +53,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     Raises:
         bentpipe.StoreError: ``directory`` is not a store, or has no finished run.
     """
-    from bentpipe.metrics.compute import OVER_SEEDS, aggregate_seeds
+    from bentpipe.metrics.compute import aggregate_seeds
     from bentpipe.metrics.fairness import unknown_convergence
     from bentpipe.metrics.groups import OVER_FLOWS, group_metrics
     from bentpipe.store.reader import open_store
@@ -106,10 +105,10 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     if not pages.height:
         return []
     by = [*store.columns, "flow", "load", "protocol"]
-    pages = as_groups(pages, store.rows("summary"))
+    pages = as_groups(pages, store.rows("flow_summary"))
     pages = pages.with_columns(connect_s=pl.col("connect_end_s") - pl.col("connect_start_s"))
     loads = store.index.join(pages, on="run", how="inner", maintain_order="left_right")
-    finished = pl.col("finished") == 1
+    finished = pl.col("completed") == 1
     cells = loads.group_by(by, maintain_order=True).agg(
         pl.format("{} of {}", finished.sum(), pl.len()).alias("finished"),
         *(pl.col(name).filter(finished).median() for name in _PAGE_HEADINGS),
@@ -129,7 +128,7 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
 
 
 _CALL_METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
-_MULTI_CALL_METRICS = ("mos_least", "good_ratio", "refused_ratio")
+_MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
 
 
 def call_rows(
@@ -186,7 +185,8 @@ def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[
     Raises:
         bentpipe.StoreError: ``directory`` is not a store, or has no finished run.
     """
-    from bentpipe.metrics.bundles import OVER_SEEDS, aggregate_seeds, bundle_metrics
+    from bentpipe.metrics.bundles import OVER_SEEDS as NAMES
+    from bentpipe.metrics.bundles import aggregate_seeds, bundle_metrics
     from bentpipe.store.reader import open_store
 
     store = open_store(directory)
@@ -195,16 +195,14 @@ def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[
         return []
     if numbers:
         return store.shown(store.index.join(metrics, on="run", how="inner")).to_dicts()
-    headings = _key_headings(
-        store.columns, ["flow", "seeds", *(METRICS[name].heading for name in OVER_SEEDS)]
-    )
+    headings = _key_headings(store.columns, ["flow", "seeds", *(METRICS[name].heading for name in NAMES)])
     headings |= {"flow": "flow"}
     labels = _value_labels(store)
     rows = []
     for entry in aggregate_seeds(store, metrics).iter_rows(named=True):
         row = {headings[name]: labels.get(entry[name], entry[name]) for name in (*store.columns, "flow")}
         row["seeds"] = entry["seeds"]
-        row |= {METRICS[name].heading: _format_mean(entry, METRICS[name]) for name in OVER_SEEDS}
+        row |= {METRICS[name].heading: _format_mean(entry, METRICS[name]) for name in NAMES}
         rows.append(row)
     return rows
 
@@ -276,7 +274,7 @@ def user_tables(directory: Path | Store) -> list[TextTable]:
 
 def _mean_or_median(metric: Metric, entry: dict[str, Any]) -> ConfidenceInterval:
     """Return the mean of a row of ``aggregate_seeds``, or the median of a skewed metric."""
-    if metric.skewed:
+    if metric.is_skewed:
         return ConfidenceInterval(entry["median"], None, None, entry["n"])
     return seed_mean(entry)
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from bentpipe.metrics import compute
 from bentpipe.metrics.intervals import mean_columns
+from bentpipe.metrics.registry import Scope, select
 from bentpipe.store.scan import GROUP
 
 if TYPE_CHECKING:
@@ -29,25 +30,19 @@ __all__ = [
     "user_metrics",
 ]
 
-GOODPUT_METRICS = (
-    "user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_goodput_max_bit_s", "user_goodput_sd_bit_s",
-    "user_goodput_sum_bit_s", "user_jain",
-)  # fmt: skip
+GOODPUT_METRICS = tuple(metric.name for metric in select(Scope.USERS) if not metric.is_service)
 """Goodput metrics of :func:`aggregate_users`."""
 
-SERVICE_METRICS = (
-    "user_wait_ms", "user_longest_wait_ms", "user_no_room_ratio", "user_timed_out_ratio", "user_given_up_ratio",
-    "user_first_ratio", "user_air_ratio", "user_best_ms",
-)  # fmt: skip
+SERVICE_METRICS = tuple(metric.name for metric in select(Scope.USERS) if metric.is_service)
 """Packet outcomes, queueing delays and airtime of :func:`aggregate_users`."""
 
 SHARED = (*GOODPUT_METRICS, *SERVICE_METRICS)
 """All metrics of :func:`aggregate_users`."""
 
 _COUNTERS = (
-    "arrived_packets", "sent_packets", "waited_s", "longest_wait_s", "dropped_overflow_packets", "dropped_late_packets",
-    "best_s", "best_spells", "air_s", "coded_bits", "decoded_packets", "decoded_after_0_packets",
-    "dropped_link_packets",
+    "arrived_packets", "sent_packets", "queueing_sum_s", "queueing_max_s", "dropped_overflow_packets",
+    "dropped_deadline_packets", "best_channel_s", "best_channel_periods", "airtime_s", "coded_bits", "decoded_packets",
+    "decoded_after_0_packets", "dropped_retry_limit_packets",
 )  # fmt: skip
 _LINK = ["run", "link", "user", "direction"]
 
@@ -59,7 +54,7 @@ def has_scheduler(store: Store) -> bool:
 
 def has_shared_link(store: Store) -> bool:
     """Return whether several users share a radio link or a scheduler in any run."""
-    tables = (store.rows(name) for name in ("user_queues", "users"))
+    tables = (store.rows(name) for name in ("user_queues", "radio_users"))
     return any("user" in rows.columns and rows["user"].n_unique() > 1 for rows in tables)
 
 
@@ -116,7 +111,7 @@ def _link_counters(store: Store) -> pl.DataFrame:
     queues = store.rows("user_queues")
     if "user" in queues.columns:
         frames.append(queues.with_columns(direction))
-    radio = store.rows("users")
+    radio = store.rows("radio_users")
     if "user" in radio.columns:
         last = radio.group_by("run", "link", "user", maintain_order=True).last()
         decoded = [name for name in radio.columns if name.startswith("decoded_")]
@@ -142,41 +137,11 @@ def _link_counters(store: Store) -> pl.DataFrame:
 def aggregate_users(users: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Aggregate :func:`user_metrics` over users: one row per run, table of flows and direction.
 
-    The result has :data:`SHARED` and the count ``users``. The standard deviation of goodput is that of a sample. Queue
-    overflows and deadline drops are ratios of the packets that arrived at the queues. Retry-limit drops and packets
-    decoded at the first attempt are ratios of the packets that the link layer finished. ``user_air_ratio`` is the
-    share of the run in which these users had the link. ``user_best_ms`` is the mean duration of the periods in which
-    one channel was the best.
+    The result has :data:`SHARED`, whose expressions the registry has, and the count ``users``.
     """
-    goodput, count = pl.col("goodput_bit_s"), pl.len()
-
-    def ratio(part: pl.Expr, total: pl.Expr) -> pl.Expr:
-        return pl.when(total > 0).then(part / total)
-
-    arrived, finished = _sum("arrived_packets"), _sum("decoded_packets") + _sum("dropped_link_packets")
     return users.group_by(["run", *keys, "flow", "direction"], maintain_order=True).agg(
-        pl.col("seed").first(),
-        users=count,
-        user_goodput_min_bit_s=goodput.min(),
-        user_goodput_mean_bit_s=goodput.mean(),
-        user_goodput_max_bit_s=goodput.max(),
-        user_goodput_sd_bit_s=goodput.std(),
-        user_goodput_sum_bit_s=goodput.sum(),
-        user_jain=ratio(goodput.sum() ** 2, count * (goodput**2).sum()),
-        user_wait_ms=ratio(1000 * _sum("waited_s"), _sum("sent_packets")),
-        user_longest_wait_ms=1000 * pl.col("longest_wait_s").max(),
-        user_no_room_ratio=ratio(_sum("dropped_overflow_packets"), arrived),
-        user_timed_out_ratio=ratio(_sum("dropped_late_packets"), arrived),
-        user_given_up_ratio=ratio(_sum("dropped_link_packets"), finished),
-        user_first_ratio=ratio(_sum("decoded_after_0_packets"), finished),
-        user_air_ratio=_sum("air_s") / pl.col("end_s").first(),
-        user_best_ms=ratio(1000 * _sum("best_s"), _sum("best_spells")),
+        pl.col("seed").first(), pl.len().alias("users"), *compute.evaluate(select(Scope.USERS))
     )
-
-
-def _sum(name: str) -> pl.Expr:
-    """Return the sum over users; null if no user has the counter."""
-    return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
 
 
 def aggregate_cells(runs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

@@ -82,7 +82,7 @@ def headline_text(report: CallReport) -> str:
 def figures(report: CallReport) -> list[Figure]:
     """Return the figures of delay; over time only with more than one window of counters."""
     bins = report.delays.group_by("direction", "delay_ms").agg(pl.col("packets").sum())
-    known = pl.col("sent_packets") - pl.col("undecided_packets")
+    known = pl.col("sent_packets") - pl.col("pending_packets")
     whole = report.calls.group_by("direction").agg(known=known.sum())
     if not bins.height:
         return []

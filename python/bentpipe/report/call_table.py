@@ -14,7 +14,7 @@ FIGURES = ("call-opinion", "call-delay")
 """Figures of calls, in the order of the page."""
 
 _METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
-_MULTI_CALL_METRICS = ("mos_least", "good_ratio", "refused_ratio")
+_MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
 
 _MEANINGS = {
     "delay_ms": "from when a datagram was full to when it came, averaged over those that came",

@@ -20,8 +20,8 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
 
     Args:
         store: store to export.
-        form: format; each table becomes one file (``flows.csv``...) with run, seed and cell as columns, ``ods`` is one
-            file.
+        form: format; each table and the metrics become one file (``flows.csv``...) with run, seed and cell as columns,
+            ``ods`` is one file.
         out: directory, or file of ``ods``; None: :func:`place_of`.
         template: ODS file to fill.
 
@@ -36,7 +36,11 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
         return [target]
     from bentpipe.store.export import tables, traces
 
-    return traces(store, form, target) if form in ("qlog", "pcapng") else tables(store, form, target)
+    if form in ("qlog", "pcapng"):
+        return traces(store, form, target)
+    from bentpipe.metrics.computed_tables import computed_tables
+
+    return tables(store, form, target, computed_tables(store))
 
 
 def place_of(store: Store, form: Format) -> Path:

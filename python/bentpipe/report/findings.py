@@ -21,7 +21,6 @@ import polars as pl
 
 from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples
 from bentpipe.figures.sweep_dimensions import Dimension, of_kind
-from bentpipe.metrics.compare import IMPROVEMENT_SIGN, OF_PAGES
 from bentpipe.metrics.compute import completion_times
 from bentpipe.metrics.format import format_interval, format_mean
 from bentpipe.metrics.groups import as_groups
@@ -48,8 +47,6 @@ class _VariantComparison:
     """Values to compare: one row for each seed, variant and case, with ``value``."""
 
     metric: Metric
-    better: int
-    """Sign of an improvement; 0: neither is better."""
     frame: pl.DataFrame
     variants: Mapping[str, str]
     """Label of each variant; empty without a comparison."""
@@ -87,8 +84,10 @@ def _comparisons(context: FigureContext) -> list[_VariantComparison]:
     if context.pages.height:
         return [_compare_pages(context)]
     if context.calls.height:
-        frame = as_groups(context.calls, context.summary).with_columns(value=pl.col("mos").cast(pl.Float64))
-        return [_compare_flows(context, frame, METRICS["mos"], 1)]
+        frame = as_groups(context.calls, context.flow_summary).with_columns(
+            value=pl.col("mos").cast(pl.Float64)
+        )
+        return [_compare_flows(context, frame, METRICS["mos"])]
     frame = context.metrics
     if not frame.height:
         return []
@@ -96,11 +95,9 @@ def _comparisons(context: FigureContext) -> list[_VariantComparison]:
         return [_compare_runs(context), *_shares_of_first(context)]
     median = _median_completion(context, frame)
     if median["value"].null_count() == 0:
-        return [
-            _compare_flows(context, median, METRICS["completion_p50_s"], IMPROVEMENT_SIGN["completion_p50_s"])
-        ]
+        return [_compare_flows(context, median, METRICS["completion_p50_s"])]
     goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
-    return [_compare_flows(context, goodput, METRICS["goodput_bit_s"], IMPROVEMENT_SIGN["goodput_bit_s"])]
+    return [_compare_flows(context, goodput, METRICS["goodput_bit_s"])]
 
 
 def _median_completion(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +107,7 @@ def _median_completion(context: FigureContext, frame: pl.DataFrame) -> pl.DataFr
     The value is null if half of the transfers did not finish.
     """
     store = context.store
-    times = as_groups(completion_times(store.rows("streams")), store.rows("summary", ["flow"]))
+    times = as_groups(completion_times(store.rows("streams")), store.rows("flow_summary", ["flow"]))
     median = pl.col("completion_s").fill_null(math.inf).quantile(0.5, "linear")
     values = times.group_by("run", "flow").agg(value=median)
     values = values.with_columns(value=pl.when(pl.col("value").is_finite()).then("value"))
@@ -136,9 +133,7 @@ def _compare_pages(context: FigureContext) -> _VariantComparison:
     frame = _average_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
     results = _compare_loads(pages) if variants else None
     labels = _case_labels(context, dims, flow_column=pages.flow_column if flows else "", loads=loads)
-    return _VariantComparison(
-        metric, OF_PAGES[metric.name], frame, variants, cases, labels, results=results, medians=True
-    )
+    return _VariantComparison(metric, frame, variants, cases, labels, results=results, medians=True)
 
 
 def _average_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -198,17 +193,13 @@ def _gain(
     return ConfidenceInterval(estimate, min(known), max(known), ratio.n)
 
 
-def _compare_flows(
-    context: FigureContext, frame: pl.DataFrame, metric: Metric, better: int
-) -> _VariantComparison:
+def _compare_flows(context: FigureContext, frame: pl.DataFrame, metric: Metric) -> _VariantComparison:
     """Compare a metric of flows; with several flows, of the first one, whose name is in the sentence."""
     directions = context.directions
     first = directions.row(0, named=True)
     only = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     frame = only if only.height else frame
-    return _compare_variants(
-        context, frame, metric, better, f"{first['flow']}'s " if directions.height > 1 else ""
-    )
+    return _compare_variants(context, frame, metric, f"{first['flow']}'s " if directions.height > 1 else "")
 
 
 def _compare_runs(context: FigureContext) -> _VariantComparison:
@@ -216,7 +207,7 @@ def _compare_runs(context: FigureContext) -> _VariantComparison:
     frame = context.metrics.group_by(["run", "seed", *context.store.columns], maintain_order=True).agg(
         value=pl.col("jain").drop_nulls().first()
     )
-    return _compare_variants(context, frame, METRICS["jain"], IMPROVEMENT_SIGN["jain"], "")
+    return _compare_variants(context, frame, METRICS["jain"], "")
 
 
 def _shares_of_first(context: FigureContext) -> list[_VariantComparison]:
@@ -234,7 +225,7 @@ def _shares_of_first(context: FigureContext) -> list[_VariantComparison]:
     cases = tuple(key for dim in context.dims for key in dim.keys)
     return [
         _VariantComparison(
-            METRICS["share_percent"], 0, frame, {}, cases, _case_labels(context, context.dims), f"{flow}'s "
+            METRICS["share_percent"], frame, {}, cases, _case_labels(context, context.dims), f"{flow}'s "
         )
     ]
 
@@ -257,7 +248,7 @@ def _case_labels(
 
 
 def _compare_variants(
-    context: FigureContext, frame: pl.DataFrame, metric: Metric, better: int, prefix: str
+    context: FigureContext, frame: pl.DataFrame, metric: Metric, prefix: str
 ) -> _VariantComparison:
     dim = of_kind([item for item in context.dims if not item.is_quantity], "congestion", "other")
     variants = {} if dim is None else {value: _value_label(context, dim, value) for value in dim.values}
@@ -266,7 +257,7 @@ def _compare_variants(
     if dim is not None:
         frame = frame.with_columns(variant=pl.col(dim.key))
     values = _average_seeds(frame, [*keys, *(() if dim is None else ("variant",))])
-    return _VariantComparison(metric, better, values, variants, keys, _case_labels(context, dims), prefix)
+    return _VariantComparison(metric, values, variants, keys, _case_labels(context, dims), prefix)
 
 
 def _sentence(comparison: _VariantComparison) -> str:
@@ -309,11 +300,11 @@ def _range(comparison: _VariantComparison) -> str:
     note = f"; {NO_INTERVAL}" if any(interval.n == 1 for _, interval in rows) else ""
     if len(rows) == 1:
         return f"{metric}: {_format_value(comparison, rows[0][1])}{note}"
-    rows.sort(key=lambda row: (comparison.better or 1) * row[1].estimate)
+    rows.sort(key=lambda row: (comparison.metric.better or 1) * row[1].estimate)
     (worst, smallest), (best, largest) = rows[0], rows[-1]
     if smallest.estimate == largest.estimate:
         return f"{metric}: {_format_value(comparison, largest)} in all {len(rows):,} cases{note}"
-    high, low = ("at best", "at worst") if comparison.better else ("at most", "at least")
+    high, low = ("at best", "at worst") if comparison.metric.better else ("at most", "at least")
     return (
         f"{metric}: {_format_value(comparison, largest)} {high} ({_case_text(comparison, best)}), "
         f"{_format_value(comparison, smallest)} {low} ({_case_text(comparison, worst)}){note}"
@@ -335,7 +326,7 @@ def _format_value(comparison: _VariantComparison, interval: ConfidenceInterval) 
 
 def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
     """Return the cases with several variants."""
-    by, better = list(comparison.cases), comparison.better
+    by, better = list(comparison.cases), comparison.metric.better
     frame = comparison.frame.select(*by, "seed", "variant", "value").with_columns(pl.col(by).fill_null(""))
     means = frame.group_by([*by, "variant"], maintain_order=True).agg(
         pl.col("value").mean().alias("mean"), pl.col("value").alias("values")
@@ -386,7 +377,7 @@ def _t_interval(row: Mapping[str, float], others: int) -> ConfidenceInterval:
 
 
 def _more_or_less(comparison: _VariantComparison) -> str:
-    return "more" if comparison.better > 0 else "less"
+    return "more" if comparison.metric.better > 0 else "less"
 
 
 def _one_case_sentence(comparison: _VariantComparison, case: _Case) -> str:

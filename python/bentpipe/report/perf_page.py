@@ -29,7 +29,7 @@ OTHER = {"client": "server", "server": "client"}
 
 SENT, RECEIVED = attrgetter("sent_bytes"), attrgetter("received_bytes")
 
-WINDOW = METRICS["largest_cwnd_bytes"]
+WINDOW = METRICS["cwnd_max_bytes"]
 
 MIN_SHARE = 0.01
 """Smallest share of the larger direction's bytes of a reported direction; less are requests."""
@@ -85,7 +85,7 @@ def headline_text(endpoints: Sequence[PerfEndpoint]) -> str:
     ]
     if not parts:
         return "No byte of a stream went through."
-    least = [one.least_rtt_ms for one in _connections(endpoints) if one.least_rtt_ms is not None]
+    least = [one.rtt_min_ms for one in _connections(endpoints) if one.rtt_min_ms is not None]
     behind = f", behind a round trip of at least {format_significant(min(least), 3)} ms" if least else ""
     text = join_names(parts)
     return f"{text[:1].upper()}{text[1:]}{behind}."
@@ -229,7 +229,7 @@ def connection_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
             "sent, MB": one.points[-1].sent_bytes / 1e6 if one.points else None,
             "received, MB": one.points[-1].received_bytes / 1e6 if one.points else None,
             "time, s": one.ended_s - one.began_s,
-            METRICS["least_rtt_ms"].axis: one.least_rtt_ms,
+            METRICS["rtt_min_ms"].axis: one.rtt_min_ms,
             WINDOW.axis: _window(one.largest_window_bytes),
             "packets sent": one.sent_packets, "packets lost": one.points[-1].lost_packets if one.points else None,
             "sent again, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,

@@ -253,7 +253,9 @@ def _variant_contexts(context: FigureContext) -> list[FigureContext]:
     """Return ``context``, then one context for each other variant."""
     others = [FigureContext(context.store, context.time_range, fixed) for fixed, _ in variants(context)[1:]]
     for other in others:
-        other.__dict__.update({name: getattr(context, name) for name in ("summary", "directions", "dims")})
+        other.__dict__.update(
+            {name: getattr(context, name) for name in ("flow_summary", "directions", "dims")}
+        )
     return [context, *others]
 
 

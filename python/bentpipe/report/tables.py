@@ -11,8 +11,9 @@ from bentpipe.figures.context import FigureContext
 from bentpipe.metrics.compute import aggregate_seeds
 from bentpipe.metrics.fairness import unknown_convergence
 from bentpipe.metrics.format import mean_of, seed_mean
+from bentpipe.metrics.groups import OVER_FLOWS
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
-from bentpipe.metrics.registry import METRICS, Metric
+from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Metric, Scope, select
 from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, aggregate_cells, aggregate_users
 from bentpipe.report.html_table import (
     MAX_ROWS,
@@ -24,13 +25,10 @@ from bentpipe.report.html_table import (
     mean_cell,
 )
 
-RESULTS = (
-    "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "handshake_s",
-    "retransmission_ratio", "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms",
-)  # fmt: skip
+RESULTS = OVER_SEEDS
 """Columns of the table of results."""
 
-RUN_METRICS = frozenset({"jain", "convergence_s"})
+RUN_METRICS = frozenset(metric.name for metric in select(Scope.RUN))
 """Metrics of the whole run, which appear once for each cell."""
 
 
@@ -63,7 +61,7 @@ def results(context: FigureContext, most: int = MAX_ROWS) -> HtmlTable:
                 line.append("")
             elif row is None:
                 line.append("–")
-            elif column.skewed:
+            elif column.is_skewed:
                 median = ConfidenceInterval(row["median"], None, None, row["n"])
                 line.append(mean_cell(column, median, runs[*cell, first["flow"], first["direction"]]))
             else:
@@ -114,14 +112,11 @@ def _sizes(context: FigureContext) -> dict[tuple[object, ...], float]:
     return {tuple(row[:-1]): row[-1] for row in sizes.iter_rows()}
 
 
-GROUPS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput_sum_bit_s", "group_jain")
+GROUPS = OVER_FLOWS
 """Metrics of the spread and sum over the flows of a group."""
 
-LINKS = (
-    "utilisation", "lost_ratio", "overflow_ratio", "marked_ratio", "queueing_p50_ms", "queueing_p95_ms",
-    "queueing_p99_ms", "queueing_max_ms", "decoded_ratio",
-)  # fmt: skip
-"""Metrics of bottlenecks; the last one only for radio links."""
+LINKS = tuple(metric.name for metric in select(Scope.LINK) if metric.in_report)
+"""Metrics of bottlenecks; ``decoded_ratio`` only for radio links."""
 
 
 def _heads(names: Sequence[str]) -> list[Heading]:

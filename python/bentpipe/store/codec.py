@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encode", "encoder", "parquet"]
 
 TABLES = (
-    "summary", "link_summary", "pages", "requests", "calls", "call_delays", "bundles", "routes",
-    "reports", "stored", "flows", "internals", "links",
-    "proxies", "holds", "users", "user_queues", "tcp", "streams", "events", "packets", "stages",
-    "attempts",
+    "flow_summary", "link_summary", "pages", "requests", "calls", "call_delays", "bundles", "bundle_routes",
+    "bundle_status_reports", "bundle_store", "flows", "controller_state", "links",
+    "proxies", "node_buffers", "radio_users", "user_queues", "tcp_counters", "streams", "events", "packets",
+    "packet_steps", "radio_attempts",
 )  # fmt: skip
 """Tables of a run, small ones first."""
 

@@ -9,7 +9,7 @@ from bentpipe.store.codec import TABLES
 from bentpipe.store.files import MissingTableError, StoreError, atomic_file, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import polars as pl
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIXES", "tables", "traces", "write_traces"]
 
 
-def tables(store: Store, form: str, target: Path) -> list[Path]:
+def tables(
+    store: Store, form: str, target: Path, computed: Mapping[str, Callable[[], pl.DataFrame]] | None = None
+) -> list[Path]:
     """Write each table of all finished runs into a directory.
 
     Args:
         store: store to read.
         form: csv, json or parquet.
         target: directory of the files.
+        computed: functions that compute further tables, by name.
 
     Returns:
         Paths of the files.
@@ -43,11 +46,17 @@ def tables(store: Store, form: str, target: Path) -> list[Path]:
             frame = store.table(name)
         except MissingTableError:
             continue  # no run of this scenario has the table
-        path = target / f"{name}.{form}"
-        with atomic_file(path) as part:
-            _write(frame, form, part)
-        written.append(path)
+        written.append(_write_table(frame, form, target / f"{name}.{form}"))
+    for name, compute in (computed or {}).items():
+        if (frame := compute()).width:
+            written.append(_write_table(frame, form, target / f"{name}.{form}"))
     return written
+
+
+def _write_table(frame: pl.DataFrame, form: str, path: Path) -> Path:
+    with atomic_file(path) as part:
+        _write(frame, form, part)
+    return path
 
 
 def _write(frame: pl.DataFrame, form: str, part: Path) -> None:

@@ -1,8 +1,7 @@
 """Index of the finished runs of a store: location, files and checksums.
 
 A finished run is a directory ``runs/ID``, or a part of a pack ``packs/NAME``. Either has ``SHA256SUMS``
-(``sha256sum -c SHA256SUMS`` checks it by hand): its files, each with a checksum. Runs of versions without checksums
-have no such file. They consist of the files that the other runs of the store have.
+(``sha256sum -c SHA256SUMS`` checks it by hand): its files, each with a checksum.
 
 A run in both places is read from its own directory, so no run is read twice when packing is interrupted.
 """
@@ -42,8 +41,8 @@ class RunDirectory:
 
     name: str
     """Path in the store: ``runs/ID`` or ``packs/NAME``."""
-    files: Mapping[str, str | None]
-    """Checksums by file name; None: written before checksums existed."""
+    files: Mapping[str, str]
+    """Checksums by file name."""
     packed: Mapping[str, str] | None = None
     """Checksums by run of a pack; None: not a pack."""
 
@@ -153,13 +152,12 @@ def _damage_error(reasons: list[str]) -> StoreError:
     return StoreError(f"{'; '.join(reasons[:3])}{rest}; {fix}")
 
 
-def build_index(store: Path, runs: Sequence[str], has_checksums: bool) -> StoreIndex:
+def build_index(store: Path, runs: Sequence[str]) -> StoreIndex:
     """Return the index of those of ``runs`` that are in the store.
 
     Args:
         store: directory of the store.
         runs: ids of the planned runs.
-        has_checksums: whether all runs must have checksums.
     """
     folders: dict[str, RunDirectory] = {}
     faults: dict[str, str] = {}
@@ -173,14 +171,13 @@ def build_index(store: Path, runs: Sequence[str], has_checksums: bool) -> StoreI
     for run in runs if existing else ():
         if run not in existing:
             continue
-        contents = _read_run_directory(store, run, has_checksums)
+        contents = _read_run_directory(store, run)
         if contents is None:
             continue
         if not isinstance(contents, str):
             folders[run] = RunDirectory(f"runs/{run}", contents)
         elif run not in folders:
             faults[run] = contents
-    _check_legacy_runs(store, folders, faults)
     folders = {run: folders[run] for run in runs if run in folders}
     if pack_damage:
         planned_runs = set(runs)
@@ -209,7 +206,7 @@ def _members(place: Path) -> set[str]:
     return set(os.listdir(place))  # noqa: PTH208
 
 
-def _read_run_directory(store: Path, run: str, has_checksums: bool) -> dict[str, str | None] | str | None:
+def _read_run_directory(store: Path, run: str) -> dict[str, str] | str | None:
     """Return the files of a run directory, or a description of its damage; None: no such directory."""
     directory = store / "runs" / run
     try:
@@ -221,9 +218,8 @@ def _read_run_directory(store: Path, run: str, has_checksums: bool) -> dict[str,
     if SUMS not in names:
         if not any(map(_is_run_file, names)):
             return f"{directory} is damaged: nothing of the run is in it"
-        return f"{directory / SUMS} is missing" if has_checksums else dict.fromkeys(names)
-    sums = _read_sums(directory, names)
-    return sums if isinstance(sums, str) else dict(sums)
+        return f"{directory / SUMS} is missing"
+    return _read_sums(directory, names)
 
 
 def _read_sums(place: Path, names: set[str]) -> dict[str, str] | str:
@@ -241,16 +237,6 @@ def _read_sums(place: Path, names: set[str]) -> dict[str, str] | str:
     if unlisted := {name for name in names if name.endswith(".parquet")} - sums.keys():
         return f"{place / SUMS} is damaged: it does not have {min(unlisted)}"
     return sums
-
-
-def _check_legacy_runs(store: Path, folders: dict[str, RunDirectory], faults: dict[str, str]) -> None:
-    """Mark runs without checksums as damaged if they lack a file that other such runs have."""
-    legacy = {run: folder.files for run, folder in folders.items() if None in folder.files.values()}
-    expected = {name for files in legacy.values() for name in files if _is_run_file(name)}
-    for run, files in legacy.items():
-        if missing := expected - files.keys():
-            faults[run] = f"{store / 'runs' / run / min(missing)} is missing"
-            del folders[run]
 
 
 def _is_run_file(name: str) -> bool:

@@ -65,13 +65,11 @@ class PackAssignment:
     """Runs with traces, which stay separate files."""
     large: int
     """Runs that are too large to gain anything."""
-    unsummed: int
-    """Runs without checksums, which cannot be verified."""
 
 
 def assign_packs(index: StoreIndex, runs: Iterable[str]) -> PackAssignment:
     """Assign those of ``runs`` that have their own directory to packs, in order: runs with equal tables together."""
-    counts = {"traced": 0, "large": 0, "unsummed": 0}
+    counts = {"traced": 0, "large": 0}
     packs: list[list[str]] = []
     open_packs: dict[frozenset[str], list[str]] = {}
     weights: dict[frozenset[str], int] = {}
@@ -93,8 +91,6 @@ def assign_packs(index: StoreIndex, runs: Iterable[str]) -> PackAssignment:
 
 
 def _exclusion_reason(folder: RunDirectory, size: int) -> str:
-    if None in folder.files.values():
-        return "unsummed"
     tables = {f"{name}.parquet" for name in TABLES}
     if SPEC not in folder.files or folder.files.keys() - tables - {SPEC}:
         return "traced"
@@ -124,8 +120,8 @@ def _files(index: StoreIndex, runs: tuple[str, ...]) -> dict[str, bytes]:
             assert lazy is not None  # noqa: S101 - for the type checker
             with readable(index.store, name):
                 frame = lazy.collect()
-            frames[name] = frame.drop(GROUP) if name == "summary" and not grouped(frame) else frame
-    sums = {run: checksum(listing(_known_sums(index.folders[run].files))) for run in runs}
+            frames[name] = frame.drop(GROUP) if name == "flow_summary" and not grouped(frame) else frame
+    sums = {run: checksum(listing(index.folders[run].files)) for run in runs}
     return contents(frames, spec_texts, sums)
 
 
@@ -144,10 +140,6 @@ def contents(
     files[LIST] = "".join(f"{checksum}  {run}\n" for run, checksum in sums.items()).encode()
     files[SUMS] = listing({name: checksum(content) for name, content in files.items()})
     return files
-
-
-def _known_sums(files: Mapping[str, str | None]) -> dict[str, str]:
-    return {name: checksum for name, checksum in files.items() if checksum is not None}
 
 
 def seeds(store: Path, folders: Mapping[str, RunDirectory]) -> dict[str, tuple[Path, int | None]]:

@@ -43,10 +43,8 @@ class PlanFile:
     overrides: tuple[str, ...]
     planned: tuple[dict[str, Any], ...]
     """Every run: ``id``, ``seed``, ``cell``."""
-    scenario: str | None
-    """Checksum of the scenario; None in stores that were written before checksums existed."""
-    has_checksums: bool
-    """Whether every run has checksums."""
+    scenario: str
+    """Checksum of the scenario."""
 
 
 def rows(plan: Plan) -> list[dict[str, Any]]:
@@ -54,7 +52,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     return [{"id": run.id, "seed": run.seed, "cell": dict(run.cell)} for run in plan.runs]
 
 
-def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes, *, has_checksums: bool) -> str:
+def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes) -> str:
     """Return the content of ``plan.json`` for a store with the runs ``planned``."""
     head: dict[str, Any] = {
         "schema": SCHEMA,
@@ -63,8 +61,6 @@ def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes, *, h
         "overrides": list(plan.document.overrides),
         "scenario": checksum(scenario),
     }
-    if has_checksums:
-        head["checksums"] = "sha256"
     return written(head, planned)
 
 
@@ -81,7 +77,7 @@ def read(store: Path) -> PlanFile:
     Raises:
         EmptyStoreError: no such directory.
         LostPlanError: the file is damaged or missing.
-        StoreError: the file is unreadable, or of a newer bentpipe.
+        StoreError: the file is unreadable, of a newer bentpipe, or of bentpipe 0.1.
     """
     file = store / "plan.json"
     fix = "rerun the command of the store to restore it; finished runs remain"
@@ -109,6 +105,11 @@ def read(store: Path) -> PlanFile:
             f"{store} was created by engine {content.engine}, schema {content.schema}, expected schema {SCHEMA} "
             "or older: a newer bentpipe reads it"
         )
+    if content.schema < SCHEMA:
+        raise StoreError(
+            f"{store} is a store of bentpipe 0.1, whose tables and columns have other names: run its scenario again "
+            "into a new directory"
+        )
     return content
 
 
@@ -116,7 +117,7 @@ def _parse(content: str) -> PlanFile:
     """Parse and verify the file; raise ValueError and similar errors for other content."""
     plan = parse_json(content)
     match = _END.search(content)
-    if match is None and "checksums" in plan:
+    if int(plan["schema"]) == SCHEMA and match is None:
         raise ValueError("it has no checksum")
     if match is not None and checksum(content[: match.start()].encode()) != match[1]:
         raise ValueError("its checksum is another")
@@ -130,8 +131,7 @@ def _parse(content: str) -> PlanFile:
         schema=int(plan["schema"]),
         overrides=tuple(map(str, plan["overrides"])),
         planned=tuple(map(_row, plan["runs"])),
-        scenario=plan.get("scenario"),
-        has_checksums="checksums" in plan,
+        scenario=str(plan.get("scenario", "")),
     )
 
 

@@ -33,7 +33,7 @@ from bentpipe.store.numeric_columns import text
 from bentpipe.store.tables import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import polars as pl
 
@@ -138,21 +138,14 @@ class Store(Frames):
         index.raise_if_damaged()
         return index
 
-    @property
-    def has_checksums(self) -> bool:
-        """Whether every run has checksums; runs of versions without checksums may have none."""
-        return self._plan.has_checksums
-
     def has_scenario(self, scenario: str) -> bool:
         """Return whether the store has this scenario, even if its own copy is damaged."""
-        if self._plan.scenario is not None:
-            return self._plan.scenario == checksum(scenario.encode())
-        return self.scenario == scenario
+        return self._plan.scenario == checksum(scenario.encode())
 
     def _find_index(self) -> StoreIndex:
         if self._snapshot is not None:
             return self._snapshot
-        return build_index(self.path, [run["id"] for run in self.planned], self._plan.has_checksums)
+        return build_index(self.path, [run["id"] for run in self.planned])
 
     @property
     def runs(self) -> pl.DataFrame:
@@ -263,7 +256,7 @@ class Store(Frames):
         if where is not None:
             lazy = lazy.filter(where)
         with readable(self.path, name):
-            group = [GROUP] if name == "summary" else []  # a flow always has its group
+            group = [GROUP] if name == "flow_summary" else []  # a flow always has its group
             rows = (lazy if columns is None else lazy.select("run", *columns, *group)).collect()
         if GROUP in rows.columns:
             group_or_flow = pl.col(GROUP).fill_null(pl.col("flow"))
@@ -304,7 +297,7 @@ class Store(Frames):
         if table is None:
             raise MissingTableError(f"{self.path}: no finished run has a table {name!r}")
         with readable(self.path, name):
-            if name == "summary" and not grouped(table):
+            if name == "flow_summary" and not grouped(table):
                 table = table.drop(GROUP)
             names = table.collect_schema().names()
         headings = column_headings({column_name(key): key for key in self.keys}, names)
@@ -359,6 +352,7 @@ class Store(Frames):
         memory: str | None = None,
         threads: int | None = None,
         spill: str | None = None,
+        computed: Mapping[str, Callable[[], pl.DataFrame]] | None = None,
     ) -> Answers:
         """Return a DuckDB connection with one view for each table, joined with run id, seed and cell.
 
@@ -367,6 +361,7 @@ class Store(Frames):
             memory: maximum memory of a query; ``"2 GB"`` by default.
             threads: processors of a query; by default those that this process may use.
             spill: maximum temporary files of a query; ``"4 GB"`` by default.
+            computed: functions that compute further tables, by name.
 
         Raises:
             StoreError: no finished run, or a damaged one.
@@ -376,7 +371,7 @@ class Store(Frames):
         from bentpipe.store.sql import connect
 
         limits = QueryLimits.parse(memory, threads, spill)
-        return connect(self, TABLES, unrestricted=unrestricted, limits=limits)
+        return connect(self, TABLES, unrestricted=unrestricted, limits=limits, computed=computed)
 
 
 def open_store(path: Path | str | Store) -> Store:

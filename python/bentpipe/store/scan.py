@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "grouped", "scan"]
 
 GROUP = "flow_group"
-"""Column of ``summary`` in scenarios with groups: the group of a flow, or the flow."""
+"""Column of ``flow_summary`` in scenarios with groups: the group of a flow, or the flow."""
 
 
 def scan(index: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
@@ -24,7 +24,7 @@ def scan(index: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.
 
     The first column ``run`` has the id of the run. Rows of a run keep their order. Runs without the table are left
     out.
-    ``summary`` always has the column ``GROUP``, null where a run has no groups.
+    ``flow_summary`` always has the column ``GROUP``, null where a run has no groups.
 
     Raises:
         StoreError: a file of the table is missing or damaged.
@@ -65,7 +65,7 @@ def _scan_packs(
 
 def _scan_files(index: StoreIndex, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
     """Scan files one after the other; ``path`` is the name of a column with the file, or None."""
-    if name != "summary":
+    if name != "flow_summary":
         return pl.scan_parquet(places, glob=False, include_file_paths=path)
     # files of one scenario have equal columns, except that a sweep may have groups in some cells only
     with readable(index.store, name):
@@ -95,6 +95,6 @@ def _concatenate(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]
 
 
 def grouped(summary: pl.DataFrame | pl.LazyFrame) -> bool:
-    """Return whether a scanned table ``summary`` has a flow of a group."""
+    """Return whether a scanned table ``flow_summary`` has a flow of a group."""
     has_group: bool = summary.lazy().select(pl.col(GROUP).is_not_null().any()).collect().item()
     return has_group

@@ -18,10 +18,10 @@ Row = dict[str, Any]
 
 _TYPES = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
 _SORTED = {
-    "flows": ["time_s", "flow", "side"], "links": ["time_s", "link"], "summary": ["flow", "side"],
+    "flows": ["time_s", "flow", "side"], "links": ["time_s", "link"], "flow_summary": ["flow", "side"],
     "link_summary": ["link"], "streams": ["flow", "connection", "stream_id"],
     "events": ["time_s", "flow", "connection", "side", "kind"], "proxies": ["time_s", "proxy", "socket"],
-    "requests": ["load", "queued_s"], "users": ["time_s", "link", "user"],
+    "requests": ["load", "queued_s"], "radio_users": ["time_s", "link", "user"],
 }  # fmt: skip
 """Sort keys of the rows, as in the tables of the engine."""
 

@@ -16,9 +16,10 @@ from bentpipe.store.files import StoreError, readable
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import duckdb
+    import polars
 
     from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unique_names"]
 
 _Result = TypeVar("_Result")
+if TYPE_CHECKING:
+    Computed = Mapping[str, Callable[[], polars.DataFrame]]
 
 _PERMITTED = frozenset({
     "SELECT", "EXPLAIN", "MULTI", "CREATE", "CREATE_FUNC", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "ALTER",
@@ -50,9 +53,12 @@ class Answers:
         connection: duckdb.DuckDBPyConnection,
         allowed: Sequence[str] | None,
         limits: QueryLimits,
+        computed: Computed,
     ) -> None:
         """Restrict a connection with views to the files ``allowed``; None: no restriction."""
         self._connection = connection
+        self._computed = dict(computed)
+        """Functions that compute the tables that no query has used yet."""
         self._bounded = allowed is not None
         self._guard = Guard(connection, limits)
         self._spill = SpillFolder()
@@ -120,6 +126,8 @@ class Answers:
     def _query(self, method: str, sql: str, *arguments: Any, **options: Any) -> Any:
         import duckdb
 
+        self._add_computed(sql)
+
         def call_method() -> Any:
             return getattr(self._connection, method)(sql, *arguments, **options)
 
@@ -132,6 +140,16 @@ class Answers:
             if message := _restricted_access(error):
                 raise OutOfBoundsError(message) from None
             raise
+
+    def _add_computed(self, sql: str) -> None:
+        """Compute the tables that ``sql`` names for the first time, and add a view for each."""
+        for name in [name for name in self._computed if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]:
+            frame = self._computed.pop(name)()
+            if frame.width:
+                file = self._spill.path / f"{name}.parquet"
+                frame.write_parquet(file)
+                source = f"read_parquet({_text(str(file))})"
+                self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")  # noqa: S608
 
     def _check(self, sql: str) -> None:
         """Raise OutOfBoundsError for a statement that writes files."""
@@ -174,7 +192,12 @@ def _restricted_access(error: duckdb.Error) -> str:
 
 
 def connect(
-    store: Store, tables: Sequence[str], *, unrestricted: bool = False, limits: QueryLimits | None = None
+    store: Store,
+    tables: Sequence[str],
+    *,
+    unrestricted: bool = False,
+    limits: QueryLimits | None = None,
+    computed: Computed | None = None,
 ) -> Answers:
     """Return a connection with a view for each of ``tables``, joined with run, seed and cell.
 
@@ -183,6 +206,7 @@ def connect(
         tables: names of the tables.
         unrestricted: permit access beyond the tables.
         limits: limits of each query; None: the defaults.
+        computed: functions that compute further tables, by name; called when a query names the table.
 
     Raises:
         StoreError: no finished run, or a damaged one.
@@ -210,7 +234,8 @@ def connect(
         allowed += [str(file.path) for file in files]
         with readable(store.path, name):
             connection.execute(f"CREATE VIEW {name} AS {_view(files)}")
-    return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse())
+    limits = limits or QueryLimits.parse()
+    return Answers(connection, None if unrestricted else allowed, limits, computed or {})
 
 
 def _view(files: Sequence[StoredFile]) -> str:

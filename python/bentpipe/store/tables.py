@@ -22,9 +22,9 @@ class Frames(ABC):
         """Return table ``name`` of all finished runs."""
 
     @property
-    def summary(self) -> pl.DataFrame:
+    def flow_summary(self) -> pl.DataFrame:
         """One row per run, flow and side: final counters, and instants of the data in seconds."""
-        return self.table("summary")
+        return self.table("flow_summary")
 
     @property
     def link_summary(self) -> pl.DataFrame:
@@ -47,9 +47,9 @@ class Frames(ABC):
         return self.table("flows")
 
     @property
-    def internals(self) -> pl.DataFrame:
+    def controller_state(self) -> pl.DataFrame:
         """State of controllers: one row per sample, flow, side and ``name``."""
-        return self.table("internals")
+        return self.table("controller_state")
 
     @property
     def links(self) -> pl.DataFrame:
@@ -62,19 +62,19 @@ class Frames(ABC):
         return self.table("proxies")
 
     @property
-    def holds(self) -> pl.DataFrame:
+    def node_buffers(self) -> pl.DataFrame:
         """Packets that nodes store while no route exists."""
-        return self.table("holds")
+        return self.table("node_buffers")
 
     @property
-    def users(self) -> pl.DataFrame:
+    def radio_users(self) -> pl.DataFrame:
         """Service of each user of a radio link: one row per sample, link and ``user``, with cumulative counters."""
-        return self.table("users")
+        return self.table("radio_users")
 
     @property
-    def tcp(self) -> pl.DataFrame:
+    def tcp_counters(self) -> pl.DataFrame:
         """Counters of TCP only, with ``[trace] tcp = true``: one row per sample, flow and side."""
-        return self.table("tcp")
+        return self.table("tcp_counters")
 
     @property
     def calls(self) -> pl.DataFrame:
@@ -92,19 +92,19 @@ class Frames(ABC):
         return self.table("bundles")
 
     @property
-    def routes(self) -> pl.DataFrame:
+    def bundle_routes(self) -> pl.DataFrame:
         """Routing decisions of bundle nodes: one row per decision and next hop."""
-        return self.table("routes")
+        return self.table("bundle_routes")
 
     @property
-    def reports(self) -> pl.DataFrame:
+    def bundle_status_reports(self) -> pl.DataFrame:
         """Status reports that a monitor received."""
-        return self.table("reports")
+        return self.table("bundle_status_reports")
 
     @property
-    def stored(self) -> pl.DataFrame:
+    def bundle_store(self) -> pl.DataFrame:
         """Bundles that nodes store at the end."""
-        return self.table("stored")
+        return self.table("bundle_store")
 
     @property
     def user_queues(self) -> pl.DataFrame:
@@ -127,11 +127,11 @@ class Frames(ABC):
         return self.table("packets")
 
     @property
-    def stages(self) -> pl.DataFrame:
+    def packet_steps(self) -> pl.DataFrame:
         """One row per packet and stage of a path, with ``[trace] stages = true``."""
-        return self.table("stages")
+        return self.table("packet_steps")
 
     @property
-    def attempts(self) -> pl.DataFrame:
+    def radio_attempts(self) -> pl.DataFrame:
         """One row per attempt of a radio link at a packet, with ``[trace] stages = true``."""
-        return self.table("attempts")
+        return self.table("radio_attempts")

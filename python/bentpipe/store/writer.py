@@ -58,7 +58,6 @@ class Writer:
         self.refused = ""
         """Reason why the store is read-only; empty: it is writable."""
         self._journal: Journal | None = None
-        self._has_checksums = True
         planned = plan_file.rows(plan)
         if path.exists():
             planned = self._check_same(planned)
@@ -99,7 +98,6 @@ class Writer:
                 )
         remaining = [row for row in store.planned if row not in replaced]
         known = {row["id"] for row in remaining}
-        self._has_checksums = store.has_checksums
         return [*remaining, *(row for row in planned if row["id"] not in known)]
 
     def _check_lost(self) -> list[dict[str, Any]]:
@@ -108,9 +106,6 @@ class Writer:
         directories = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
         existing = packed_runs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in directories}
         plan_ids = {run.id for run in self.plan.runs}
-        self._has_checksums = not directories or any(
-            (path / "runs" / run / SUMS).exists() for run in directories
-        )
         if (
             _has_content(path / "scenario.toml", _scenario_text(self.plan).encode())
             or plan_ids & existing.keys()
@@ -164,9 +159,7 @@ class Writer:
     def _files(self) -> dict[Path, bytes]:
         """Return the expected content of the store's own files."""
         scenario = _scenario_text(self.plan).encode()
-        plan = plan_file.text(
-            self.plan, self.store_rows, scenario, has_checksums=self._has_checksums
-        ).encode()
+        plan = plan_file.text(self.plan, self.store_rows, scenario).encode()
         return {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
 
     def __exit__(self, *_: object) -> None:
@@ -186,7 +179,7 @@ class Writer:
 
     def _find_state(self) -> tuple[set[str], dict[str, str]]:
         if self._state is None:
-            index = build_index(self.path, [row["id"] for row in self.store_rows], self._has_checksums)
+            index = build_index(self.path, [row["id"] for row in self.store_rows])
             damaged = {**self._lost, **index.find_damage()}
             self._state = set(index.folders) - damaged.keys(), damaged
         return self._state

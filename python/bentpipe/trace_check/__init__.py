@@ -65,7 +65,7 @@ __all__ = ["Finding", "Verdict", "bundle_findings", "findings", "verify"]
 _RULES = {**acm.RULES, **stages.RULES, **airtime.RULES, **queues.RULES, **nr_slots.RULES}
 _SUMS = {"radio": airtime.check_sums, "nr": nr_slots.check_sums}
 
-_TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
+_TABLES = ("flow_summary", "link_summary", "flows", "links", "packets", "packet_steps")
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,18 @@ def verify(store: Store) -> Iterator[Verdict]:
     tables: dict[str, pl.DataFrame] = {}
     with suppress(MissingTableError):
         tables = {name: store.table(name) for name in _TABLES}
-    for name in ("attempts", "holds", "users", "user_queues", "calls", "call_delays", *bundle_trace.TABLES):
+    for name in (
+        "radio_attempts",
+        "node_buffers",
+        "radio_users",
+        "user_queues",
+        "calls",
+        "call_delays",
+        *bundle_trace.TABLES,
+    ):
         with suppress(MissingTableError):
             tables[name] = store.table(name)
-    traced = tables["stages"]["run"].unique().to_list() if "stages" in tables else []
+    traced = tables["packet_steps"]["run"].unique().to_list() if "packet_steps" in tables else []
     specs = store.specs(store.runs["run"].to_list())
     # In emulation each node has its own clock, and links are not exact to the nanosecond.
     virtual = not store.engine.endswith("-emu")
@@ -109,7 +117,7 @@ def verify(store: Store) -> Iterator[Verdict]:
         packets = steps = 0
         if run in traced:
             trace = load_trace(specs[run], run_tables)
-            packets, steps = len(trace.sent), len(run_tables["stages"])
+            packets, steps = len(trace.sent), len(run_tables["packet_steps"])
             found += findings(trace)
         bundles = None
         if virtual and "dtn" in specs[run]:

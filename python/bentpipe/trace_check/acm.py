@@ -24,7 +24,7 @@ def _check_acm(direction: Direction, stage: Spec, visits: Sequence[Visit], _end:
             visit.departure
             if visit.departure is not None
             else visit.dropped
-            if visit.cause == "link"
+            if visit.cause == "retry_limit"
             else None
         )
         if service_end is not None:
@@ -53,7 +53,7 @@ def _check_drop(
     instant, channel = visit.dropped or 0, stage["channel"]
     if visit.cause == "outage":
         allowed = in_flight.lost_at(visit.arrival, instant) == instant
-    elif visit.cause == "link":
+    elif visit.cause == "retry_limit":
         # A fixed channel reports its exact SNR: only the slowest mode may need more than that.
         allowed = channel["kind"] != "fixed" or channel["snr_db"] < stage["modes"][0]["es_n0_db"]
     else:

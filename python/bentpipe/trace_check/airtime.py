@@ -66,7 +66,7 @@ def _check_drop(
     The retry limit needs all attempts, with feedback after each but the last.
     """
     layer, instant = stage["link_layer"], visit.dropped or 0
-    if visit.cause == "link":
+    if visit.cause == "retry_limit":
         max_attempts = layer["attempts"]
         # Go-back-N drops after as many attempts; attempts that its receiver discarded do not count.
         earliest = visit.arrival + _total_airtime(layer, visit.bytes)
@@ -112,7 +112,7 @@ def _check_schedule(direction: Direction, layer: Spec, visits: Sequence[Visit]) 
     jobs = [
         (visit, _total_airtime(layer, visit.bytes) if visit.cause else _airtime(layer, visit.bytes, 0))
         for visit in visits
-        if visit.departure is not None or visit.cause == "link"
+        if visit.departure is not None or visit.cause == "retry_limit"
     ]
     queue: list[tuple[int, int, float]] = []
     time = busy_start = 0.0
@@ -260,14 +260,14 @@ def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> 
     number = next((n for n, stage in enumerate(direction.stages) if stage["kind"] in (*sums, "acm")), None)
     if number is None or direction.stages[number]["kind"] not in sums:
         return
-    if "users" not in trace.tables:
+    if "radio_users" not in trace.tables:
         if direction.visits[number]:
             yield Finding("counters count", direction.name, "the run has no table of users")
         return
     stage, visits = direction.stages[number], direction.visits[number]
     departures = sorted(v.departure for v in visits if v.departure is not None)
-    drops = sorted(v.dropped or 0 for v in visits if v.cause == "link")
-    rows = trace.tables["users"].filter(trace.tables["users"]["link"] == direction.name)
+    drops = sorted(v.dropped or 0 for v in visits if v.cause == "retry_limit")
+    rows = trace.tables["radio_users"].filter(trace.tables["radio_users"]["link"] == direction.name)
     previous: tuple[int, float] = (0, 0.0)
     for (at_s,), sample in rows.group_by("time_s", maintain_order=True):
         instant = nanoseconds(at_s) or 0
@@ -284,14 +284,15 @@ def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> 
         yield from sums[stage["kind"]](direction, stage, instant, total)
         if stage["kind"] == "radio":
             yield from _check_interval(
-                direction, stage["link_layer"], visits, previous, (instant, total["air_s"] * SECOND)
+                direction, stage["link_layer"], visits, previous, (instant, total["airtime_s"] * SECOND)
             )
-        previous = instant, total["air_s"] * SECOND
+        previous = instant, total["airtime_s"] * SECOND
         if not departed <= decoded <= departed + buffered:
             text = f"{decoded} packets reported as decoded by {instant} ns, found {departed} departures"
             yield Finding("counters count", direction.name, text)
-        if total["dropped_link_packets"] != dropped_count:
-            text = f"{total['dropped_link_packets']} retry-limit drops reported by {instant} ns, found {dropped_count}"
+        if total["dropped_retry_limit_packets"] != dropped_count:
+            reported = total["dropped_retry_limit_packets"]
+            text = f"{reported} retry-limit drops reported by {instant} ns, found {dropped_count}"
             yield Finding("counters count", direction.name, text)
 
 
@@ -303,13 +304,14 @@ def check_sums(
     Airtime is at most the elapsed time, coded bits fit the airtime, and each packet has an attempt.
     """
     layer, decoded = stage["link_layer"], _decoded(total)
-    airtime_bits = total["air_s"] * layer["rate_bit_s"]
+    airtime_bits = total["airtime_s"] * layer["rate_bit_s"]
     # Attempts end at whole nanoseconds.
     slack = total["attempts"] * layer["rate_bit_s"] / SECOND + 1
     violations = {
-        "air": total["air_s"] * SECOND > instant + 1,
+        "air": total["airtime_s"] * SECOND > instant + 1,
         "coded bits": abs(airtime_bits - total["coded_bits"]) > slack,
-        "attempts": total["attempts"] - total["copies"] < decoded + total["dropped_link_packets"],
+        "attempts": total["attempts"] - total["duplicate_attempts"]
+        < decoded + total["dropped_retry_limit_packets"],
     }
     for quantity in (quantity for quantity, is_violated in violations.items() if is_violated):
         yield Finding(

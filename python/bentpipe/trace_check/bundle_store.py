@@ -14,8 +14,8 @@ from bentpipe.trace_check.trace import Finding, nanoseconds
 
 __all__ = ["check_stores"]
 
-_ARRIVALS = frozenset({"generated", "received", "part", "reassembled"})
-_DEPARTURES = frozenset({"forwarded", "delivered", "deleted", "cut", "joined"})
+_ARRIVALS = frozenset({"generated", "received", "fragment_created", "reassembled"})
+_DEPARTURES = frozenset({"forwarded", "delivered", "deleted", "fragmented", "fragment_merged"})
 _DUPLICATE = "it is known here"
 _DEPLETED = "depleted storage"
 _STOPPED = "the node stopped"
@@ -171,7 +171,7 @@ def _check_conservation(trace: BundleTrace) -> Iterator[Finding]:
     """Check that each bundle is at a node once, and ends there once."""
     stored: dict[tuple[str, Id], list[int | None]] = defaultdict(list)
     for row in trace.stored:
-        stored[row["node"], bundle_id(row)].append(nanoseconds(row["came_s"]))
+        stored[row["node"], bundle_id(row)].append(nanoseconds(row["received_s"]))
     deliveries = {
         (event.node, event.id): event.instant for event in trace.events if event.action == "delivered"
     }
@@ -209,7 +209,7 @@ def _check_stops(trace: BundleTrace, node: Spec) -> Iterator[Finding]:
             yield Finding("a node that stops rests", name, text)
     last_loss = max((stop["at_ns"] for stop in stops if not stop["keeps"]), default=-1)
     for row in trace.stored:
-        arrival = nanoseconds(row["came_s"]) or 0
+        arrival = nanoseconds(row["received_s"]) or 0
         if row["node"] == name and arrival < last_loss:
             text = f"{bundle_id(row)} is stored and arrived before the loss of its store at {last_loss} ns"
             yield Finding("a node that stops rests", name, text)
@@ -271,13 +271,17 @@ def _check_fragments(trace: BundleTrace) -> Iterator[Finding]:
     """Check that fragments follow each other, and that merged fragments cover the whole bundle."""
     pieces: dict[tuple[str, Id], list[Event]] = defaultdict(list)
     for event in trace.events:
-        if event.action in ("cut", "part", "joined", "reassembled"):
+        if event.action in ("fragmented", "fragment_created", "fragment_merged", "reassembled"):
             pieces[event.node, event.id.whole].append(event)
     sizes = {event.id: event.bytes for event in trace.events if event.action == "generated"}
     for (node, whole), events in pieces.items():
-        yield from _check_fragmentation(node, [event for event in events if event.action in ("cut", "part")])
+        yield from _check_fragmentation(
+            node, [event for event in events if event.action in ("fragmented", "fragment_created")]
+        )
         yield from _check_merges(
-            node, [event for event in events if event.action in ("joined", "reassembled")], sizes.get(whole)
+            node,
+            [event for event in events if event.action in ("fragment_merged", "reassembled")],
+            sizes.get(whole),
         )
 
 
@@ -285,9 +289,9 @@ def _check_fragmentation(node: str, events: list[Event]) -> Iterator[Finding]:
     for position in range(0, len(events), 3):
         fragmented, *fragments = events[position : position + 3]
         offset = fragmented.id.offset or 0
-        is_valid = fragmented.action == "cut" and [fragment.action for fragment in fragments] == [
-            "part",
-            "part",
+        is_valid = fragmented.action == "fragmented" and [fragment.action for fragment in fragments] == [
+            "fragment_created",
+            "fragment_created",
         ]
         for fragment in fragments:
             is_valid &= (
@@ -305,7 +309,7 @@ def _check_fragmentation(node: str, events: list[Event]) -> Iterator[Finding]:
 def _check_merges(node: str, events: list[Event], size: int | None) -> Iterator[Finding]:
     ranges: list[tuple[int, int]] = []
     for event in events:
-        if event.action == "joined":
+        if event.action == "fragment_merged":
             ranges.append((event.id.offset or 0, event.bytes))
             continue
         covered = 0

@@ -30,7 +30,7 @@ __all__ = [
     "read_bundle_trace",
 ]
 
-TABLES = ("bundles", "routes", "reports", "stored")
+TABLES = ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
 """Tables of the nodes."""
 
 
@@ -137,7 +137,9 @@ def read_bundle_trace(spec: Spec, tables: Mapping[str, pl.DataFrame]) -> BundleT
         )
         for row in rows("bundles")
     ]  # fmt: skip
-    trace = BundleTrace(spec, events, rows("routes"), rows("reports"), rows("stored"))
+    trace = BundleTrace(
+        spec, events, rows("bundle_routes"), rows("bundle_status_reports"), rows("bundle_store")
+    )
     for event in events:
         trace.at_node[event.node, event.id].append(event)
     eids = {node["name"]: node["eid"] for node in spec["dtn"]["nodes"]}

@@ -19,7 +19,7 @@ __all__ = ["check_flows", "check_groups", "check_link_counters", "check_node_cou
 Events = list[tuple[int, int]]
 """Instants in ns of the events of packets, each with the bytes of the packet."""
 
-CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
+CAUSES = ("loss", "overflow", "aqm", "outage", "retry_limit", "no_route")
 
 
 def check_paths(trace: Trace) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _check_end(number: int, packet: dict[str, Any], crossing: Crossing) -> Itera
     """Compare the end of a packet in the table of packets with the last link."""
     received = None if crossing.no_route else crossing.departure
     reported = nanoseconds(packet["received_s"])
-    cause = "route" if crossing.no_route else crossing.cause
+    cause = "no_route" if crossing.no_route else crossing.cause
     dropped = f"{crossing.direction}: {cause}" if cause else ""
     if reported != received or packet["dropped"] != dropped:
         text = (
@@ -89,7 +89,7 @@ def check_link_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
         if (
             crossing.dropped is not None
             and crossing.cause in CAUSES
-            and not (crossing.no_route and crossing.cause == "route")
+            and not (crossing.no_route and crossing.cause == "no_route")
         ):
             events[f"dropped_{crossing.cause}"].append((crossing.dropped, size))
     counts = {name: _accumulate(packet_events) for name, packet_events in events.items()}
@@ -103,7 +103,7 @@ def check_link_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
 def check_node_counters(trace: Trace) -> Iterator[Finding]:
     """Compare the counters of store-and-forward nodes with the number of their packets."""
     for node in trace.node_buffers.values():
-        if "holds" not in trace.tables:
+        if "node_buffers" not in trace.tables:
             yield Finding("counters count", node.name, "the run has no table of node buffers")
             continue
         events: dict[str, Events] = {"arrived": [], "released": [], "dropped_overflow": []}
@@ -115,8 +115,10 @@ def check_node_counters(trace: Trace) -> Iterator[Finding]:
             if crossing.dropped is not None and crossing.cause == "overflow":
                 events["dropped_overflow"].append((crossing.dropped, size))
         counts = {name: _accumulate(packet_events) for name, packet_events in events.items()}
-        rows = trace.tables["holds"]
-        yield from _compare_rows("holds", rows.filter(rows["node"] == node.name), counts, node, trace.end)
+        rows = trace.tables["node_buffers"]
+        yield from _compare_rows(
+            "node_buffers", rows.filter(rows["node"] == node.name), counts, node, trace.end
+        )
 
 
 def _compare_rows(
@@ -157,7 +159,7 @@ def check_flows(trace: Trace) -> Iterator[Finding]:
         if packet["received_s"] is not None:
             received_bytes[packet["flow"], packet["to_node"]] += packet["payload_bytes"]
     nodes = {flow["name"]: flow for flow in trace.spec["flows"]}
-    for row in trace.tables["summary"].iter_rows(named=True):
+    for row in trace.tables["flow_summary"].iter_rows(named=True):
         flow, node = row["flow"], nodes[row["flow"]][row["side"]]
         for column, value in zip(("sent_packets", "sent_bytes"), sent[flow, node], strict=True):
             if row[column] != value:
@@ -170,7 +172,7 @@ def check_flows(trace: Trace) -> Iterator[Finding]:
 
 def check_groups(trace: Trace) -> Iterator[Finding]:
     """Compare the last sample of a group with the sum over its flows or links."""
-    summary = {(row["flow"], row["side"]): row for row in trace.tables["summary"].iter_rows(named=True)}
+    summary = {(row["flow"], row["side"]): row for row in trace.tables["flow_summary"].iter_rows(named=True)}
     links = {row["link"]: row for row in trace.tables["link_summary"].iter_rows(named=True)}
     for group in trace.spec.get("groups", ()):
         name = group["name"]

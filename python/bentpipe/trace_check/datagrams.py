@@ -19,7 +19,7 @@ def check_datagrams(trace: Trace) -> Iterator[Finding]:
     sent_by: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for packet in trace.sent:
         sent_by[packet["flow"], packet["from_node"]].append(packet)
-    summary = trace.tables["summary"]
+    summary = trace.tables["flow_summary"]
     starts = {row["flow"]: round(row["start_s"] * 1e9) for row in summary.iter_rows(named=True)}
     blocked = {
         flow
@@ -131,7 +131,7 @@ def _compare_tables(
         for name in ("sent_packets", "received_packets"):
             reported[name, window, 0] += row[name]
         # Pending packets are sent and not received.
-        if (pending := row["undecided_packets"]) > row["sent_packets"] - row["received_packets"]:
+        if (pending := row["pending_packets"]) > row["sent_packets"] - row["received_packets"]:
             yield Finding("counters count", place, f"{pending} packets are pending at {row['window_s']} s")
     for row in _rows(trace, "call_delays", flow, direction):
         reported["packets", round(row["window_s"] * 1e9) // WINDOW_NS, row["delay_ms"]] += row["packets"]

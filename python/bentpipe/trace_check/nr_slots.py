@@ -45,7 +45,7 @@ def _check_nr(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: 
         if visit.departure is not None and stage["order"] is None and visit.departure % stage["slot_ns"]:
             text = f"packet {visit.packet} left at {visit.departure} ns, within a slot"
             yield Finding("blocks end with slots", direction.name, text)
-        if visit.cause == "link":
+        if visit.cause == "retry_limit":
             yield from _check_retry_limit(direction, stage, visit)
         elif visit.dropped is not None:
             yield from check_other_drop(direction, stage, visit, in_flight)
@@ -100,7 +100,7 @@ def check_sums(
     direction: Direction, stage: Spec, instant: int, total: Mapping[str, float]
 ) -> Iterator[Finding]:
     """Check the sums over users: airtime, whole blocks, bits and processes."""
-    slots = round(total["air_s"] * 1e9 / stage["slot_ns"])
+    slots = round(total["airtime_s"] * 1e9 / stage["slot_ns"])
     max_blocks = (
         stage["processes"] * -(-instant // _cycle_ns(stage)) if stage["without_feedback"] == 0 else slots
     )

@@ -37,7 +37,7 @@ def check_attempts(trace: Trace, direction: Direction) -> Iterator[Finding]:
             yield from user_queues.check_service(
                 direction, stage["queue"]["scheduler"], direction.visits[number], begins
             )
-        if number == first_radio and "users" in trace.tables:
+        if number == first_radio and "radio_users" in trace.tables:
             yield from _compare_users(trace, direction, stage_attempts)
 
 
@@ -86,7 +86,7 @@ def _violation(visit: Visit, attempts: Sequence[Attempt], *, has_buffer: bool) -
     """
     originals = [attempt for attempt in attempts if not attempt.copy]
     if not originals:
-        is_expected = visit.departure is not None or visit.cause == "link" or attempts
+        is_expected = visit.departure is not None or visit.cause == "retry_limit" or attempts
         return "left, was dropped (retry limit) or was a copy without an attempt" if is_expected else ""
     decoded_at = originals[-1].end
     if originals[0].begin < visit.arrival:
@@ -148,7 +148,7 @@ def _check_durations(
 
 def _compare_users(trace: Trace, direction: Direction, attempts: Sequence[Attempt]) -> Iterator[Finding]:
     """Compare attempts, copies and airtime of users at every sample with the attempts that ended by then."""
-    rows = trace.tables["users"].filter(trace.tables["users"]["link"] == direction.name)
+    rows = trace.tables["radio_users"].filter(trace.tables["radio_users"]["link"] == direction.name)
     by_end = sorted(attempts, key=lambda attempt: attempt.end)
     totals: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     next_attempt = 0
@@ -166,7 +166,7 @@ def _compare_users(trace: Trace, direction: Direction, attempts: Sequence[Attemp
         reported: Mapping[int, list[int]] = {
             user: [attempt_count, copies, nanoseconds(airtime) or 0]
             for user, attempt_count, copies, airtime in sample.select(
-                "user", "attempts", "copies", "air_s"
+                "user", "attempts", "duplicate_attempts", "airtime_s"
             ).iter_rows()
         }
         for user in sorted({*totals, *reported}):

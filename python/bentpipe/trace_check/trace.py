@@ -183,7 +183,7 @@ def _read_steps(trace: Trace) -> None:
     previous = 0
     columns = ("step", "packet", "link", "stage", "at_ns", "dropped")
     for step, packet, name, stage, instant, cause in (
-        trace.tables["stages"].sort("step").select(columns).iter_rows()
+        trace.tables["packet_steps"].sort("step").select(columns).iter_rows()
     ):
         direction = directions.get(name)
         if direction is None or not 0 <= stage <= len(direction.stages) or not 0 <= packet < len(packets):
@@ -228,13 +228,16 @@ def _read_steps(trace: Trace) -> None:
 
 def _read_attempts(trace: Trace) -> None:
     """Assign every attempt to its direction and stage; report attempts without one."""
-    if "attempts" not in trace.tables:
+    if "radio_attempts" not in trace.tables:
         return
     for direction in trace.directions.values():
         direction.attempts = [[] for _ in direction.stages]
     columns = ("packet", "link", "stage", "user", "attempt", "copy", "begin_ns", "end_ns")
     for packet, name, stage, user, attempt, copy, begin, end in (
-        trace.tables["attempts"].select(columns).sort("begin_ns", "end_ns", maintain_order=True).iter_rows()
+        trace.tables["radio_attempts"]
+        .select(columns)
+        .sort("begin_ns", "end_ns", maintain_order=True)
+        .iter_rows()
     ):
         place = trace.directions.get(name)
         attempts = place.attempts[stage] if place is not None and 0 <= stage < len(place.stages) else None

@@ -13,7 +13,7 @@ __all__ = ["check_service", "check_user_counters", "check_user_queues", "group_b
 
 _DROPS = {
     "dropped_overflow_packets": "overflow",
-    "dropped_late_packets": "aqm",
+    "dropped_deadline_packets": "aqm",
     "dropped_outage_packets": "outage",
 }
 """Columns, each with the cause that it counts."""
@@ -285,9 +285,9 @@ def check_user_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
         if total != row["arrived_packets"]:
             text = f"user {user}: {row['arrived_packets']} arrived, {total} were sent, queued or dropped"
             yield Finding("bytes are conserved", direction.name, text)
-        if row["longest_wait_s"] * row["sent_packets"] < row["waited_s"] * (1 - 1e-9) - 1e-9:
+        if row["queueing_max_s"] * row["sent_packets"] < row["queueing_sum_s"] * (1 - 1e-9) - 1e-9:
             yield Finding(
                 "counters count",
                 direction.name,
-                f"user {user}: waited_s is above longest_wait_s times sent_packets",
+                f"user {user}: queueing_sum_s is above queueing_max_s times sent_packets",
             )

@@ -36,7 +36,7 @@ def transfer_times(
         the run ended
         before.
     """
-    summary = measurements.table(part, "summary")
+    summary = measurements.table(part, "flow_summary")
     found: dict[int, list[float | None]] = {size: [] for size in sizes}
     store = measurements.store(part)
     if store is None or not summary.height:

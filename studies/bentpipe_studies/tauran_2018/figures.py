@@ -167,7 +167,7 @@ def _use(measurements: Measurements) -> Figure | None:
         runs = Runs(measurements, "tables").runs(case(13, "CUBIC", reordering=reordering))
         if not runs:
             return None
-        frame = store.rows("users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
+        frame = store.rows("radio_users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
         use = frame.select(
             x="time_s", y=pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
         ).drop_nulls()

@@ -143,7 +143,7 @@ def _link(store: Store, run: str, span: tuple[float, float]) -> Diagram:
     radio = _radio(store, run)
     bits = engine.coded_bits(radio)
     air = [1e3 * one / radio["link_layer"]["rate_bit_s"] for one in bits]
-    steps = store.rows("stages", runs=[run]).filter(pl.col("link") == LINK)
+    steps = store.rows("packet_steps", runs=[run]).filter(pl.col("link") == LINK)
     came = steps.filter((pl.col("stage") == STAGE) & (pl.col("dropped") == "")).select(
         "packet", came=pl.col("at_ns") / 1e6
     )

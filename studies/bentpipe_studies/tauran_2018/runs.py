@@ -69,22 +69,22 @@ def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
     if store is None:
         return pl.DataFrame()
     last = pl.col("time_s") == pl.col("time_s").max().over("run")
-    users = store.rows("users").filter(last & (pl.col("link") == LINK))
+    users = store.rows("radio_users").filter(last & (pl.col("link") == LINK))
     users = users.group_by("run", "time_s", maintain_order=True).agg(
         pl.col(pl.Int64, pl.UInt64, pl.Float64).sum()
     )
     links = store.rows("links").filter(last & (pl.col("link") == LINK))
-    summary = store.rows("summary")
+    summary = store.rows("flow_summary")
     server, client = (summary.filter(pl.col("side") == side) for side in ("server", "client"))
     decoded, coded = pl.sum_horizontal(_ATTEMPTS), pl.col("coded_bits")
-    tried = decoded + pl.col("dropped_link_packets")
+    tried = decoded + pl.col("dropped_retry_limit_packets")
     link = users.select(
         "run",
         "time_s",
         success=100 * decoded / tried,
         bits=coded / tried,
         use_mbps=coded / pl.col("time_s") / 1e6,
-        dropped=pl.col("dropped_link_packets"),
+        dropped=pl.col("dropped_retry_limit_packets"),
         **{f"decoded_{n}": 100 * pl.col(name) / tried for n, name in enumerate(_ATTEMPTS)},
     )
     data = pl.col("sent_packets") - pl.col("ack_packets")
@@ -95,12 +95,12 @@ def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
     )
     sender = server.select(
         "run",
-        "timeouts",
+        "rtos",
         sent=data,
-        rto=100 * pl.col("timeouts") / data,
+        rto=100 * pl.col("rtos") / data,
         dupack=100 * pl.col("congestion_events") / data,
         retransmissions=pl.col("retransmitted_bytes") / SEGMENT,
-        rto_share=100 * SEGMENT * pl.col("timeouts") / pl.col("retransmitted_bytes"),
+        rto_share=100 * SEGMENT * pl.col("rtos") / pl.col("retransmitted_bytes"),
     )
     receiver = client.select("run", "received_in_order_bytes")
     overflow = links.select("run", overflow=pl.col("dropped_overflow_packets"))
@@ -119,7 +119,7 @@ def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
 
 def _peaks(store: Store) -> pl.DataFrame:
     """Return the maximum coded rate of the link between two samples."""
-    rows = store.rows("users").filter(pl.col("link") == LINK).sort("run", "time_s")
+    rows = store.rows("radio_users").filter(pl.col("link") == LINK).sort("run", "time_s")
     steps = pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
     return rows.group_by("run").agg(peak_mbps=steps.max())
 
@@ -142,7 +142,7 @@ def _windows(store: Store) -> pl.DataFrame:
 
 def _tcp(store: Store) -> pl.DataFrame:
     """Return the measures that only TCP counts, if the run recorded them."""
-    rows = store.rows("tcp")
+    rows = store.rows("tcp_counters")
     if not rows.height:
         return rows
     rows = rows.filter(pl.col("time_s") == pl.col("time_s").max().over("run"))

@@ -73,7 +73,7 @@ def _row(
     return {
         **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
         "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
-        "finished": f"{int(rows['finished'].sum())} of {rows.height}",
+        "finished": f"{int(rows['completed'].sum())} of {rows.height}",
     }  # fmt: skip
 
 

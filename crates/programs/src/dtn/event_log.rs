@@ -79,7 +79,7 @@ impl EventLog {
         self.write_events(now, host, out)?;
         for (bundle, received_at) in host.bpa().stored_bundles() {
             let row = json!({
-                "table": "stored", "node": self.node, "came_s": received_at.seconds(),
+                "table": "bundle_store", "node": self.node, "received_s": received_at.seconds(),
                 "payload_bytes": bundle.payload_bytes(),
             });
             writeln!(out, "{}", with_bundle_key(row, &BundleLabel::from_bundle(bundle)))?;
@@ -128,7 +128,7 @@ fn bundle_row(node: &str, one: &BundleEvent) -> Value {
 
 fn route_row(node: &str, one: &RouteRecord) -> Value {
     let row = json!({
-        "table": "routes", "time_s": one.at.seconds(), "node": node, "to": one.destination,
+        "table": "bundle_routes", "time_s": one.at.seconds(), "node": node, "to": one.destination,
         "decision": one.decision, "next": one.next_hop, "arrival_s": one.arrival.map(Time::seconds),
         "contacts": one.contacts, "reason": one.reason,
     });
@@ -138,7 +138,7 @@ fn route_row(node: &str, one: &RouteRecord) -> Value {
 fn report_row(node: &str, one: &ReportRecord) -> Value {
     let [received, forwarded, delivered, deleted] = one.times_ms;
     let row = json!({
-        "table": "reports", "time_s": one.at.seconds(), "node": node,
+        "table": "bundle_status_reports", "time_s": one.at.seconds(), "node": node,
         "report_source": one.report.source, "report_created_ms": one.report.created_ms,
         "report_sequence": one.report.sequence, "total_bytes": one.total_bytes,
         "received_ms": received, "forwarded_ms": forwarded, "delivered_ms": delivered,

@@ -26,16 +26,16 @@ pub struct WindowReport {
     /// Duplicates received.
     pub duplicate_packets: u64,
     /// Datagrams that arrived after a later one.
-    pub overtaken_packets: u64,
+    pub reordered_packets: u64,
     /// Always 0: the caller waits for the last datagrams.
-    pub undecided_packets: u64,
+    pub pending_packets: u64,
     /// The sum of the delays in seconds.
     pub delay_sum_s: f64,
     /// The minimum delay in ms.
-    #[serde(rename = "least_delay_ms")]
+    #[serde(rename = "delay_min_ms")]
     pub min_delay_ms: Option<f64>,
     /// The maximum delay in ms.
-    #[serde(rename = "largest_delay_ms")]
+    #[serde(rename = "delay_max_ms")]
     pub max_delay_ms: Option<f64>,
     /// The jitter at the end of the window in ms.
     pub jitter_ms: Option<f64>,
@@ -56,8 +56,8 @@ impl DirectionReport {
                 sent_packets: 0,
                 received_packets: window_stats.received,
                 duplicate_packets: window_stats.duplicates,
-                overtaken_packets: window_stats.overtaken,
-                undecided_packets: 0,
+                reordered_packets: window_stats.overtaken,
+                pending_packets: 0,
                 delay_sum_s: window_stats.delay_ns as f64 / 1e9,
                 min_delay_ms: some(window_stats.min_delay.millis()),
                 max_delay_ms: some(window_stats.max_delay.millis()),

@@ -234,12 +234,12 @@ impl FrameWriter {
         // A due tick without a sample so far.
         let due_ns = (now >= self.next_sample_at && !self.is_paused)
             .then(|| self.to_monotonic_ns(self.next_sample_at));
-        let largest_cwnd_bytes = sender.largest_cwnd_bytes;
+        let cwnd_max_bytes = sender.cwnd_max_bytes;
         let sample = SampleFrame { frame: "end_connection", time_ns, due_ns, connection, sender };
         let mut value: Value = serde_json::to_value(sample).unwrap_or_default();
         value["end"] = end.into();
         value["ended_ns"] = ended_ns.into();
-        value["largest_cwnd_bytes"] = largest_cwnd_bytes.into();
+        value["cwnd_max_bytes"] = cwnd_max_bytes.into();
         value["congestion"] = names.local_if_sending(sender).into();
         value["peer_congestion"] = names.peer.into();
         self.write_frame(&value);

@@ -63,7 +63,7 @@ pub struct PerfSummary {
     /// Congestion window at the end in bytes; null if only requests were sent.
     pub cwnd_bytes: Option<u64>,
     /// Largest congestion window in bytes.
-    pub largest_cwnd_bytes: Option<u64>,
+    pub cwnd_max_bytes: Option<u64>,
     /// Datagrams or segments sent.
     pub sent_packets: u64,
     /// Packets declared lost; for TCP, retransmitted segments.
@@ -73,7 +73,7 @@ pub struct PerfSummary {
     /// Probe timeouts.
     pub ptos: Option<u64>,
     /// Retransmission timeouts of TCP.
-    pub timeouts: Option<u64>,
+    pub rtos: Option<u64>,
     /// Retransmitted stream bytes.
     pub retransmitted_bytes: Option<u64>,
     /// CPU time of this process during the connection in seconds, user and system.
@@ -163,12 +163,12 @@ impl PerfSummary {
             rtt_min_ms: sender.min_rtt_ms,
             rtt_smoothed_ms: sender.smoothed_rtt_ms,
             cwnd_bytes: sender.cwnd_bytes,
-            largest_cwnd_bytes: sender.largest_cwnd_bytes,
+            cwnd_max_bytes: sender.cwnd_max_bytes,
             sent_packets: sender.sent_packets,
             lost_packets: sender.lost_packets,
             congestion_events: sender.congestion_events,
             ptos: sender.ptos,
-            timeouts: sender.timeouts,
+            rtos: sender.rtos,
             retransmitted_bytes: sender.retransmitted_bytes,
             cpu_s: closing.cpu_s,
             cpu_s_per_gb: (bytes > 0).then(|| closing.cpu_s / (bytes as f64 * 1e-9)),
@@ -195,7 +195,7 @@ impl fmt::Display for PerfSummary {
             "RTT: least {}, smoothed {}; cwnd: {}; UP {}, DOWN {}, {word} {size}",
             ms(self.rtt_min_ms),
             ms(self.rtt_smoothed_ms),
-            match (self.cwnd_bytes, self.largest_cwnd_bytes) {
+            match (self.cwnd_bytes, self.cwnd_max_bytes) {
                 (Some(now), Some(largest)) => format!("{now} bytes at the end, {largest} at most"),
                 _ => "-".to_owned(),
             },
@@ -211,7 +211,7 @@ impl fmt::Display for PerfSummary {
         for (count, what) in [
             (self.congestion_events, "congestion events"),
             (self.ptos, "PTOs"),
-            (self.timeouts, "timeouts"),
+            (self.rtos, "rtos"),
         ] {
             if let Some(count) = count {
                 write!(f, ", {count} {what}")?;

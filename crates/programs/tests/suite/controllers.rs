@@ -69,8 +69,8 @@ fn the_server_uses_the_requested_controller_and_both_report_it() {
         let names = |one: &Value| [one["congestion"].clone(), one["peer_congestion"].clone()];
         assert_eq!(names(&client), [json!(null), json!(sends)], "{transport}");
         assert_eq!(names(&server), [json!(sends), json!(null)], "{transport}");
-        assert_eq!(client["largest_cwnd_bytes"], json!(null));
-        assert!(server["largest_cwnd_bytes"].as_u64().unwrap() > 0);
+        assert_eq!(client["cwnd_max_bytes"], json!(null));
+        assert!(server["cwnd_max_bytes"].as_u64().unwrap() > 0);
         assert_eq!(client["down_bytes"], 3_000_000, "the answer stands in the response");
         assert_eq!(
             (&server["up_bytes"], &server["down_bytes"]),
@@ -89,10 +89,7 @@ fn the_reported_controller_is_used() {
     let request = json!({"name": "fixed", "options": {"window_bytes": 7260}});
     let [client, server] = both(server, client("quic", load, request));
     assert_eq!(client["peer_congestion"], "fixed");
-    assert_eq!(
-        (&server["cwnd_bytes"], &server["largest_cwnd_bytes"]),
-        (&json!(7260), &json!(7260))
-    );
+    assert_eq!((&server["cwnd_bytes"], &server["cwnd_max_bytes"]), (&json!(7260), &json!(7260)));
     // The client sends 992 bytes in addition to its requests.
     assert_eq!(client["congestion"], "cubic");
     assert_eq!(client["down_bytes"], 600_000);

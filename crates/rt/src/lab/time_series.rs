@@ -168,9 +168,9 @@ fn write_link_row(
 }
 
 /// Columns of the table of users (docs/manual/results.md), with the direction names of the emulator.
-const USERS_HEAD: &str = "time_s,segment,direction,user,attempts,copies,air_s,coded_bits,useful_bits,\
+const USERS_HEAD: &str = "time_s,segment,direction,user,attempts,duplicate_attempts,airtime_s,coded_bits,useful_bits,\
     decoded_after_0_packets,decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,\
-    decoded_later_packets,dropped_link_packets";
+    decoded_after_more_packets,dropped_retry_limit_packets";
 
 fn write_user_rows(
     file: &mut impl Write,
@@ -202,7 +202,7 @@ fn write_user_rows(
 
 /// Columns of the table of user queues. Unknown values are empty.
 const QUEUES_HEAD: &str = "time_s,segment,direction,user,arrived_packets,sent_packets,queued_packets,queued_bytes,\
-    waited_s,longest_wait_s,dropped_overflow_packets,dropped_late_packets,dropped_outage_packets,best_s,best_spells";
+    queueing_sum_s,queueing_max_s,dropped_overflow_packets,dropped_deadline_packets,dropped_outage_packets,best_channel_s,best_channel_periods";
 
 fn write_queue_rows(
     file: &mut impl Write,

@@ -58,7 +58,7 @@ pub struct KernelTcpConnection {
     closed: Option<(CloseReason, Time)>,
     /// The last state that the kernel has reported, and the largest window and the controller until then.
     info: Option<TcpInfo>,
-    largest_cwnd_bytes: u64,
+    cwnd_max_bytes: u64,
     controller: String,
     /// The number of queries of the state, for tests.
     #[cfg(feature = "test-support")]
@@ -96,7 +96,7 @@ impl KernelTcpConnection {
             is_hung_up: false,
             closed: None,
             info: None,
-            largest_cwnd_bytes: 0,
+            cwnd_max_bytes: 0,
             controller: String::new(),
             #[cfg(feature = "test-support")]
             query_count: std::cell::Cell::default(),
@@ -159,9 +159,9 @@ impl KernelTcpConnection {
         let TcpStreamState { byte_stream, written, received, .. } = &self.stream;
         let ip_header_bytes = if self.remote.is_ipv4() { 20 } else { 40 };
         let sender = self.info.as_ref().map(|info| {
-            let largest_cwnd_bytes = Some(self.largest_cwnd_bytes);
+            let cwnd_max_bytes = Some(self.cwnd_max_bytes);
             let known = SenderReport::from_tcp_info(info, ip_header_bytes, *written, *received);
-            SenderReport { largest_cwnd_bytes, ..known }
+            SenderReport { cwnd_max_bytes, ..known }
         });
         ConnectionReport {
             key,
@@ -384,7 +384,7 @@ impl KernelTcpConnection {
     fn query_info(&mut self) -> io::Result<TcpInfo> {
         self.count_query();
         let info = TcpInfo::query(&self.stream.socket, self.config().info_layout)?;
-        self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(info.cwnd_bytes());
+        self.cwnd_max_bytes = self.cwnd_max_bytes.max(info.cwnd_bytes());
         self.info = Some(info);
         Ok(info)
     }

@@ -252,19 +252,19 @@ pub fn tables(attachments: &[Attachment]) -> Vec<Table> {
     for (_, node, record) in rows {
         bundles.push_row(&bundles_row(bpas[node].name(), record));
     }
-    let mut routes = Table::new("routes");
-    let mut reports = Table::new("reports");
+    let mut routes = Table::new("bundle_routes");
+    let mut reports = Table::new("bundle_status_reports");
     for bpa in &bpas {
         bpa.routes().iter().for_each(|one| routes.push_row(&routes_row(bpa.name(), one)));
         bpa.reports().iter().for_each(|one| reports.push_row(&reports_row(bpa.name(), one)));
     }
-    let mut stored = Table::new("stored");
+    let mut stored = Table::new("bundle_store");
     for agent in &bpas {
         for (bundle, received_at) in agent.stored_bundles() {
             let name = BundleLabel::from_bundle(bundle);
             stored.push_row(&[
                 ("node", agent.name().into()),
-                ("came_s", received_at.seconds().into()),
+                ("received_s", received_at.seconds().into()),
                 ("source", name.source.as_str().into()),
                 ("created_ms", name.created_ms.into()),
                 ("sequence", name.sequence.into()),

@@ -57,7 +57,10 @@ impl Recorder {
             next_sample_at: Time::ZERO + interval,
             groups,
             flows: Table::new("flows"),
-            internals: Table::with_columns("internals", &internals_row(0.0, "", "", "", 0.0)),
+            internals: Table::with_columns(
+                "controller_state",
+                &internals_row(0.0, "", "", "", 0.0),
+            ),
             links: Table::new("links"),
             proxies: Table::with_columns(
                 "proxies",
@@ -70,8 +73,8 @@ impl Recorder {
                     &FlowCounters::default(),
                 ),
             ),
-            store_forward: Table::new("holds"),
-            users: Table::new("users"),
+            store_forward: Table::new("node_buffers"),
+            users: Table::new("radio_users"),
             tcp: None,
             events: Table::with_columns("events", &events_row("", "", &NO_EVENT)),
             page_specs,
@@ -80,7 +83,7 @@ impl Recorder {
 
     /// Enables the table of TCP-specific counters.
     pub fn with_tcp(mut self, is_enabled: bool) -> Recorder {
-        self.tcp = is_enabled.then(|| Table::new("tcp"));
+        self.tcp = is_enabled.then(|| Table::new("tcp_counters"));
         self
     }
 

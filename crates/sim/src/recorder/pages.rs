@@ -81,7 +81,7 @@ fn page_row<'a>(flow: &'a str, http: &'a str, load: &LoadReport) -> Row<'a, 18> 
         ("objects", u64::from(load.objects).into()),
         ("bytes", load.bytes.into()),
         ("connections", u64::from(load.connections).into()),
-        ("finished", u64::from(load.load_event_end.is_some()).into()),
+        ("completed", u64::from(load.load_event_end.is_some()).into()),
     ]
 }
 

@@ -64,7 +64,7 @@ pub(super) fn proxy_row<'a>(
         ("lost_packets", counters.lost_packets.into()),
         ("retransmitted_bytes", counters.retransmitted_bytes.into()),
         ("congestion_events", counters.congestion_events.into()),
-        ("timeouts", counters.timeouts.into()),
+        ("rtos", counters.rtos.into()),
         ("ptos", counters.ptos.into()),
     ]
 }
@@ -77,8 +77,8 @@ pub(super) fn store_forward_row<'a>(
     [
         ("time_s", time.into()),
         ("node", node.into()),
-        ("held_packets", counters.buffered_packets().into()),
-        ("held_bytes", counters.buffered_bytes().into()),
+        ("buffered_packets", counters.buffered_packets().into()),
+        ("buffered_bytes", counters.buffered_bytes().into()),
         ("arrived_packets", counters.arrived_packets.into()),
         ("arrived_bytes", counters.arrived_bytes.into()),
         ("released_packets", counters.released_packets.into()),
@@ -100,16 +100,16 @@ pub(super) fn users_row<'a>(
         ("link", link.into()),
         ("user", user.into()),
         ("attempts", stats.attempts.into()),
-        ("copies", stats.duplicates.into()),
-        ("air_s", stats.airtime.seconds().into()),
+        ("duplicate_attempts", stats.duplicates.into()),
+        ("airtime_s", stats.airtime.seconds().into()),
         ("coded_bits", stats.coded_bits.into()),
         ("useful_bits", (stats.decoded_bytes * 8).into()),
         ("decoded_after_0_packets", after(0).into()),
         ("decoded_after_1_packets", after(1).into()),
         ("decoded_after_2_packets", after(2).into()),
         ("decoded_after_3_packets", after(3).into()),
-        ("decoded_later_packets", stats.decoded_after.iter().skip(4).sum::<u64>().into()),
-        ("dropped_link_packets", stats.dropped_packets.into()),
+        ("decoded_after_more_packets", stats.decoded_after.iter().skip(4).sum::<u64>().into()),
+        ("dropped_retry_limit_packets", stats.dropped_packets.into()),
     ]
 }
 
@@ -181,8 +181,8 @@ pub(super) fn counter_columns(counters: &FlowCounters) -> Row<'static, 15> {
         ("congestion_events", counters.congestion_events.into()),
         ("persistent_congestion", counters.persistent_congestion.into()),
         ("ptos", counters.ptos.into()),
-        ("timeouts", counters.timeouts.into()),
-        ("undone", counters.undone_reductions.into()),
+        ("rtos", counters.rtos.into()),
+        ("cwnd_undos", counters.cwnd_undos.into()),
         ("retransmitted_bytes", counters.retransmitted_bytes.into()),
         ("written_bytes", counters.written_bytes.into()),
         ("received_bytes", counters.received_bytes.into()),
@@ -208,8 +208,8 @@ pub(super) fn link_counters(link: &SimplexLink) -> CounterColumns {
         "dropped_overflow_packets",
         "dropped_aqm_packets",
         "dropped_outage_packets",
-        "dropped_link_packets",
-        "dropped_route_packets",
+        "dropped_retry_limit_packets",
+        "dropped_no_route_packets",
     ];
     debug_assert!(
         DropReason::ALL.iter().zip(names).all(|(cause, name)| name.contains(cause.name()))

@@ -52,7 +52,7 @@ pub(super) fn streams_table(flows: &[FlowEndpoints<'_>]) -> Table {
 }
 
 pub(super) fn summary_table(flows: &[FlowEndpoints<'_>], groups: &MeasurementGroups) -> Table {
-    let mut table = Table::new("summary");
+    let mut table = Table::new("flow_summary");
     for (number, ([client, server], sides)) in flows.iter().enumerate() {
         for (host, peer, side) in [(client, server, &sides[0]), (server, client, &sides[1])] {
             let ((node, interface), (peer, peer_interface)) = (*host, *peer);
@@ -79,9 +79,9 @@ pub(super) fn summary_table(flows: &[FlowEndpoints<'_>], groups: &MeasurementGro
                 ("completed_connections", u64::from(node.completed(interface)).into()),
             ];
             row.extend(counter_columns(&node.counters(interface)));
-            let largest = node.counters(interface).largest_cwnd_bytes;
+            let largest = node.counters(interface).cwnd_max_bytes;
             let delivered = peer.counters(peer_interface);
-            row.push(("largest_cwnd_bytes", largest.into()));
+            row.push(("cwnd_max_bytes", largest.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
             // The columns of a run without groups are unchanged.
@@ -133,12 +133,12 @@ fn user_queues_row<'a>(link: &'a str, queue: &UserQueueStats) -> Row<'a, 13> {
         ("sent_packets", queue.sent.into()),
         ("queued_packets", queue.queued_packets.into()),
         ("queued_bytes", queue.queued_bytes.into()),
-        ("waited_s", queue.total_wait.seconds().into()),
-        ("longest_wait_s", queue.max_wait.seconds().into()),
+        ("queueing_sum_s", queue.total_wait.seconds().into()),
+        ("queueing_max_s", queue.max_wait.seconds().into()),
         ("dropped_overflow_packets", queue.dropped_overflow.into()),
-        ("dropped_late_packets", queue.dropped_late.into()),
+        ("dropped_deadline_packets", queue.dropped_late.into()),
         ("dropped_outage_packets", queue.dropped_outage.into()),
-        ("best_s", queue.best_channel.map(|(time, _)| time.seconds()).into()),
-        ("best_spells", queue.best_channel.map(|(_, spells)| spells as f64).into()),
+        ("best_channel_s", queue.best_channel.map(|(time, _)| time.seconds()).into()),
+        ("best_channel_periods", queue.best_channel.map(|(_, spells)| spells as f64).into()),
     ]
 }

@@ -145,11 +145,11 @@ pub fn number(run: &Measurements, table: &str, keys: &[(&str, &str)], column: &s
 
 /// Returns the in-order goodput at the server in bit/s, over `seconds`.
 pub fn goodput_up(run: &Measurements, seconds: f64) -> f64 {
-    number(run, "summary", &[("side", "client")], "delivered_in_order_bytes") * 8.0 / seconds
+    number(run, "flow_summary", &[("side", "client")], "delivered_in_order_bytes") * 8.0 / seconds
 }
 
 pub fn goodput_down(run: &Measurements, seconds: f64) -> f64 {
-    number(run, "summary", &[("side", "server")], "delivered_in_order_bytes") * 8.0 / seconds
+    number(run, "flow_summary", &[("side", "server")], "delivered_in_order_bytes") * 8.0 / seconds
 }
 
 /// Returns a run with many connections: random arrivals, 10 kB each, over a path of 2 s. About `live` are open at any

@@ -35,7 +35,7 @@ fn one_connection(case: &Case, directions: &[&str]) -> Total {
     Total {
         up: goodput_up(&run, case.duration_s),
         down: goodput_down(&run, case.duration_s),
-        ptos: run.table("summary").numbers("ptos").iter().sum(),
+        ptos: run.table("flow_summary").numbers("ptos").iter().sum(),
     }
 }
 
@@ -49,7 +49,7 @@ fn two_connections(case: &Case) -> Total {
     let run = sim::run(&spec, &mut |_, _| None).expect("a valid run");
     let bits = |flow, side| {
         let keys = [("flow", flow), ("side", side)];
-        number(&run, "summary", &keys, "delivered_in_order_bytes") * 8.0 / case.duration_s
+        number(&run, "flow_summary", &keys, "delivered_in_order_bytes") * 8.0 / case.duration_s
     };
     Total { up: bits("main", "client"), down: bits("other", "server"), ptos: 0.0 }
 }

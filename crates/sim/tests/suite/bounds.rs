@@ -48,7 +48,7 @@ prop_compose! {
 
 fn check(case: &Case, run: &Measurements) {
     let links = run.table("link_summary");
-    let flows = run.table("summary");
+    let flows = run.table("flow_summary");
     for (row, rate) in [case.rate_up, case.rate_down].into_iter().enumerate() {
         // The transmission of the sent bytes took its time.
         let sent = links.numbers("sent_bytes")[row] * 8.0;
@@ -57,7 +57,7 @@ fn check(case: &Case, run: &Measurements) {
             "{sent} bit over {rate} bit/s"
         );
         // Packets are conserved: undelivered packets were dropped or are inside the link.
-        let drops: f64 = ["loss", "overflow", "aqm", "outage", "link"]
+        let drops: f64 = ["loss", "overflow", "aqm", "outage", "retry_limit"]
             .iter()
             .map(|cause| links.numbers(&format!("dropped_{cause}_packets"))[row])
             .sum();

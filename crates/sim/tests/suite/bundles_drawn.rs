@@ -238,10 +238,10 @@ pub fn check(case: &Case, run: &Measurements) {
     for row in rows(run, "bundles") {
         let one = left.entry((row["node"].clone(), id(&row))).or_default();
         match row["event"].as_str() {
-            "generated" | "received" | "part" | "reassembled" => one.0 += 1,
+            "generated" | "received" | "fragment_created" | "reassembled" => one.0 += 1,
             // A critical or flooded bundle is forwarded to several nodes. It leaves the store after the last.
             "forwarded" if is_critical(&row) => one.1 += 1,
-            "forwarded" | "deleted" | "cut" | "joined" => one.0 -= 1,
+            "forwarded" | "deleted" | "fragmented" | "fragment_merged" => one.0 -= 1,
             "delivered" => {
                 one.0 -= 1;
                 assert!(delivered.insert(id(&row)), "delivered twice: {row:?}");
@@ -252,7 +252,7 @@ pub fn check(case: &Case, run: &Measurements) {
         assert!(row["event"] != "deleted" || !row["reason"].is_empty(), "{row:?}");
     }
     let mut stored: BTreeMap<String, f64> = BTreeMap::new();
-    for row in rows(run, "stored") {
+    for row in rows(run, "bundle_store") {
         left.entry((row["node"].clone(), id(&row))).or_default().0 -= 1;
         *stored.entry(row["node"].clone()).or_default() +=
             row["payload_bytes"].parse::<f64>().unwrap();

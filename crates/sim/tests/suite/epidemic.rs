@@ -167,7 +167,7 @@ fn copies_hops_and_duplicates_are_bounded() {
             let sent = events.iter().filter(|row| row["event"] == "sent" && row["node"] == "1");
             assert_eq!(sent.count(), copies + usize::from(direct));
             assert_eq!(times(&run, "delivered", "5").len(), 1);
-            assert!(rows(&run, "stored").is_empty(), "all who are there have it");
+            assert!(rows(&run, "bundle_store").is_empty(), "all who are there have it");
         }
     }
     let case = star(json!({"epidemic": {}}), json!({"hop_limit": 1}), false);

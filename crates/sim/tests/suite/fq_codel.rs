@@ -41,7 +41,7 @@ fn six_connections_beside_one_get_six_shares() {
     let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
     let goodput = |flow| {
         let keys = [("flow", flow), ("side", "client")];
-        number(&run, "summary", &keys, "delivered_in_order_bytes") * 8.0 / SECONDS as f64
+        number(&run, "flow_summary", &keys, "delivered_in_order_bytes") * 8.0 / SECONDS as f64
     };
     // Each queue sends one quantum of 1,514 bytes per round (RFC 8290 section 4.2), here one segment.
     let share = RATE * MSS as f64 / 1500.0 / 7.0;

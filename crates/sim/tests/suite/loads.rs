@@ -31,7 +31,7 @@ fn a_chained_stream_waits_for_the_previous_one() {
     // Streams of equal priority are served round robin.
     let up = table.numbers("up_bytes");
     assert!((up[0] / up[1] - 1.0).abs() < 0.02, "{up:?}");
-    assert_eq!(number(&run, "summary", &[("side", "client")], "completed_connections"), 1.0);
+    assert_eq!(number(&run, "flow_summary", &[("side", "client")], "completed_connections"), 1.0);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn time_mode_downwards_stops_the_server() {
     let lasted = table.numbers("down_last_byte_s")[0] - table.numbers("start_s")[0];
     assert!((6.9..7.01).contains(&lasted), "{lasted}");
     assert!(table.numbers("down_bytes")[0] * 8.0 / 7.0 > 7e6);
-    assert_eq!(number(&run, "summary", &[("side", "client")], "completed_connections"), 1.0);
+    assert_eq!(number(&run, "flow_summary", &[("side", "client")], "completed_connections"), 1.0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn every_poisson_arrival_opens_a_connection() {
     // 250 expected; five standard deviations.
     assert!((count - 250.0).abs() < 5.0 * 250f64.sqrt(), "{count}");
     assert!(table.numbers("down_bytes").iter().all(|bytes| *bytes == 20_000.0));
-    assert_eq!(number(&run, "summary", &[("side", "client")], "completed_connections"), count);
+    assert_eq!(number(&run, "flow_summary", &[("side", "client")], "completed_connections"), count);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn an_on_off_source_keeps_its_rate_and_its_duty() {
             "send": send, "duration_ns": 20_000_000_000u64}))
         .run();
         let side = if send == "up" { "client" } else { "server" };
-        let bytes = number(&run, "summary", &[("side", side)], "delivered_in_order_bytes");
+        let bytes = number(&run, "flow_summary", &[("side", side)], "delivered_in_order_bytes");
         // Half of 20 s at 2 Mbit/s, except for the last tick of each period.
         assert!((bytes / 2_500_000.0 - 1.0).abs() < 0.03, "{send}: {bytes}");
     }

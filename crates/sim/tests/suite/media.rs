@@ -52,7 +52,7 @@ fn the_delay_of_a_call_is_that_of_the_path() {
     for direction in ["up", "down"] {
         assert_eq!(sum(&run, "calls", direction, "sent_packets"), 2500.0);
         assert_eq!(sum(&run, "calls", direction, "received_packets"), 2500.0);
-        assert_eq!(sum(&run, "calls", direction, "undecided_packets"), 0.0);
+        assert_eq!(sum(&run, "calls", direction, "pending_packets"), 0.0);
         let mean = sum(&run, "calls", direction, "delay_sum_s") / 2500.0 * 1e3;
         assert!((mean - wanted).abs() < 1e-6, "{mean}");
         assert_eq!(sum(&run, "calls", direction, "jitter_sum_s"), 0.0);
@@ -61,7 +61,7 @@ fn the_delay_of_a_call_is_that_of_the_path() {
     }
     assert!(run.table("call_delays").numbers("delay_ms").iter().all(|delay| *delay == 250.0));
     for (side, other) in [("client", "server"), ("server", "client")] {
-        let of = |side, column| number(&run, "summary", &[("side", side)], column);
+        let of = |side, column| number(&run, "flow_summary", &[("side", side)], column);
         assert_eq!(of(side, "sent_packets"), 2500.0);
         assert_eq!(of(side, "sent_bytes"), 2500.0 * 200.0);
         assert_eq!(of(side, "written_bytes"), 2500.0 * 172.0);
@@ -69,7 +69,11 @@ fn the_delay_of_a_call_is_that_of_the_path() {
         assert_eq!(of(side, "delivered_bytes"), 2500.0 * 172.0);
     }
     assert_eq!(number(&run, "streams", &[("mode", "datagrams")], "up_bytes"), 2500.0 * 172.0);
-    assert_eq!(number(&run, "summary", &[("side", "client")], "end_s"), 54.0, "4 s after the end");
+    assert_eq!(
+        number(&run, "flow_summary", &[("side", "client")], "end_s"),
+        54.0,
+        "4 s after the end"
+    );
 }
 
 #[test]
@@ -80,10 +84,10 @@ fn lost_datagrams_are_counted_and_those_in_flight_are_not() {
     let of = |column| sum(&run, "calls", "up", column);
     assert_eq!(of("sent_packets"), 3000.0);
     // The last quarter of a second is in flight: 12 datagrams, and the one completed at the very end.
-    assert!((12.0..=16.0).contains(&of("undecided_packets")), "{}", of("undecided_packets"));
-    let lost = of("sent_packets") - of("received_packets") - of("undecided_packets");
+    assert!((12.0..=16.0).contains(&of("pending_packets")), "{}", of("pending_packets"));
+    let lost = of("sent_packets") - of("received_packets") - of("pending_packets");
     let dropped = number(&run, "link_summary", &[("link", "link.up")], "dropped_loss_packets");
-    let hidden = of("undecided_packets") - 13.0;
+    let hidden = of("pending_packets") - 13.0;
     assert!((0.0..=hidden + 1.0).contains(&(dropped - lost)), "{dropped} {lost}");
     // Five standard errors of 3,000 draws.
     assert!((lost / 2987.0 - 0.05).abs() < 5.0 * (0.05f64 * 0.95 / 2987.0).sqrt(), "{lost}");
@@ -105,7 +109,7 @@ fn a_permanent_outage_loses_all_datagrams() {
     let run = run(&spec(&over_udp(), &load, Some(outage), 60.0));
     let of = |column| sum(&run, "calls", "up", column);
     // A datagram counts as lost after 4 s without arrival. The outcome of the last 4 s, ends included, is open.
-    assert_eq!(of("undecided_packets"), 201.0);
+    assert_eq!(of("pending_packets"), 201.0);
     let lost = 3000.0 - of("received_packets") - 201.0;
     assert!((lost - 1300.0).abs() < 2.0, "{lost}");
 }
@@ -124,7 +128,7 @@ fn quic_delivers_the_same_datagrams() {
     // The client starts after one round trip, the server half a round trip later.
     let first = run.table("streams").numbers("start_s");
     assert!((first[0] - 0.5).abs() < 0.01, "{first:?}");
-    assert_eq!(number(&run, "summary", &[("side", "client")], "completed_connections"), 1.0);
+    assert_eq!(number(&run, "flow_summary", &[("side", "client")], "completed_connections"), 1.0);
 }
 
 #[test]

@@ -10,11 +10,11 @@ fn case(quic: Value) -> Case {
 }
 
 fn client(run: &Measurements, column: &str) -> f64 {
-    number(run, "summary", &[("side", "client")], column)
+    number(run, "flow_summary", &[("side", "client")], column)
 }
 
 fn server(run: &Measurements, column: &str) -> f64 {
-    number(run, "summary", &[("side", "server")], column)
+    number(run, "flow_summary", &[("side", "server")], column)
 }
 
 #[test]

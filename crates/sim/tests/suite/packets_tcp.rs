@@ -90,7 +90,7 @@ fn check(run: &Measurements, name: &str) {
         bytes += if *outbound { packet.len() as f64 } else { 0.0 };
     }
     let side = if name.contains("client") { 0 } else { 1 };
-    assert_eq!(bytes, run.table("summary").numbers("sent_bytes")[side], "bytes sent");
+    assert_eq!(bytes, run.table("flow_summary").numbers("sent_bytes")[side], "bytes sent");
     assert!(syns >= 2 && sacked > 0, "{syns} SYNs, {sacked} segments with SACK blocks");
 }
 

@@ -27,7 +27,7 @@ fn bytes_are_conserved() {
             (case.links, case.joints) = (vec![OUTER, lossy, noisy], joints);
             let run = case.run();
             let (up, down) = (stream(&run, "up_bytes"), stream(&run, "down_bytes"));
-            let sides = run.table("summary").numbers("written_bytes");
+            let sides = run.table("flow_summary").numbers("written_bytes");
             println!(
                 "{setup} {:?}: {up:?} up, {down:?} down, written {sides:?}",
                 case.joints.len()
@@ -40,7 +40,7 @@ fn bytes_are_conserved() {
             }
             // The server's data follows the client's FIN by a long time: both proxies forward half-closed connections.
             assert!(stream(&run, "up_fin_s")[0] < stream(&run, "down_last_byte_s")[0]);
-            assert_eq!(run.table("summary").numbers("completed_connections"), [1.0, 1.0]);
+            assert_eq!(run.table("flow_summary").numbers("completed_connections"), [1.0, 1.0]);
             // The proxies are empty at the end.
             let proxies = run.table("proxies");
             let left = proxies.numbers("buffered_bytes");
@@ -72,8 +72,8 @@ fn a_full_buffer_closes_the_window() {
         "{max_buffered} bytes waited"
     );
     // The client sends at most the capacity of the buffers: one receive, one splice and one send buffer.
-    let sent = number(&run, "summary", &[("side", "client")], "written_bytes");
-    let delivered = number(&run, "summary", &[("side", "client")], "delivered_in_order_bytes");
+    let sent = number(&run, "flow_summary", &[("side", "client")], "written_bytes");
+    let delivered = number(&run, "flow_summary", &[("side", "client")], "delivered_in_order_bytes");
     let client_buffer = case.tcp["send_buffer_bytes"].as_f64().unwrap_or(0.0);
     assert!(
         sent - delivered <= client_buffer + bound as f64 + 700_000.0 + 1460.0,

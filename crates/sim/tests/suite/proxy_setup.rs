@@ -22,8 +22,8 @@ fn plain() -> Value {
 
 /// Returns the milliseconds until the client is connected, and until the server has the first byte of data.
 fn times(run: &Measurements) -> [f64; 2] {
-    let connected = number(run, "summary", &[("side", "client")], "connected_s") * 1e3;
-    let first_byte = number(run, "summary", &[("side", "server")], "first_byte_s") * 1e3;
+    let connected = number(run, "flow_summary", &[("side", "client")], "connected_s") * 1e3;
+    let first_byte = number(run, "flow_summary", &[("side", "server")], "first_byte_s") * 1e3;
     [connected, first_byte]
 }
 

@@ -22,7 +22,7 @@ fn server(run: &Measurements, column: &str) -> Vec<f64> {
 fn a_pure_receiver_neither_probes_nor_has_anything_in_flight() {
     for (rtt_ms, loss) in [(30.0, 0.05), (500.0, 0.02), (500.0, 0.2)] {
         let run = run(rtt_ms, loss, json!({}));
-        let acks = number(&run, "summary", &[("side", "server")], "ack_packets");
+        let acks = number(&run, "flow_summary", &[("side", "server")], "ack_packets");
         // All packets of the handshake are acknowledged by then.
         let settled = server(&run, "time_s").iter().position(|time| *time > 15.0).expect("a row");
         let ptos = server(&run, "ptos");
@@ -34,7 +34,7 @@ fn a_pure_receiver_neither_probes_nor_has_anything_in_flight() {
         let flight = server(&run, "in_flight_bytes");
         assert!(flight[settled..].iter().all(|bytes| *bytes == 0.0), "{rtt_ms} ms, {loss}");
         // Every packet except those of the handshake was an ACK.
-        let sent = number(&run, "summary", &[("side", "server")], "sent_packets");
+        let sent = number(&run, "flow_summary", &[("side", "server")], "sent_packets");
         assert!(sent - acks < 30.0, "{sent} packets, {acks} ACKs");
     }
 }

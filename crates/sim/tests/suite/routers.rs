@@ -101,9 +101,12 @@ fn a_router_changes_its_route_and_buffers_packets_without_one() {
     got.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(got, wanted);
-    let of = |column| number(&measured, "holds", &[("node", "near")], column);
+    let of = |column| number(&measured, "node_buffers", &[("node", "near")], column);
     let counts = ["arrived_packets", "released_packets", "dropped_overflow_packets"].map(of);
-    assert_eq!((counts, of("held_bytes"), of("arrived_bytes")), ([20.0, 10.0, 10.0], 0.0, 2000.0));
+    assert_eq!(
+        (counts, of("buffered_bytes"), of("arrived_bytes")),
+        ([20.0, 10.0, 10.0], 0.0, 2000.0)
+    );
 }
 
 #[test]
@@ -120,9 +123,9 @@ fn a_host_buffers_too_and_buffered_packets_count_as_in_transit() {
     // At 50 ms the buffered packets are sent first, then the new one.
     let wanted: Vec<_> = (0..100).map(|n: u64| ((n.max(50) + 5) * MS, n as u32)).collect();
     assert_eq!(got, wanted);
-    assert_eq!(number(&measured, "holds", &[], "released_packets"), 50.0);
+    assert_eq!(number(&measured, "node_buffers", &[], "released_packets"), 50.0);
     let (got, measured) = ticks(graph(2000));
-    assert_eq!((got, number(&measured, "holds", &[], "held_packets")), (vec![], 100.0));
+    assert_eq!((got, number(&measured, "node_buffers", &[], "buffered_packets")), (vec![], 100.0));
 }
 
 /// Runs a flow over one link, which is enabled after `at` ms.
@@ -152,7 +155,7 @@ fn a_flow_waits_for_its_path() {
         assert!(
             early.clone().count() > 0 && early.clone().all(|row| dropped[row] == "client: route")
         );
-        let client = |column| number(&of, "summary", &[("side", "client")], column);
+        let client = |column| number(&of, "flow_summary", &[("side", "client")], column);
         assert_eq!(client("delivered_in_order_bytes"), 200_000.0, "tcp {tcp}");
         assert!(client("connected_s") >= 0.8, "a round trip after the way is there");
         // A path that never appears equals a first link that is always down.

@@ -133,7 +133,7 @@ fn a_restarted_relay_forwards_durable_bundles_and_reports_lost_ones() {
         let delivered = times(&run, "delivered", "3").len();
         assert_eq!((delivered, stopped(&run, "2")), if keeps { (10, 0) } else { (0, 10) });
         // No node can report the deletion.
-        assert!(rows(&run, "reports").is_empty());
+        assert!(rows(&run, "bundle_status_reports").is_empty());
     }
 }
 

@@ -36,7 +36,7 @@ fn qlog(run: &Measurements, side: &str) -> Value {
 }
 
 fn summary(run: &Measurements, side: &str, column: &str) -> u64 {
-    number(run, "summary", &[("side", side)], column) as u64
+    number(run, "flow_summary", &[("side", side)], column) as u64
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -202,7 +202,7 @@ fn a_qlog_agrees_with_the_tables() {
     assert!(events(&client, "recovery:congestion_state_updated").len() > 1);
     let windows = events(&client, "recovery:metrics_updated");
     let windows = windows.iter().filter_map(|event| event["data"]["congestion_window"].as_u64());
-    assert!(windows.max() <= Some(summary(&run, "client", "largest_cwnd_bytes")));
+    assert!(windows.max() <= Some(summary(&run, "client", "cwnd_max_bytes")));
     let min_rtts = events(&client, "recovery:metrics_updated");
     let min_rtts = min_rtts.iter().filter_map(|event| event["data"]["min_rtt"].as_f64());
     assert!(min_rtts.fold(f64::MAX, f64::min) >= 100.0);

@@ -105,7 +105,7 @@ fn bbr_measures_the_rate_of_one_window_per_round_trip() {
             let samples = samples(&run);
             let steady: Vec<_> = samples.into_iter().filter(|row| row.0 > 20.0).collect();
             let flight = max_of(&steady, |row| row.2);
-            let internals = run.table("internals");
+            let internals = run.table("controller_state");
             let (names, sides) = (internals.names("name"), internals.names("side"));
             let values = internals.numbers("value");
             let last = |wanted: &str| {
@@ -118,7 +118,7 @@ fn bbr_measures_the_rate_of_one_window_per_round_trip() {
             let got = last(trace);
             println!("{name}, {limit}: {got} bit/s, law {law}");
             assert!((got / law - 1.0).abs() < 0.02, "{name}, {limit}: {got} beside {law}");
-            let startup = number(&run, "internals", &[("name", state(name))], "value");
+            let startup = number(&run, "controller_state", &[("name", state(name))], "value");
             let last = last(state(name));
             assert!(last != startup, "{name}, {limit}: it stays in Startup");
         }

@@ -198,7 +198,7 @@ impl Sender {
         let min_rtt = self.rtt.min_rtt().unwrap_or(units::Span::ZERO);
         let _ = self.estimator.flush(now, self.srtt(), min_rtt, &*self.controller);
         self.estimator.end_recovery();
-        self.counters.timeouts += 1;
+        self.counters.rtos += 1;
         self.events.push((FlowEventKind::Timeout, flight_size as f64));
         let in_flight = self.estimator.in_flight();
         let timeout = cc::ControllerEvent::Timeout { flight_size, in_flight };
@@ -223,7 +223,7 @@ impl Sender {
         }
         self.dup_acks = 0;
         self.rtt.clear_backoff();
-        add_count(&mut self.counters.undone_reductions, 1);
+        add_count(&mut self.counters.cwnd_undos, 1);
         let control = self.controller.on_event(now, &cc::ControllerEvent::SpuriousLoss);
         self.apply_control(control);
     }

@@ -99,7 +99,7 @@ impl Sender {
             controller,
             control,
             pacing: spec.pacing,
-            counters: FlowCounters { largest_cwnd_bytes: control.cwnd, ..FlowCounters::default() },
+            counters: FlowCounters { cwnd_max_bytes: control.cwnd, ..FlowCounters::default() },
             ca_state: CaState::Open,
             recovery_point: 0,
             undo_state: None,
@@ -227,7 +227,7 @@ impl Sender {
         if self.is_paced() {
             self.pacer.update(&self.control, self.srtt(), self.options.mss);
         }
-        let largest = &mut self.counters.largest_cwnd_bytes;
+        let largest = &mut self.counters.cwnd_max_bytes;
         *largest = (*largest).max(self.control.cwnd);
     }
 

@@ -207,7 +207,7 @@ fn a_single_loss_costs_one_retransmission_and_one_reduction() {
         pair.lose = Box::new(|number, _| number == 100);
         pair.run();
         let counters = pair.client.counters();
-        assert_eq!((pair.resent, counters.congestion_events, counters.timeouts), (1, Some(1), 0));
+        assert_eq!((pair.resent, counters.congestion_events, counters.rtos), (1, Some(1), 0));
         assert_eq!(counters.lost_packets, 1);
     }
 }
@@ -218,7 +218,7 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     pair.lose = Box::new(|_, segment| segment.flags.has(Flags::FIN) && !segment.retransmission);
     let end = pair.run();
     let counters = pair.client.counters();
-    assert_eq!((counters.timeouts, counters.ptos), (0, Some(1)));
+    assert_eq!((counters.rtos, counters.ptos), (0, Some(1)));
     assert!(end < Time(1_000_000_000), "{end:?}");
 }
 

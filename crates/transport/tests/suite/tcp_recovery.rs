@@ -74,7 +74,7 @@ fn the_last_segment_repairs_the_one_before_it() {
         let mut pair = Pair::new(&spec, "newreno", losing(50, move |n| n == lost));
         pair.transfer(10 * MSS, 10);
         let counters = pair.client.counters();
-        assert_eq!((counters.timeouts, counters.ptos), (0, Some(0)), "{loss_detection:?}");
+        assert_eq!((counters.rtos, counters.ptos), (0, Some(0)), "{loss_detection:?}");
         let again: Vec<Time> =
             pair.data().filter(|left| left.segment.retransmission).map(|left| left.at).collect();
         assert_eq!(again, [Time::ZERO + ms(repaired)], "{loss_detection:?}");
@@ -103,7 +103,7 @@ fn proportional_rate_reduction_ends_at_the_threshold() {
                 pair.run_until(Time::ZERO + ms(100 + step));
                 let gauges = pair.client.gauges();
                 let counters = pair.client.counters();
-                if counters.congestion_events > Some(0) && counters.timeouts == 0 {
+                if counters.congestion_events > Some(0) && counters.rtos == 0 {
                     window.get_or_insert(gauges.ssthresh.unwrap());
                     if step < 300 {
                         largest_after = gauges.in_flight.max(largest_after);
@@ -111,7 +111,7 @@ fn proportional_rate_reduction_ends_at_the_threshold() {
                 }
             }
             let Some(window) = window else {
-                assert!(!any || pair.client.counters().timeouts > 0, "seed {seed}: no reduction");
+                assert!(!any || pair.client.counters().rtos > 0, "seed {seed}: no reduction");
                 continue;
             };
             assert_eq!(pair.client.counters().congestion_events, Some(1), "seed {seed}");
@@ -159,9 +159,9 @@ fn reordering_by_time_and_by_count() {
     assert!(rack.retransmitted_bytes <= Some(5 * MSS), "{:?} bytes", rack.retransmitted_bytes);
     let congestion_events = count.congestion_events.unwrap();
     assert!(congestion_events > 20, "{congestion_events}");
-    assert_eq!(count.undone_reductions, Some(0));
+    assert_eq!(count.cwnd_undos, Some(0));
     // Reductions that D-SACK has not undone.
-    let stand = adapted.congestion_events.unwrap() - adapted.undone_reductions.unwrap();
+    let stand = adapted.congestion_events.unwrap() - adapted.cwnd_undos.unwrap();
     assert!(stand < congestion_events / 2, "{stand}");
 }
 
@@ -186,15 +186,11 @@ fn a_spurious_retransmission_is_undone() {
             pair.client.finish();
             pair.run_until(Time::ZERO + ms(201));
             assert_eq!(pair.client.counters().congestion_events, Some(1), "{name}");
-            let before = pair.client.counters().largest_cwnd_bytes;
+            let before = pair.client.counters().cwnd_max_bytes;
             assert!(name == "westwood" || pair.client.gauges().cwnd < before, "{name}");
             pair.run_until(Time::ZERO + ms(310));
             let counters = pair.client.counters();
-            assert_eq!(
-                (counters.undone_reductions, counters.timeouts),
-                (Some(1), 0),
-                "{name} {timestamps}"
-            );
+            assert_eq!((counters.cwnd_undos, counters.rtos), (Some(1), 0), "{name} {timestamps}");
             assert!(pair.client.gauges().cwnd >= before, "{name}");
             pair.run_until(second(20));
             pair.check(400 * MSS);
@@ -223,11 +219,11 @@ fn a_delay_spike_is_undone() {
     let with = run(true, false, false);
     let without = run(false, false, false);
     println!("with {with:?}\nwithout {without:?}");
-    assert!(with.timeouts >= 1 && with.undone_reductions == Some(1));
+    assert!(with.rtos >= 1 && with.cwnd_undos == Some(1));
     assert!(with.retransmitted_bytes <= Some(5 * MSS), "{:?}", with.retransmitted_bytes);
-    assert!(without.retransmitted_bytes > Some(20 * MSS) && without.undone_reductions == Some(0));
+    assert!(without.retransmitted_bytes > Some(20 * MSS) && without.cwnd_undos == Some(0));
     // Timestamps alone reveal it too (RFC 3522).
-    assert_eq!(run(false, true, false).undone_reductions, Some(1));
+    assert_eq!(run(false, true, false).cwnd_undos, Some(1));
 }
 
 /// Without an answer the timer doubles: 1, 2, 4... times the RTO, up to its bound (RFC 6298 section
@@ -267,8 +263,8 @@ fn limited_transmit_saves_small_windows() {
         pair.client.counters()
     };
     for sack in [false, true] {
-        assert_eq!(run(true, sack).timeouts, 0, "sack {sack}");
-        assert_eq!(run(false, sack).timeouts, 1, "sack {sack}");
+        assert_eq!(run(true, sack).rtos, 0, "sack {sack}");
+        assert_eq!(run(false, sack).rtos, 1, "sack {sack}");
     }
 }
 

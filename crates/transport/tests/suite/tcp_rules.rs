@@ -47,7 +47,7 @@ fn a_loss_beyond_the_recovery_point_is_a_second_reduction() {
             let mut pair = Pair::new(&spec, "newreno", losing_copies(&losses));
             pair.transfer(400 * MSS, 60);
             let counters = pair.client.counters();
-            assert_eq!(counters.timeouts, 0, "{loss_detection:?}");
+            assert_eq!(counters.rtos, 0, "{loss_detection:?}");
             assert_eq!(
                 counters.congestion_events,
                 Some(reductions),
@@ -65,7 +65,7 @@ fn a_timeout_in_recovery_is_not_undone() {
     let mut pair = Pair::new(&spec, "newreno", losing_copies(&[(20, 2)]));
     pair.transfer(2000 * MSS, 60);
     let counters = pair.client.counters();
-    assert_eq!((counters.timeouts, counters.undone_reductions), (1, Some(0)));
+    assert_eq!((counters.rtos, counters.cwnd_undos), (1, Some(0)));
 }
 
 /// RFC 5681 section 3.1: after a timeout ssthresh is half of the outstanding data. This exceeds the data still in the
@@ -75,7 +75,7 @@ fn a_timeout_in_recovery_halves_the_outstanding_data() {
     let spec = TcpSpec { loss_detection: COUNT, ..window(100) };
     let mut pair = Pair::new(&spec, "newreno", losing_copies(&[(20, 2)]));
     pair.client.write(pattern(4000 * MSS));
-    while pair.client.counters().timeouts == 0 {
+    while pair.client.counters().rtos == 0 {
         let next = pair.now + ms(1);
         pair.run_until(next);
     }
@@ -200,7 +200,7 @@ fn a_wrap_of_the_timestamp_clock_has_no_effect() {
             let segment = &left.segment;
             (left.at.since(start), left.up, segment.sequence, segment.acknowledgement)
         });
-        (seen.collect::<Vec<_>>(), pair.client.counters().undone_reductions.unwrap())
+        (seen.collect::<Vec<_>>(), pair.client.counters().cwnd_undos.unwrap())
     };
     let (before, undone) = run(0);
     assert!(undone > 0);
@@ -228,7 +228,7 @@ fn a_segment_can_be_lost_after_an_undo() {
         let mut pair = Pair::new(&spec, "newreno", path);
         pair.transfer(12 * MSS, 10);
         let counters = pair.client.counters();
-        assert_eq!((counters.undone_reductions, counters.timeouts), (Some(1), 0), "SACK {sack}");
+        assert_eq!((counters.cwnd_undos, counters.rtos), (Some(1), 0), "SACK {sack}");
         let again = pair.data().filter(|left| left.segment.retransmission);
         let again: Vec<_> = again.map(|left| (left.at, left.segment.sequence)).collect();
         let expected = [(Time::ZERO + ms(200), start(0)), (Time::ZERO + ms(207), start(1))];
@@ -270,8 +270,8 @@ fn no_reduction_is_undone_where_nothing_is_reordered() {
             pair.transfer(415 * MSS, 300);
             let counters = pair.client.counters();
             // An unnecessary probe or timeout without ACKs may be undone.
-            if counters.timeouts == 0 && counters.ptos == Some(0) {
-                assert_eq!(counters.undone_reductions, Some(0), "seed {seed}, {loss_detection:?}");
+            if counters.rtos == 0 && counters.ptos == Some(0) {
+                assert_eq!(counters.cwnd_undos, Some(0), "seed {seed}, {loss_detection:?}");
             }
         }
     }

@@ -36,13 +36,10 @@ fn a_timeout_reports_the_flight_before_and_after_its_losses() {
         pair.run_until(at(740));
         pair.client.write(pattern(2 * MSS));
         pair.run_until(at(749));
-        assert_eq!(
-            (pair.client.counters().timeouts, pair.client.gauges().in_flight),
-            (0, 12 * MSS)
-        );
+        assert_eq!((pair.client.counters().rtos, pair.client.gauges().in_flight), (0, 12 * MSS));
         // BBR spreads the first ten over 13 ms.
         pair.run_until(at(765));
-        assert_eq!(pair.client.counters().timeouts, 1);
+        assert_eq!(pair.client.counters().rtos, 1);
         pair.client.gauges()
     };
     // RFC 5681 equation 4: max(FlightSize / 2, 2 SMSS), and a loss window of one segment.
@@ -63,7 +60,7 @@ fn bbr_restores_its_window_after_repair() {
         pair.client.write(pattern(40_000 * MSS));
         pair.run_until(at(599));
         let (before, lost) = (pair.client.gauges().cwnd, pair.client.gauges().in_flight);
-        while pair.client.counters().timeouts == 0 {
+        while pair.client.counters().rtos == 0 {
             let next = pair.now + ms(1);
             pair.run_until(next);
         }
@@ -78,7 +75,7 @@ fn bbr_restores_its_window_after_repair() {
         assert!(early <= 8 * MSS, "{name}: {early} bytes after the first acknowledgement");
         let next = pair.now + ms(3000);
         pair.run_until(next);
-        assert_eq!(pair.client.counters().timeouts, delivered.timeouts, "{name}");
+        assert_eq!(pair.client.counters().rtos, delivered.rtos, "{name}");
         assert!(pair.client.gauges().cwnd >= before, "{name}");
     }
 }
@@ -98,7 +95,7 @@ fn f_rto_sends_two_new_segments() {
             let spec = TcpSpec { sack, ..window(40, COUNT) };
             let mut pair = Pair::new(&spec, name, outage(400, 600));
             pair.client.write(pattern(8_000 * MSS));
-            while pair.client.counters().timeouts == 0 {
+            while pair.client.counters().rtos == 0 {
                 let next = pair.now + ms(1);
                 pair.run_until(next);
             }
@@ -110,9 +107,9 @@ fn f_rto_sends_two_new_segments() {
             assert_eq!(new_segments(&pair, first, second), 2, "{name}, sack {sack}");
             let again = pair.data().filter(|left| left.at >= timeout && left.at < second);
             assert_eq!(again.filter(|left| left.segment.retransmission).count(), 1, "{name}");
-            assert_eq!(pair.client.counters().undone_reductions, Some(0), "{name}");
+            assert_eq!(pair.client.counters().cwnd_undos, Some(0), "{name}");
             pair.run_until(at(60_000));
-            assert_eq!(pair.client.counters().timeouts, 1, "{name}, sack {sack}");
+            assert_eq!(pair.client.counters().rtos, 1, "{name}, sack {sack}");
             pair.check(8_000 * MSS);
         }
     }
@@ -134,5 +131,5 @@ fn an_ack_of_the_retransmission_is_no_proof_without_sack() {
     pair.client.write(pattern(10 * 1460 + 400 * 1460));
     pair.run_until(at(30_000));
     let counters = pair.client.counters();
-    assert_eq!((counters.timeouts, counters.undone_reductions), (1, Some(0)));
+    assert_eq!((counters.rtos, counters.cwnd_undos), (1, Some(0)));
 }

@@ -124,7 +124,7 @@ class _Tables:
             pages.append(self._page(one, rows))
         frames: dict[str, list[Row]] = {
             "pages": pages, "requests": requests, "packets": self._packets(), "flows": self._flows(),
-            "summary": self._summary(pages), **self._path_tables(),
+            "flow_summary": self._summary(pages), **self._path_tables(),
         }  # fmt: skip
         return {name: table(name, rows) for name, rows in frames.items()}
 
@@ -174,7 +174,7 @@ class _Tables:
             "response_end_s": at("responseEnd"), "content_loaded_s": at("domContentLoadedEventEnd"),
             "load_event_end_s": at("loadEventEnd"), "ttr_s": whole_s["responseStart"], "plt_s": whole_s["loadEventEnd"],
             "objects": len(whole), "bytes": sum(row["bytes"] for row in rows), "connections": opened,
-            "finished": int(one["finished"]),
+            "completed": int(one["finished"]),
         }  # fmt: skip
 
     def _requests(self, one: Mapping[str, Any]) -> list[Row]:
@@ -336,7 +336,7 @@ class _Tables:
             }  # fmt: skip
             sent = _value_at(counted[client], self.end)
             row |= self._counters(sent, received if client else 0, 0 if client else received)
-            row |= {"largest_cwnd_bytes": None, "delivered_bytes": 0 if client else received,
+            row |= {"cwnd_max_bytes": None, "delivered_bytes": 0 if client else received,
                     "delivered_in_order_bytes": 0 if client else received}  # fmt: skip
             rows.append(row)
         return rows
@@ -353,7 +353,7 @@ class _Tables:
             links, totals = self.series.link_rows(self.graph, origin, ticks)
             proxies = self.series.proxy_rows([self.flow["name"]], origin, ticks)
             rare = {
-                "users": self.series.user_rows(origin, ticks),
+                "radio_users": self.series.user_rows(origin, ticks),
                 "user_queues": self.series.queue_rows(ticks),
             }
         found = {"links": links, "link_summary": totals, "proxies": proxies}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BundleFlow", "NodeEndedError", "Nodes", "read_nodes"]
 
-NODE_TABLES = ("bundles", "routes", "reports", "stored")
+NODE_TABLES = ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
 """Tables of bundle nodes."""
 
 
@@ -136,7 +136,7 @@ class BundleFlow:
             for side in sides
         }
         carried = {side: self.nodes.connection_rows(self.name, side) for side in sides}
-        tables: dict[str, list[Row]] = {"summary": [], "flows": [], "streams": [], "events": []}
+        tables: dict[str, list[Row]] = {"flow_summary": [], "flows": [], "streams": [], "events": []}
         for side, other in (sides, sides[::-1]):
             own_end, other_end = _last_message(carried[side], end_s), _last_message(carried[other], end_s)
             times = [float(line["time_s"]) for line in carried[side]]
@@ -153,7 +153,7 @@ class BundleFlow:
                     }
                 )
             started, ended = int(own_end.get("begun", 0)), int(own_end.get("ended", 0))
-            tables["summary"].append(
+            tables["flow_summary"].append(
                 _counters(own_end)
                 | {
                     "flow": self.name, "side": side, "congestion": names[side],

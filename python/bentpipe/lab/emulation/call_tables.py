@@ -81,7 +81,7 @@ class CallFlow:
         )
         last_ns = min(start_ns + int(self.load["duration_ns"]), ticks_ns[-1])
         is_over = self.result is not None and last_ns + LINGER_S * 1e9 <= ticks_ns[-1]
-        tables: dict[str, list[Row]] = {"summary": [], "flows": [], "streams": [], "events": []}
+        tables: dict[str, list[Row]] = {"flow_summary": [], "flows": [], "streams": [], "events": []}
         start, last = seconds(start_ns), seconds(last_ns)
         if self.result is None:
             start = last = None
@@ -93,13 +93,13 @@ class CallFlow:
                                        **self._counters(sent_direction, received_direction, until_s)})  # fmt: skip
             counters = self._counters(sent_direction, received_direction, None)
             delivered_bytes = self._count_bytes(sent_direction, "received_packets", None)
-            tables["summary"].append(
+            tables["flow_summary"].append(
                 counters
                 | {
                     "flow": self.name, "side": side, "congestion": "none", "start_s": start, "connected_s": start,
                     "first_byte_s": None, "data_start_s": start, "data_end_s": last, "fin_s": None, "end_s": None,
                     "connections": int(self.result is not None), "completed_connections": int(is_over),
-                    "largest_cwnd_bytes": None, "delivered_bytes": delivered_bytes,
+                    "cwnd_max_bytes": None, "delivered_bytes": delivered_bytes,
                     "delivered_in_order_bytes": delivered_bytes,
                 }
             )  # fmt: skip

@@ -27,11 +27,11 @@ _MEANS = ("smoothed_rtt_ms", "latest_rtt_ms")
 
 
 def add_groups(tables: Mapping[str, pl.DataFrame], spec: RunSpec) -> dict[str, pl.DataFrame]:
-    """Return the tables of a run, with the groups of ``spec`` in ``flows`` and their names in ``summary``."""
+    """Return the tables of a run, with the groups of ``spec`` in ``flows`` and their names in ``flow_summary``."""
     groups = flow_groups(spec)
     if not groups:
         return dict(tables)
-    summary, flows = tables["summary"], tables["flows"]
+    summary, flows = tables["flow_summary"], tables["flows"]
     flow_group = pl.col("flow").replace(groups).alias("flow_group")
     group_rows = _aggregate_flows(
         flows.with_columns(flow_group).filter(pl.col("flow").is_in(list(groups))), summary
@@ -41,7 +41,7 @@ def add_groups(tables: Mapping[str, pl.DataFrame], spec: RunSpec) -> dict[str, p
     all_rows = pl.concat([flow_rows, group_rows.select(flows.columns)], how="vertical_relaxed")
     return {
         **tables,
-        "summary": summary.with_columns(flow_group),
+        "flow_summary": summary.with_columns(flow_group),
         "flows": all_rows.sort("time_s", "flow", "side", nulls_last=True, maintain_order=True),
     }
 

@@ -88,7 +88,7 @@ def build_measurements(
     if optional_tables["calls"]:
         tables |= optional_tables
     optional_tables = {
-        "users": series.user_rows(origin, ticks),
+        "radio_users": series.user_rows(origin, ticks),
         "user_queues": series.queue_rows(ticks),
         **node_tables,
     }
@@ -176,7 +176,7 @@ def _add_flow(flow: PerfFlow, clock: _Clock, sample_ns: int, tables: Mapping[str
             tables["flows"].append(row)
         for row in _events(flow.name, side, pairs, clock):
             tables["events"].append(row)
-        tables["summary"].append(_summary(flow, side, sides, streams, clock))
+        tables["flow_summary"].append(_summary(flow, side, sides, streams, clock))
 
 
 def _sum_counters(connections: Sequence[Connection], time_ns: int) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _summary(
 
     # An endpoint that sends only requests has no windows.
     states = [state for one in own for state in (one.end or {}, *one.samples)]
-    names = ("largest_cwnd_bytes", "cwnd_bytes")
+    names = ("cwnd_max_bytes", "cwnd_bytes")
     windows = [int(state[name]) for state in states for name in names if state.get(name) is not None]
     return totals | {
         "flow": flow.name,
@@ -307,7 +307,7 @@ def _summary(
         "completed_connections": sum(
             1 for one in own if one.end is not None and not str(one.end["end"]).startswith("lost")
         ),
-        "largest_cwnd_bytes": max(windows, default=None),
+        "cwnd_max_bytes": max(windows, default=None),
         "delivered_bytes": delivered["received_bytes"],
         "delivered_in_order_bytes": delivered["received_in_order_bytes"],
     }

@@ -81,10 +81,10 @@ def deadlines(playout: Playout, calls: pl.DataFrame, delays: pl.DataFrame) -> pl
     """
     windows = delays.select(*CALL, "window_s").unique(maintain_order=True)
     if playout.kind == "fixed":
-        least = calls.group_by(CALL, maintain_order=True).agg(pl.col("least_delay_ms").min())
+        least = calls.group_by(CALL, maintain_order=True).agg(pl.col("delay_min_ms").min())
         # Bins of the histogram end at whole milliseconds, so the play-out delay does, too.
         found = least.select(
-            *CALL, deadline_ms=(pl.col("least_delay_ms") + playout.value).ceil().cast(pl.Int64)
+            *CALL, deadline_ms=(pl.col("delay_min_ms") + playout.value).ceil().cast(pl.Int64)
         )
         return windows.join(found, on=CALL, how="left", maintain_order="left")
     if playout.kind == "quantile":

@@ -89,7 +89,7 @@ def rate_calls(store: Store, config: RatingConfig = RatingConfig()) -> pl.DataFr
     if not calls.height:
         return pl.DataFrame(schema=COLUMNS)
     ratings = rate_rows(calls, store.rows("call_delays"), config)
-    summary = store.rows("summary")
+    summary = store.rows("flow_summary")
     if GROUP in summary.columns:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
         ratings = ratings.join(members, on=["run", "flow"], how="left", maintain_order="left")
@@ -130,7 +130,7 @@ def _sum_counters(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rate(row: dict[str, Any], config: RatingConfig, model: EModel) -> dict[str, Any]:
-    known = row["sent_packets"] - row["undecided_packets"]
+    known = row["sent_packets"] - row["pending_packets"]
     received, in_time = row["received_packets"], row["in_time"]
     found: dict[str, Any] = {name: row.get(name) for name in COLUMNS}
     if received:
@@ -165,7 +165,7 @@ def blocked_calls(store: Store) -> pl.DataFrame:
     events = store.rows("events", ["flow", "kind"])
     empty = pl.DataFrame(schema={"run": pl.String, "flow": pl.String})
     blocked = events.filter(pl.col("kind") == "refused") if events.height else empty
-    summary = store.rows("summary")
+    summary = store.rows("flow_summary")
     if GROUP in summary.columns and blocked.height:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
         blocked = blocked.join(members, on=["run", "flow"], how="left", maintain_order="left")
@@ -187,8 +187,8 @@ def aggregate_cells(
 
     Returns:
         ``KEYS..., flow, direction, source, calls`` (largest number in a run), ``seeds, NAME, NAME_low, NAME_high,
-        NAME_n...`` of :data:`MEANS`, ``good_ratio`` (calls with at least :data:`GOOD`) and ``refused_ratio`` (blocked
-        calls of all calls), and ``mos_least`` (min of all calls).
+        NAME_n...`` of :data:`MEANS`, ``mos_good_ratio`` (calls with at least :data:`GOOD`) and ``blocked_ratio``
+        (blocked calls of all calls), and ``mos_min`` (min of all calls).
     """
     if GROUP in calls.columns:
         calls = calls.with_columns(flow=pl.col(GROUP))
@@ -197,23 +197,23 @@ def aggregate_cells(
         pl.col("source").first(),
         *(pl.col(name).mean() for name in MEANS),
         calls=pl.len(),
-        mos_least=pl.col("mos").min(),
-        good_ratio=(pl.col("mos") >= GOOD).mean(),
+        mos_min=pl.col("mos").min(),
+        mos_good_ratio=(pl.col("mos") >= GOOD).mean(),
     )
-    runs = runs.with_columns(refused_ratio=pl.lit(None, pl.Float64))
+    runs = runs.with_columns(blocked_ratio=pl.lit(None, pl.Float64))
     if refused is not None and refused.height:
         runs = runs.join(refused, on=["run", "flow"], how="left", maintain_order="left")
         count = pl.col("refused").fill_null(0)
-        runs = runs.with_columns(refused_ratio=count / (count + pl.col("calls")))
+        runs = runs.with_columns(blocked_ratio=count / (count + pl.col("calls")))
     rows = []
     for cell, group in runs.group_by(by, maintain_order=True):
         row: dict[str, Any] = dict(zip(by, cell, strict=True))
         row |= {"source": group["source"][0], "calls": group["calls"].max(), "seeds": group.height}
-        for name in (*MEANS, "good_ratio", "refused_ratio"):
+        for name in (*MEANS, "mos_good_ratio", "blocked_ratio"):
             row |= mean_columns(name, group[name].drop_nulls().to_list())
-        least = group["mos_least"].drop_nulls()
+        least = group["mos_min"].drop_nulls()
         row |= {
-            "mos_least": least.min(),
+            "mos_min": least.min(),
             "mos_least_low": None,
             "mos_least_high": None,
             "mos_least_n": least.len(),

@@ -9,13 +9,13 @@ __all__ = ["CALL_WINDOW_S", "COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "OPTION
 
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
-    "persistent_congestion", "ptos", "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes",
+    "persistent_congestion", "ptos", "rtos", "cwnd_undos", "retransmitted_bytes", "written_bytes", "received_bytes",
     "received_in_order_bytes",
 )  # fmt: skip
 LINK_COUNTERS = (
     "queued_packets", "queued_bytes", "sent_bytes", "arrived_packets", "arrived_bytes", "delivered_packets",
     "delivered_bytes", "dropped_loss_packets", "dropped_overflow_packets", "dropped_aqm_packets",
-    "dropped_outage_packets", "dropped_link_packets", "dropped_route_packets", "marked_packets",
+    "dropped_outage_packets", "dropped_retry_limit_packets", "dropped_no_route_packets", "marked_packets",
 )  # fmt: skip
 GAUGES = {
     "cwnd_bytes": "f64", "ssthresh_bytes": "f64", "in_flight_bytes": "i64", "smoothed_rtt_ms": "f64",
@@ -33,12 +33,12 @@ def _types(columns: str) -> dict[str, str]:
 
 
 COLUMNS: dict[str, dict[str, str]] = {
-    "summary": _types(
+    "flow_summary": _types(
         "flow= side= congestion= start_s connected_s first_byte_s data_start_s data_end_s fin_s end_s connections# "
         "completed_connections#"
     )
     | dict.fromkeys(COUNTERS, "i64")
-    | _types("largest_cwnd_bytes# delivered_bytes# delivered_in_order_bytes#"),
+    | _types("cwnd_max_bytes# delivered_bytes# delivered_in_order_bytes#"),
     "streams": _types(
         "flow= connection# stream_id# mode= start_s up_written_bytes# up_bytes# up_first_byte_s up_last_byte_s "
         "up_fin_s down_written_bytes# down_bytes# down_first_byte_s down_last_byte_s down_fin_s"
@@ -49,15 +49,15 @@ COLUMNS: dict[str, dict[str, str]] = {
     "flows": _types("time_s flow= side=") | GAUGES | dict.fromkeys(COUNTERS, "i64"),
     "links": _types("time_s link=") | dict.fromkeys(LINK_COUNTERS, "i64"),
     "events": _types("time_s flow= side= connection# kind= value"),
-    "internals": _types("time_s flow= side= name= value"),
+    "controller_state": _types("time_s flow= side= name= value"),
     "proxies": _types(
         "time_s flow= proxy= socket= connections# cwnd_bytes ssthresh_bytes in_flight_bytes# smoothed_rtt_ms "
         "min_rtt_ms pacing_rate_bit_s buffered_bytes# sent_packets# sent_bytes# lost_packets# retransmitted_bytes# "
-        "congestion_events# timeouts# ptos#"
+        "congestion_events# rtos# ptos#"
     ),
     "pages": _types(
         "flow= load# http= protocol= start_s connect_start_s connect_end_s request_start_s response_start_s "
-        "response_end_s content_loaded_s load_event_end_s ttr_s plt_s objects# bytes# connections# finished#"
+        "response_end_s content_loaded_s load_event_end_s ttr_s plt_s objects# bytes# connections# completed#"
     ),
     "requests": _types(
         "flow= load# object= host= protocol= connection# queued_s sent_s response_start_s end_s bytes#"
@@ -70,14 +70,14 @@ COLUMNS: dict[str, dict[str, str]] = {
 """Columns of the tables that every run has, in the order of the engine."""
 
 OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
-    "users": _types(
-        "time_s link= user# attempts# copies# air_s coded_bits# useful_bits# decoded_after_0_packets# "
-        "decoded_after_1_packets# decoded_after_2_packets# decoded_after_3_packets# decoded_later_packets# "
-        "dropped_link_packets#"
+    "radio_users": _types(
+        "time_s link= user# attempts# duplicate_attempts# airtime_s coded_bits# useful_bits# decoded_after_0_packets# "
+        "decoded_after_1_packets# decoded_after_2_packets# decoded_after_3_packets# decoded_after_more_packets# "
+        "dropped_retry_limit_packets#"
     ),
     "calls": _types(
         "flow= direction= source= payload_bytes# interval_ms window_s sent_packets# received_packets# "
-        "duplicate_packets# overtaken_packets# undecided_packets# delay_sum_s least_delay_ms largest_delay_ms "
+        "duplicate_packets# reordered_packets# pending_packets# delay_sum_s delay_min_ms delay_max_ms "
         "jitter_ms jitter_sum_s"
     ),
     "call_delays": _types(
@@ -86,19 +86,20 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     "bundles": _types(
         "time_s node= event= kind= source= destination= created_ms# sequence# offset_bytes payload_bytes# peer= reason="
     ),
-    "routes": _types(
+    "bundle_routes": _types(
         "time_s node= source= created_ms# sequence# to= decision= next= arrival_s contacts= reason="
     ),
-    "reports": _types(
+    "bundle_status_reports": _types(
         "time_s node= report_source= report_created_ms# report_sequence# source= created_ms# sequence# offset_bytes "
         "total_bytes received_ms forwarded_ms delivered_ms deleted_ms reason#"
     ),
-    "stored": _types("node= came_s source= created_ms# sequence# offset_bytes payload_bytes#"),
+    "bundle_store": _types("node= received_s source= created_ms# sequence# offset_bytes payload_bytes#"),
     "user_queues": _types(
-        "link= user# arrived_packets# sent_packets# queued_packets# queued_bytes# waited_s longest_wait_s "
-        "dropped_overflow_packets# dropped_late_packets# dropped_outage_packets# best_s best_spells"
+        "link= user# arrived_packets# sent_packets# queued_packets# queued_bytes# queueing_sum_s queueing_max_s "
+        "dropped_overflow_packets# dropped_deadline_packets# dropped_outage_packets# best_channel_s "
+        "best_channel_periods"
     ),
-    "tcp": _types(
+    "tcp_counters": _types(
         "time_s flow= side= data_segments# retransmitted_segments# duplicate_segments# rtt_samples# rto_s "
         "smoothed_rtt_s rtt_variance_s ack_pairs# pair_wait_s pairs_within_1_ms# pairs_within_5_ms# "
         "pairs_within_10_ms# pairs_within_20_ms# pairs_within_30_ms# pairs_within_40_ms#"
@@ -106,7 +107,7 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
 }
 """Columns of the tables that only some runs have: users of a radio link, their queues, calls, bundles, TCP."""
 
-OPTIONAL = {"summary": {"flow_group": "cat"}}
+OPTIONAL = {"flow_summary": {"flow_group": "cat"}}
 """Columns that a table has only in some runs: ``flow_group`` with groups of flows."""
 
 

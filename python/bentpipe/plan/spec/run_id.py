@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "canonical", "run_id", "run_ids"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of plans, results and the store."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -25,23 +25,23 @@ LISTENER = RatingConfig(codec="g711", advantage=20.0)
 """64 kb/s are G.711 (here with its concealment); satellite users forgive 20 (p. 101); play-out adapts."""
 
 _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]
-_TOTAL = ("air_s", "coded_bits", "dropped_link_packets", "decoded_later_packets", *_ATTEMPTS)
+_TOTAL = ("airtime_s", "coded_bits", "dropped_retry_limit_packets", "decoded_after_more_packets", *_ATTEMPTS)
 
 
 def _link(store: Store) -> pl.DataFrame:
     """Return measures of the radio link over all users: decoded packets, coded bits and airtime."""
-    users = store.rows("users").filter(pl.col("link") == LINK)
+    users = store.rows("radio_users").filter(pl.col("link") == LINK)
     users = users.group_by("run", "user", maintain_order=True).last()
     whole = users.group_by("run", maintain_order=True).agg(
         pl.col("time_s").max(), *(pl.col(name).sum() for name in _TOTAL)
     )
-    decoded, given_up = pl.sum_horizontal(_ATTEMPTS), pl.col("dropped_link_packets")
+    decoded, given_up = pl.sum_horizontal(_ATTEMPTS), pl.col("dropped_retry_limit_packets")
     return whole.select(
         "run", "time_s",
         packets_s=decoded / pl.col("time_s"),
         bits=pl.col("coded_bits") / (decoded + given_up),
         coded_mbps=pl.col("coded_bits") / pl.col("time_s") / 1e6,
-        air=pl.col("air_s") / pl.col("time_s"),
+        air=pl.col("airtime_s") / pl.col("time_s"),
         given_up=100 * given_up / (decoded + given_up),
         **{f"decoded_{n}": 100 * pl.col(name) / decoded for n, name in enumerate(_ATTEMPTS)},
     )  # fmt: skip
@@ -51,7 +51,7 @@ def _drops(store: Store) -> pl.DataFrame:
     """Return drops by cause, % of packets that arrived at the link."""
     links = store.rows("link_summary").filter(pl.col("link") == LINK)
     came = pl.col("arrived_packets")
-    causes = {"no_room": "overflow", "timed_out": "aqm", "not_decoded": "link"}
+    causes = {"no_room": "overflow", "timed_out": "aqm", "not_decoded": "retry_limit"}
     return links.select(
         "run", **{name: 100 * pl.col(f"dropped_{cause}_packets") / came for name, cause in causes.items()}
     )
@@ -69,11 +69,11 @@ def _congestion(sender: pl.DataFrame, store: Store) -> pl.DataFrame:
 def _best(store: Store) -> pl.DataFrame:
     """Return the mean duration for which the best channel stays best, ms; null if the scheduler ignores it."""
     queues = store.rows("user_queues")
-    if "best_s" not in queues.columns:
+    if "best_channel_s" not in queues.columns:
         return pl.DataFrame(schema={"run": pl.String, "best_ms": pl.Float64})
-    spells = pl.col("best_spells").sum()
+    spells = pl.col("best_channel_periods").sum()
     return queues.group_by("run", maintain_order=True).agg(
-        best_ms=pl.when(spells > 0).then(1e3 * pl.col("best_s").sum() / spells)
+        best_ms=pl.when(spells > 0).then(1e3 * pl.col("best_channel_s").sum() / spells)
     )
 
 
@@ -98,7 +98,7 @@ class Terminals(RunMeasures):
         store = measurements.store(part)
         if store is None:
             return
-        summary = store.rows("summary")
+        summary = store.rows("flow_summary")
         server, client = (summary.filter(pl.col("side") == side) for side in ("server", "client"))
         link = _link(store)
         goodput = pl.col("received_in_order_bytes") * 8 / pl.col("time_s") / 1e6
@@ -129,7 +129,7 @@ class Terminals(RunMeasures):
 
 def _way(store: Store) -> pl.DataFrame:
     """Return the mean time from sender to receiver: the smoothed round trip less the way back."""
-    rows = store.rows("tcp")
+    rows = store.rows("tcp_counters")
     if "rtt_samples" not in rows.columns:
         return pl.DataFrame(schema={"run": pl.String, "way_ms": pl.Float64})
     rows = rows.filter(
@@ -146,7 +146,7 @@ def _delivery(store: Store) -> pl.DataFrame:
     the first
     sample on; null with fewer than two samples.
     """
-    tcp = store.rows("tcp")
+    tcp = store.rows("tcp_counters")
     if not tcp.height:
         return pl.DataFrame(schema={"run": pl.String, "delivery_ms": pl.Float64})
     sent = tcp.filter(pl.col("side") == "server").group_by("run", "time_s", maintain_order=True).agg(
@@ -179,9 +179,9 @@ class Callers(RunMeasures):
             pl.col("delay_ms", "jitter_ms", "mos").mean(), late=100 * pl.col("late_ratio").mean()
         )
         counts = rows.group_by("run", maintain_order=True).agg(
-            pl.col("sent_packets", "received_packets", "undecided_packets").sum()
+            pl.col("sent_packets", "received_packets", "pending_packets").sum()
         )
-        known = pl.col("sent_packets") - pl.col("undecided_packets")
+        known = pl.col("sent_packets") - pl.col("pending_packets")
         load = counts.join(
             link.select("run", "time_s", "coded_mbps"), on="run", maintain_order="left"
         ).select(
@@ -210,7 +210,7 @@ class Backlogged(RunMeasures):
 
 def _steps(store: Store) -> pl.DataFrame:
     """Return the packets that the link decoded of all users between two samples."""
-    users = store.rows("users").filter(pl.col("link") == LINK)
+    users = store.rows("radio_users").filter(pl.col("link") == LINK)
     whole = users.group_by("run", "time_s", maintain_order=True).agg(
         decoded=pl.sum_horizontal(_ATTEMPTS).sum()
     )

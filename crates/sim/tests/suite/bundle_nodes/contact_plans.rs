@@ -43,7 +43,7 @@ fn the_relay_is_used_until_the_direct_contact_starts_again() {
     let run = triangle().run();
     conserved(&run);
     let by = |next: &str| -> Vec<f64> {
-        rows(&run, "routes")
+        rows(&run, "bundle_routes")
             .iter()
             .filter(|row| {
                 row["node"] == "1" && row["source"] == "ipn:1.3000" && row["next"] == next
@@ -118,7 +118,7 @@ fn a_bundle_is_fragmented_to_the_contact_volume_and_reassembled() {
         ..Case::default()
     };
     let run = case(false).run();
-    assert_eq!(rows(&run, "bundles").iter().filter(|row| row["event"] == "cut").count(), 1);
+    assert_eq!(rows(&run, "bundles").iter().filter(|row| row["event"] == "fragmented").count(), 1);
     let parts = rows(&run, "bundles");
     let parts = parts.iter().filter(|row| row["event"] == "received" && row["node"] == "2");
     let mut parts: Vec<(f64, f64)> = parts
@@ -130,7 +130,7 @@ fn a_bundle_is_fragmented_to_the_contact_volume_and_reassembled() {
     let [(_, at)] = times(&run, "delivered", "2")[..] else { panic!("one bundle is delivered") };
     assert!(at > 6.0 && at < 7.5);
     // The client's node receives reports with times; the whole bundle's report states its delivery.
-    let reports = rows(&run, "reports");
+    let reports = rows(&run, "bundle_status_reports");
     assert!(
         reports
             .iter()

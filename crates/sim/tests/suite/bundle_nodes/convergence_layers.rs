@@ -24,7 +24,10 @@ fn bundle_n_arrives_after_startup_n_transmissions_and_the_owlt() {
     for ((_, there), (_, back)) in delivered.iter().zip(&acknowledged) {
         assert!(back - there > owlt && back - there < owlt + 2.0 * owlt + 0.02, "a handshake back");
     }
-    assert_eq!(rows(&run, "routes").iter().filter(|row| row["decision"] == "static").count(), 20);
+    assert_eq!(
+        rows(&run, "bundle_routes").iter().filter(|row| row["decision"] == "static").count(),
+        20
+    );
 }
 
 #[test]

@@ -285,8 +285,8 @@ pub fn conserved(run: &Measurements) {
     for row in rows(run, "bundles") {
         let one = balance.entry((row["node"].clone(), id(&row))).or_default();
         match row["event"].as_str() {
-            "generated" | "received" | "part" | "reassembled" => *one += 1,
-            "forwarded" | "deleted" | "cut" | "joined" => *one -= 1,
+            "generated" | "received" | "fragment_created" | "reassembled" => *one += 1,
+            "forwarded" | "deleted" | "fragmented" | "fragment_merged" => *one -= 1,
             "delivered" => {
                 *one -= 1;
                 assert!(delivered.insert(id(&row)), "delivered twice: {row:?}");
@@ -294,7 +294,7 @@ pub fn conserved(run: &Measurements) {
             _ => {}
         }
     }
-    for row in rows(run, "stored") {
+    for row in rows(run, "bundle_store") {
         *balance.entry((row["node"].clone(), id(&row))).or_default() -= 1;
     }
     for ((node, id), left) in balance {

@@ -237,7 +237,7 @@ impl TcpConnection {
                 if self.syn_at <= now {
                     self.syn_retries += 1;
                     self.syn_due = true;
-                    self.sent_counters.timeouts += 1;
+                    self.sent_counters.rtos += 1;
                     self.events.push((FlowEventKind::Timeout, 0.0));
                     if self.syn_retries > SYN_RETRIES {
                         self.abort();
@@ -442,7 +442,7 @@ impl TcpConnection {
         counters.sent_bytes = self.sent_counters.sent_bytes;
         counters.ack_packets = self.sent_counters.ack_packets;
         counters.ack_bytes = self.sent_counters.ack_bytes;
-        counters.timeouts += self.sent_counters.timeouts;
+        counters.rtos += self.sent_counters.rtos;
         counters.received_bytes = self.receiver.received();
         counters.received_in_order_bytes = self.receiver.in_order();
         counters.tcp.duplicate_segments = self.receiver.counters.duplicate_segments;

@@ -132,7 +132,7 @@ impl<C: StackConnection> ConnectionDriver<C> {
             self.control = controller.start(now);
             self.controller = controller;
             // The largest window restarts with the new controller.
-            self.counters.largest_cwnd_bytes = self.control.cwnd;
+            self.counters.cwnd_max_bytes = self.control.cwnd;
             self.apply_control();
         }
     }
@@ -176,7 +176,7 @@ impl<C: StackConnection> ConnectionDriver<C> {
     pub(super) fn apply_control(&mut self) {
         self.shim.with(|shared| shared.estimator.set_window(self.control.cwnd, self.mtu));
         self.pacer.update(&self.control, self.inner.rtt(), self.mtu);
-        let largest = &mut self.counters.largest_cwnd_bytes;
+        let largest = &mut self.counters.cwnd_max_bytes;
         *largest = (*largest).max(self.control.cwnd);
     }
 }

@@ -121,7 +121,7 @@ impl<C: StackConnection> ConnectionDriver<C> {
             mtu,
             header: u64::from(spec.header_bytes),
             ecn: spec.ecn,
-            counters: FlowCounters { largest_cwnd_bytes: control.cwnd, ..FlowCounters::default() },
+            counters: FlowCounters { cwnd_max_bytes: control.cwnd, ..FlowCounters::default() },
             sent_stream_bytes: 0,
             recount_at: RECOUNT_BYTES,
             is_pacer_blocked: false,
