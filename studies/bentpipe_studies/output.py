@@ -167,7 +167,7 @@ def format_findings(title: str, findings: Findings) -> list[str | TextTable]:
             output.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
     reasons = differences(findings)
     if reasons:
-        output.append("\nWhy it differs")
+        output.append("\nDifferences explained")
         output += [f"  {name}: {explanation}" for name, explanation in reasons]
     return [*output, f"\n{findings.tolerance}", *findings.notes]
 

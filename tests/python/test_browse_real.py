@@ -159,7 +159,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
         done = _cli(*words, "--out", str(outs[-1]), "--loads", "2", "--annotate", "rain=none", "--json")
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
-        came = {(row["asked for"], row["load"]): row["came by"] for row in said["loads"]}
+        came = {(row["asked for"], row["load"]): row["negotiated protocol"] for row in said["loads"]}
         assert {**came, ("Alt-Svc", 2): "h3"} == wanted
         return [came != wanted and came]
 

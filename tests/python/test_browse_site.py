@@ -457,4 +457,4 @@ def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
     never = pages.SiteReport("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
     assert pages.supporting_text(never) == "No request was made."
-    assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()
+    assert "Request waterfall" not in pages.write(never, tmp_path / "none.html", "1").read_text()

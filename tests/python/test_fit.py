@@ -305,7 +305,7 @@ def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
     page = (fit_folder / "fit.html").read_text()
     for title in (
         "Delay over time", "Distribution of the delay", "The second half of the log, by the model of the first",
-        "Autocorrelation of the delay", "Bursts of loss", "Where slots begin",
+        "Autocorrelation of the delay", "Bursts of loss", "Phase of the reconfiguration intervals",
     ):  # fmt: skip
         assert f"<h2>{title}</h2>" in page
     assert len(page) < 3_000_000

@@ -1,4 +1,4 @@
-"""Flows by count: their plan, their series together, and what is made of them."""
+"""Flow groups: their plan, their series together, and what is made of them."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     assert "5th percentile" in shown.output
     assert "web-3" not in shown.output
     page = write_report(path).read_text()
-    assert "Flows by count" in page
+    assert "Flow groups" in page
     assert "rival and web (1 to 5 flows) share a path" in page.replace("\u00a0", " ")
     assert '"web-3' not in page
     assert "Of a group, the mean over its flows that have a connection." in page

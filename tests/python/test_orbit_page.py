@@ -42,7 +42,7 @@ def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dic
     assert not re.search(r'(src|href)\s*=\s*"https?:', page)
     assert "default-src 'none'" in page
     for part in (
-        "The way as it moves",
+        "Route animation",
         "Delay over time",
         "Hops over time",
         "The way on a map",

@@ -202,7 +202,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
     material = FigureContext(open_store(tmp_path / "store"))
-    drawn = time_series.propagation(material)
+    drawn = time_series.propagation_delay(material)
     assert drawn is not None
     rows = pl.read_csv(io.StringIO(values(drawn.spec())))
     assert rows["series"].unique(maintain_order=True).to_list() == ["space", "mobile", "all of them"]
@@ -219,7 +219,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     del constant["orbit"]
     constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
     bentpipe.run(constant, out=tmp_path / "constant")
-    assert time_series.propagation(FigureContext(open_store(tmp_path / "constant"))) is None
+    assert time_series.propagation_delay(FigureContext(open_store(tmp_path / "constant"))) is None
 
 
 def values(spec: dict[str, Any]) -> str:

@@ -78,7 +78,7 @@ def test_tables_and_the_page(measured: Measurements, tmp_path: Path) -> None:
     assert claim_rows(findings)[0]["claim"] == "r1"
     page = write_page(tmp_path, STUDY.title, findings, to_json(findings)).read_text()
     assert "target A, SATCOM, loads 2 and 3" in page
-    assert 'data-key="sequence"' in page
+    assert 'data-key="time-sequence"' in page
     assert "default-src 'none'" in page
 
 

@@ -83,7 +83,7 @@ def check(
         rows = [{key: value for key, value in row.items() if key != "first byte"} for row in rows]
     print_table(
         rows,
-        "What no run of it can beat",
+        "Performance bounds",
         {
             "rate": METRICS["rate_bit_s"].heading,
             "least RTT": METRICS["least_rtt_ms"].heading,

@@ -187,7 +187,7 @@ def _light(plan: CheckedPlan) -> Figure | None:
     rest = f" {len(names)} of {len(lines)} pairs." if len(names) < len(lines) else ""
     return Figure(
         "light",
-        "Light times",
+        "One-way light time",
         f"One-way light time by the ranges of the plan.{rest}",
         chart,
         len(rows),

@@ -48,7 +48,7 @@ def call_delay(context: FigureContext) -> Figure | None:
     )
     return Figure(
         "call-delay",
-        "Delay of calls",
+        "One-way delay of datagrams (ECDF)",
         f"{caption} {rest.note}".strip(),
         facet_grid([line], rows, rest, height=170),
         rows.height,
@@ -79,7 +79,7 @@ def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.Data
     return rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
 
 
-def call_opinion(context: FigureContext) -> Figure | None:
+def call_mos(context: FigureContext) -> Figure | None:
     """Draw mean opinion scores over a dimension of the sweep."""
     dim_x = of_kind(
         [dim for dim in context.dims if all(magnitude(value) is not None for value in dim.values)],
@@ -127,8 +127,8 @@ def call_opinion(context: FigureContext) -> Figure | None:
         f"listeners are content above the dashed line, {GOOD:g}."
     )
     return Figure(
-        "call-opinion",
-        "What callers would say",
+        "call-mos",
+        "Mean opinion score",
         f"{caption} {rest.note}".strip(),
         facet_grid(layers, frame, rest, height=190),
         frame.height,

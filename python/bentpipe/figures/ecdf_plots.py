@@ -70,7 +70,7 @@ def _distribution(context: FigureContext, key: str, metric: str, title: str) -> 
     )
 
 
-def independence(context: FigureContext) -> Figure | None:
+def autocorrelation(context: FigureContext) -> Figure | None:
     """Draw the autocorrelation of PLT over sessions, with the 95 % zone of independent values."""
     if not context.pages.height:
         return None
@@ -126,5 +126,9 @@ def independence(context: FigureContext) -> Figure | None:
     ).replace(f"({max(counts)} to {max(counts)} of them)", f"({max(counts)} of them)")
     chart = facet_grid(layers, frame, where, height=150)
     return Figure(
-        "independence", "Are the units independent?", f"{caption} {where.note}".strip(), chart, frame.height
+        "autocorrelation",
+        "Autocorrelation of page load times",
+        f"{caption} {where.note}".strip(),
+        chart,
+        frame.height,
     )

@@ -37,7 +37,7 @@ LINE = 13
 _KINDS = {"handshake": BLUE, "request and data": ORANGE, "ACK": GREY, "lost": RED}
 
 
-def ladder(context: FigureContext) -> Figure | None:
+def packet_sequence(context: FigureContext) -> Figure | None:
     """Draw the packets of the last load of a session up to twice the time to response, one panel for each variant."""
     if not context.pages.height:
         return None
@@ -83,7 +83,11 @@ def ladder(context: FigureContext) -> Figure | None:
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
-        "ladder", "The flights of a load", f"{caption} {_fixed(page_loads, loads)}".strip(), whole, count
+        "packet-sequence",
+        "Packet sequence diagram",
+        f"{caption} {_fixed(page_loads, loads)}".strip(),
+        whole,
+        count,
     )
 
 

@@ -55,7 +55,7 @@ def _rest(context: FigureContext, *drawn: Dimension | None) -> list[Dimension]:
     return [dim for dim in context.panel_dims if dim not in drawn]
 
 
-def goodput_against(context: FigureContext) -> Figure | None:
+def goodput_by_parameter(context: FigureContext) -> Figure | None:
     """Draw the mean goodput of a single flow over the loss rate (or another dimension), by controller."""
     if context.shared or not context.dims:
         return None
@@ -124,7 +124,7 @@ def goodput_against(context: FigureContext) -> Figure | None:
     caption = f"Mean goodput over each run. {_intervals(context)}{dashed} {where.note}"
     by = f" by {context.series_title}" if context.colour_dim not in (None, along) else ""
     return Figure(
-        "goodput-against",
+        "goodput-by-parameter",
         f"Goodput against {context.title(along)}{by}",
         caption.strip(),
         chart,
@@ -142,7 +142,7 @@ def _pair_grid(context: FigureContext) -> tuple[Dimension | None, Grid]:
     return lines, grid(rest, column, row, inside=(lines, MAX_LINES))
 
 
-def friendliness(context: FigureContext) -> Figure | None:
+def goodput_shares(context: FigureContext) -> Figure | None:
     """Draw the goodput of each flow on a shared link with intervals, and Jain's index."""
     if not context.shared:
         return None
@@ -198,7 +198,7 @@ def friendliness(context: FigureContext) -> Figure | None:
         f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
         f"the same. {_intervals(context)} {where.note}"
     )
-    return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
+    return Figure("goodput-shares", "Goodput shares", caption.strip(), chart, frame.height)
 
 
 def _line_labels(context: FigureContext, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
@@ -226,7 +226,7 @@ def _jain_text(value: dict[str, float | None]) -> str:
     return text
 
 
-def queueing(context: FigureContext) -> Figure | None:
+def queueing_delay(context: FigureContext) -> Figure | None:
     """Draw p50, p95 and p99 of the queueing delay at the bottleneck."""
     direction = context.directions["direction"][0]
     links = context.links.filter(pl.col("direction") == direction)
@@ -284,7 +284,7 @@ def queueing(context: FigureContext) -> Figure | None:
         f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "
         f"percentile of a run's packets, averaged over seeds. {where.note}"
     )
-    return Figure("queueing", "Queueing delay", caption.strip(), chart, frame.height)
+    return Figure("queueing-delay", "Queueing delay", caption.strip(), chart, frame.height)
 
 
 def _stroke(hue: object) -> object:
@@ -295,7 +295,7 @@ def _stroke(hue: object) -> object:
     return hue
 
 
-def completion(context: FigureContext) -> Figure | None:
+def completion_time(context: FigureContext) -> Figure | None:
     """Draw the distribution of completion times of streams of a given size over all seeds.
 
     Shares are of all streams, including unfinished ones.
@@ -334,4 +334,4 @@ def completion(context: FigureContext) -> Figure | None:
         "that ends below 100 % has streams that did not finish. "
     )
     caption += where.note
-    return Figure("completion", "Completion times", caption.strip(), chart, rows.height)
+    return Figure("completion-time", "Completion times", caption.strip(), chart, rows.height)

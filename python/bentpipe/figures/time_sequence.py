@@ -23,7 +23,7 @@ MIN_POINTS = 40
 _LOAD = ["run", "flow", "load"]
 
 
-def sequence(context: FigureContext) -> Figure | None:
+def time_sequence(context: FigureContext) -> Figure | None:
     """Draw the largest connection of each load, with responseStart and loadEventEnd."""
     if not context.pages.height:
         return None
@@ -91,7 +91,7 @@ def sequence(context: FigureContext) -> Figure | None:
     )
     chart = facet_grid(layers, frame, where, height=210)
     title = "Sequence numbers" if curves["transport"].n_unique() > 1 else "Bytes received"
-    return Figure("sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
+    return Figure("time-sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
 
 
 def _meaning(transports: set[str]) -> str:

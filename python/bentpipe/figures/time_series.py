@@ -161,7 +161,7 @@ def rtt(context: FigureContext) -> Figure | None:
 ALL_OF_THEM = "all of them"
 
 
-def propagation(context: FigureContext) -> Figure | None:
+def propagation_delay(context: FigureContext) -> Figure | None:
     """Draw the one-way delays that follow a trace (such as an orbit), by link and in total; ms."""
     rows: list[dict[str, Any]] = []
     links: list[str] = []
@@ -194,7 +194,7 @@ def propagation(context: FigureContext) -> Figure | None:
     if not rows:
         return None
     return _lines(
-        context, "propagation", "Propagation over time",
+        context, "propagation-delay", "Propagation delay",
         "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
         "one-way delay, ms", pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
     )  # fmt: skip
@@ -222,7 +222,7 @@ def _delay_at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
     return low + (high - low) * (at - begin) / (end - begin)
 
 
-def queue(context: FigureContext) -> Figure | None:
+def queue_length(context: FigureContext) -> Figure | None:
     """Draw the queue length of the bottleneck in the direction of the flows, packets."""
     ways = context.directions["direction"].unique(maintain_order=True).to_list()
     bottlenecks = context.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
@@ -235,9 +235,9 @@ def queue(context: FigureContext) -> Figure | None:
     caption = f"Packets that wait for the transmitter of {', '.join(names)}, at each sample."
     if context.shared:
         frame = frame.with_columns(pl.col("link").alias("series"))
-        return _lines(context, "queue", "Queue", caption, "packets", frame, names, "link")
+        return _lines(context, "queue-length", "Queue", caption, "packets", frame, names, "link")
     frame = frame.with_columns(flow=pl.lit(context.directions["flow"][0]))
-    return _lines(context, "queue", "Queue", caption, "packets", frame)
+    return _lines(context, "queue-length", "Queue", caption, "packets", frame)
 
 
 def fairness(context: FigureContext) -> Figure | None:
@@ -262,7 +262,7 @@ def fairness(context: FigureContext) -> Figure | None:
     )  # fmt: skip
 
 
-def internals(context: FigureContext) -> Figure | None:
+def controller_state(context: FigureContext) -> Figure | None:
     """Draw the internal state of controllers, only for stores of a single cell."""
     if context.store.index.height > context.store.index["seed"].n_unique():
         return None
@@ -297,4 +297,4 @@ def internals(context: FigureContext) -> Figure | None:
         .resolve_scale(y="independent")
     )  # fmt: skip
     caption = "Values that the controller itself reports."
-    return Figure("internals", "Inside the controller", caption, chart, rows.height, of_runs=True)
+    return Figure("controller-state", "Controller state", caption, chart, rows.height, of_runs=True)

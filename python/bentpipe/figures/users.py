@@ -83,6 +83,6 @@ def user_goodput(context: FigureContext) -> Figure | None:
         + ". The steeper a curve, the more alike they are; the further right, the more they have."
     )
     return Figure(
-        "user-goodput", "Users that share a link", f"{caption} {panels.note}".strip(),
+        "user-goodput", "Per-user goodput (ECDF)", f"{caption} {panels.note}".strip(),
         facet_grid([line], rows, panels, height=190), rows.height,
     )  # fmt: skip

@@ -198,4 +198,4 @@ def _phases(phase: Phase, unit: str) -> Figure:
         alt.Y("y:Q", **axis(list(spreads), f"spread within slots, {unit}")), height=180,
     )  # fmt: skip
     caption = "Mean standard deviation within slots, by the phase at which they are taken to begin; the least is taken."
-    return Figure("phase", "Where slots begin", caption, chart, rows.height)
+    return Figure("phase", "Phase of the reconfiguration intervals", caption, chart, rows.height)

@@ -255,7 +255,7 @@ def user_tables(directory: Path | Store) -> list[TextTable]:
     varying = [key for key in store.columns if key not in constant]
     titles = (
         f"Users that share a link (over the users of each run; means over seeds{constants})",
-        "What became of their packets",
+        "Packet outcomes",
     )
     tables = []
     for title, metrics in zip(titles, (GOODPUT_METRICS, SERVICE_METRICS), strict=True):

@@ -10,7 +10,7 @@ from bentpipe.report.html_table import MAX_ROWS, Heading, HtmlTable, TabularCell
 
 __all__ = ["DEFINITIONS", "FIGURES", "table"]
 
-FIGURES = ("call-opinion", "call-delay")
+FIGURES = ("call-mos", "call-delay")
 """Figures of calls, in the order of the page."""
 
 _METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")

@@ -15,8 +15,8 @@ from bentpipe.report.headline import join_names
 from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow, first_groups
 
 FIGURES = (
-    "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "sequence",
-    "ladder", "independence",
+    "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "time-sequence",
+    "packet-sequence", "autocorrelation",
 )  # fmt: skip
 """Figures of page loads, in the order of the page."""
 
@@ -81,7 +81,7 @@ def _medians(
 ) -> HtmlTable:
     heads = [
         *(Heading(dim.title, text=True) for dim in page_loads.cell_dims),
-        Heading("load"), Heading(page_loads.variant_title, text=True), Heading("came by", text=True),
+        Heading("load"), Heading(page_loads.variant_title, text=True), Heading("negotiated protocol", text=True),
         Heading("finished", "of loads"),
         *(
             Heading(f"{METRICS[name].short_title}, median", METRICS[name].unit)

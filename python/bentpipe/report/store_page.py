@@ -27,19 +27,19 @@ from bentpipe.store.reader import Store, open_store
 
 __all__ = ["write_report"]
 
-KEY = ("completion", "goodput-against", "friendliness")
+KEY = ("completion-time", "goodput-by-parameter", "goodput-shares")
 OVER_TIME = (
     "bundles",
     "goodput",
     "goodput-since-start",
     "cwnd",
     "rtt",
-    "propagation",
-    "queue",
+    "propagation-delay",
+    "queue-length",
     "fairness",
-    "internals",
+    "controller-state",
 )
-AFTER = ("queueing",)
+AFTER = ("queueing-delay",)
 
 MAX_KEY_FIGURES = 3
 """Largest number of figures before the tables."""

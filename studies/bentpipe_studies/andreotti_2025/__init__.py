@@ -164,7 +164,7 @@ class Andreotti2025(PublishedStudy):
             tuple(table for table in tables if table.rows),
             TOLERANCE,
             tuple(self.reminders()),
-            (("single-flow", "goodput-against"), ("friendliness", "friendliness")),
+            (("single-flow", "goodput-by-parameter"), ("friendliness", "goodput-shares")),
         )
 
     def reminders(self) -> list[str]:
