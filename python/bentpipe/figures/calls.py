@@ -43,8 +43,8 @@ def call_delay(context: FigureContext) -> Figure | None:
         color=colour(series),
     )  # fmt: skip
     caption = (
-        "Share of the datagrams that took at most this long, from when they were full, over all calls and seeds. A "
-        "curve that ends below 100 % has lost the rest."
+        "Share of datagrams with at most this one-way delay, over all calls and seeds. The delay "
+        "starts when the datagram is full. A curve that ends below 100 % shows loss."
     )
     return Figure(
         "call-delay",
@@ -110,7 +110,7 @@ def call_mos(context: FigureContext) -> Figure | None:
 
     hue, form = colour(series), shape(series)
     tips = ["series:N", alt.Tooltip("label:N", title=dim_x.title), alt.Tooltip("mos:Q", format=".3f"),
-            alt.Tooltip("mos_least:Q", title="least of a call", format=".3f")]  # fmt: skip
+            alt.Tooltip("mos_least:Q", title="min of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()
     layers = [
         base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y("good")),
@@ -121,7 +121,7 @@ def call_mos(context: FigureContext) -> Figure | None:
         ),
     ]
     seeds = context.store.index["seed"].n_unique()
-    bars = f"; bars are 95 % intervals over {seeds} seeds" if seeds > 1 else ""
+    bars = f"; bars: 95 % confidence intervals over {seeds} seeds" if seeds > 1 else ""
     caption = (
         f"Mean opinion score (ITU-T G.107) with adaptive play-out, averaged over the calls of a run{bars}. Most "
         f"listeners are content above the dashed line, {GOOD:g}."

@@ -38,7 +38,7 @@ FIGURES: dict[str, Callable[[FigureContext], Figure | None]] = {
     "time-to-response": box_plots.time_to_response,
     "page-load-distribution": ecdf_plots.page_load_distribution,
     "time-to-response-distribution": ecdf_plots.time_to_response_distribution,
-    "autocorrelation": ecdf_plots.autocorrelation,
+    "autocorrelation": ecdf_plots.session_autocorrelation,
     "time-sequence": time_sequence.time_sequence,
     "packet-sequence": packet_sequence.packet_sequence,
     "bundles": bundles.bundles,
