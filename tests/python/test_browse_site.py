@@ -418,7 +418,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
     seen = pages.SiteReport(
-        "http://a/", "lte-4g", "", {"first byte": 500.0, "first content": 900.0, "loaded": 2000.0},
+        "http://a/", "lte-4g", "", {"first byte": 500.0, "first contentful paint": 900.0, "loaded": 2000.0},
         [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
     )  # fmt: skip
     assert (

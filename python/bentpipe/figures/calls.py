@@ -123,8 +123,8 @@ def call_mos(context: FigureContext) -> Figure | None:
     seeds = context.store.index["seed"].n_unique()
     bars = f"; bars: 95 % confidence intervals over {seeds} seeds" if seeds > 1 else ""
     caption = (
-        f"Mean opinion score (ITU-T G.107) with adaptive play-out, averaged over the calls of a run{bars}. Most "
-        f"listeners are content above the dashed line, {GOOD:g}."
+        "Mean opinion score (ITU-T G.107) with adaptive play-out, mean over the calls of a "
+        f"run{bars}. Most users are satisfied above the dashed line at {GOOD:g}."
     )
     return Figure(
         "call-mos",
