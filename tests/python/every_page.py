@@ -105,7 +105,12 @@ def _visit(folder: Path) -> Path:
         "end_s": None,
     }
     requests[6] |= {"end_s": None}
-    marks = {"first byte": 1300.0, "first contentful paint": 1900.0, "DOM content loaded": 2100.0, "loaded": 6500.0}
+    marks = {
+        "first byte": 1300.0,
+        "first contentful paint": 1900.0,
+        "DOM content loaded": 2100.0,
+        "loaded": 6500.0,
+    }
     film = [(at * 600, folder / "0.gif") for at in range(12)]
     late = "sat.down: 99 % of the packets were up to 14.2 ms late, more than 1 % of the round trip"
     seen = site_page.SiteReport(

@@ -197,7 +197,7 @@ def _reach(query: RouteQuery, timeline: RouteTimeline) -> dict[str, dict[str, An
 def _in_reach(query: RouteQuery, timeline: RouteTimeline) -> list[dict[str, Any]]:
     return [
         {"place": one["place"], "min": one["least"], "mean": one["mean"], "max": one["most"],
-         "≥ 1 satellite, % of time": 100 * one["share"], "min elevation of the route, degrees": one["least_elevation_deg"],
+         "≥ 1 satellite, % of time": 100 * one["share"], "min elevation, degrees": one["least_elevation_deg"],
          "max elevation, degrees": one["most_elevation_deg"]}
         for one in _reach(query, timeline).values()
     ]  # fmt: skip

@@ -35,7 +35,7 @@ KEY = (
     ("connect", "connecting", "handshakes of TCP and TLS, or of QUIC, if the request opens a connection"),
     ("wait", "waiting", "from the request to the first byte of the response: a round trip and the server's time"),
     ("receive", "receiving", "from the first to the last byte of the response"),
-    ("open", "unfinished", "incomplete response: from the last known event to the failure or the end of the observation"),
+    ("open", "unfinished", "incomplete response: from the last known event to its failure or the end of the load"),
 )  # fmt: skip
 """Phases with title and definition."""
 
