@@ -106,7 +106,7 @@ def check(
             }
             for one in coded
         ]
-        print_table(rows, "A frame on the air")
+        print_table(rows, "Coded bits per frame")
     if nr_rows_of_plan:
         rows = [
             {
@@ -120,10 +120,10 @@ def check(
             }
             for one in nr_rows_of_plan
         ]
-        print_table(rows, "What HARQ leaves of the slots")
+        print_table(rows, "Slot utilisation by HARQ")
     segments = _segment_rows(flow_bounds)
     if segments:
-        print_table(segments, "Slow start of split TCP, segment by segment")
+        print_table(segments, "Slow start of split TCP by segment")
 
 
 def _segment_rows(flow_bounds: list[Bound]) -> list[dict[str, Any]]:

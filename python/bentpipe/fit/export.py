@@ -101,7 +101,7 @@ def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str
     ]
     if not one_way and has_delays:
         comments += [
-            "# Each direction has half of the round-trip delay and losses. The uplink has the variation within an interval."
+            "# Each direction has half of the round-trip delay and losses. The uplink has the jitter within intervals."
         ]
     comments += [
         f"# Single losses {side}: at most {100 * most:.3g} %, from the retransmissions of iperf3."

@@ -170,7 +170,8 @@ def _losses(points: Points, samples: list[Points]) -> Figure:
 
     rows = _frame({"data": above(runs_of_loss(points)), "model": above(modelled)})
     chart = _chart(
-        rows, alt.X("x:Q", title=f"consecutive losses, each {1000 * points.step_s():.3g} ms", scale=alt.Scale(type="log")),
+        rows,
+        alt.X("x:Q", title=f"consecutive losses ({1000 * points.step_s():.3g} ms each)", scale=alt.Scale(type="log")),
         alt.Y("y:Q", title="bursts of at least this length", scale=alt.Scale(type="log")),
         interpolate="step-before",
     )  # fmt: skip
