@@ -130,9 +130,7 @@ class PublishedStudy:
         Raises:
             ScenarioError: the study has no longer form.
         """
-        raise ScenarioError(
-            [("full", f"{self.name} has no longer form: it is always whole")], SOURCE_ARGUMENT
-        )
+        raise ScenarioError([("full", f"{self.name} has no longer form")], SOURCE_ARGUMENT)
 
 
 class Study(Protocol):

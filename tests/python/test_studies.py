@@ -250,7 +250,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     frame = said.frame()
     assert frame.height == 3 * len(rows) + sum(len(claim["checks"]) for claim in data["claims"])
     assert set(frame["verdict"]) == {"undecided", "not run"}
-    first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("reading") == "netem")
+    first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("interpretation") == "netem")
                       & (pl.col("part") == "first"), named=True)  # fmt: skip
     assert (first["published"], first["together"], first["low"], first["needed"]) == (
         5.7253,

@@ -194,7 +194,7 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         compared += 1
     assert compared == 24
     shown = {
-        line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
+        line["interpretation"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
     }
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown
@@ -355,7 +355,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         settings={"duration": "5 s", "sample": "1 s"},
     )
     assert said.good
-    found = {(row["id"], row["reading"]): row["quantities"] for row in said.data["rows"]}
+    found = {(row["id"], row["interpretation"]): row["quantities"] for row in said.data["rows"]}
     short, long = (found["6.5 mean", f"11 dB{size}, by link"] for size in ("", ", RTT C"))
     assert all(0.05 < one["measured"] < 5 for one in (*short, *long))
     assert long[0]["measured"] > short[0]["measured"]

@@ -362,7 +362,9 @@ def keygen(
             "--out", "-o", metavar="DIR", help="directory of NODE.pem, NODE.key and the authority's files"
         ),
     ],
-    eid: Annotated[str | None, typer.Option(metavar="EID", help="node id (ipn:N.0) [default: derived from the name]")] = None,
+    eid: Annotated[
+        str | None, typer.Option(metavar="EID", help="node id (ipn:N.0) [default: derived from the name]")
+    ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="validity of the certificate")] = 365,
     as_json: AsJson = False,
 ) -> None:

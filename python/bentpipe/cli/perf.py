@@ -96,7 +96,9 @@ def server(
     ] = None,
     connections: Annotated[
         int,
-        typer.Option(min=1, max=100_000, help="maximum number of connections; slow ones give way to new ones"),
+        typer.Option(
+            min=1, max=100_000, help="maximum number of connections; slow ones give way to new ones"
+        ),
     ] = 256,
     handshakes: Annotated[
         int, typer.Option(min=0, help="concurrent handshakes before the server sends Retry")
