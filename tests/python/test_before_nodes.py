@@ -81,7 +81,7 @@ def test_show_report_query_and_export_read_it(old: Path, tmp_path: Path) -> None
     status, shown = command("show", str(old))
     assert status == 0, shown
     assert "4 of 4 runs" in shown
-    assert "Loads of pages" in shown
+    assert "Page loads" in shown
     page = write_report(old, tmp_path / "report.html").read_text()
     assert "Before nodes" in page
     status, said = command("query", str(old), "SELECT count(*) AS rows FROM summary", "--json")

@@ -519,7 +519,7 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
         assert emulation.run(folder, only="4g", seeds=1, settings=short, keep_late=True).good
         data = json.loads((folder / "study.json").read_text())
         rows = data["tables"][0]["rows"]
-        assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
+        assert [(row["target"], row["TCP proxy"], row["load"]) for row in rows] == [
             ("B", "QUIC on", 1), ("B", "QUIC off", 1),
         ]  # fmt: skip
         for row in rows:

@@ -423,7 +423,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (
         pages.headline_text(seen)
-        == "http://a/ behind lte-4g loads in 2.00 s; its first content is seen after 0.90 s."
+        == "http://a/ over lte-4g loads in 2.00 s; first contentful paint after 0.90 s."
     )
     assert (
         pages.supporting_text(seen)
@@ -440,9 +440,9 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     assert 'class="mark m1" style="left:25.000%"' in text
     assert '<p class="warning">it is late</p>' in text
     assert "<summary>Table, 2 rows</summary>" in text
-    assert f'<abbr title="{pages.COLUMNS["answered"]}">answered</abbr><small>ms</small>' in text
+    assert f'<abbr title="{pages.COLUMNS["first byte"]}">first byte</abbr><small>ms</small>' in text
     assert f"<dt>first content</dt><dd>{pages.MARKS['first content']}</dd>" in text
-    assert pages.rows(seen)[0]["answered, ms"] == 500.0
+    assert pages.rows(seen)[0]["first byte, ms"] == 500.0
 
 
 def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
@@ -456,5 +456,5 @@ def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     assert 'class="open" style="left:25.000%;width:75.000%"' in text
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
     never = pages.SiteReport("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
-    assert pages.supporting_text(never) == "No request was made."
+    assert pages.supporting_text(never) == "The browser made no request."
     assert "Request waterfall" not in pages.write(never, tmp_path / "none.html", "1").read_text()

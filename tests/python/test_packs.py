@@ -394,14 +394,14 @@ def test_runs_with_traces_and_those_without_checksums_stay(tmp_path: Path, folde
     assert done.exit_code == 0
     assert (
         done.stdout
-        == "0 runs packed into 0 packs\n4 runs with traces, which are files of their own: as they were\n"
+        == "0 runs packed into 0 packs\n4 runs unchanged: with traces, which are separate files\n"
     )
     assert store_damage.values(store) == before
     with tarfile.open(Path(__file__).with_name("before_checksums.tar.xz")) as archive:
         archive.extractall(tmp_path / "old", filter="data")
     (old,) = (plan.parent for plan in (tmp_path / "old").rglob("plan.json"))
     done = CliRunner().invoke(app, ["pack", str(old)])
-    assert re.search(r"\d+ runs? made before runs had checksums: as they were", done.stdout)
+    assert re.search(r"\d+ runs? unchanged: without checksums", done.stdout)
 
 
 def test_large_runs_share_packs_by_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

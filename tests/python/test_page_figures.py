@@ -135,7 +135,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert PageLoads(alone).variants == ["HTTP/3"]
     box = FIGURES["page-load-time"](alone)
     assert box is not None
-    assert "One load each" in box.caption
+    assert "Each box is one load" in box.caption
     assert FIGURES["time-sequence"](alone) is None, "the scenario kept no packets"
     assert FIGURES["packet-sequence"](alone) is None
     assert FIGURES["autocorrelation"](alone) is None, "one unit has no autocorrelation"
@@ -254,7 +254,7 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
     many = FigureContext(open_store(place))
     assert PageLoads(many).variants == ["newreno", "cubic", "bbr", "hybla"]
     curves, frames = _figure(many, "time-sequence")
-    assert "no TCP connection to scale them to" in curves.caption
+    assert "the store has no TCP connection" in curves.caption
     assert set(frames[0]["column"]) == {"initial window 10 packets", "initial window 32 packets"}
     ladder, _ = _figure(many, "packet-sequence")
     assert len(ladder.spec()["vconcat"]) == 3
@@ -422,6 +422,6 @@ def test_a_split_flow_draws_the_satellite_s_leg(tmp_path: Path, proxy: str, leas
         FigureContext(open_store(bentpipe.run(file, out=tmp_path / "store").path)), "rtt"
     )
     assert least_ms <= min(frames[0]["y"].to_list()) < least_ms + 5, "propagation, and at first no queue"
-    said = "gateway towards the client (700 ms); not those of the server (30 ms)."
+    said = "gateway towards the client (700 ms); other senders: the server (30 ms)."
     assert (said in figure.caption) == bool(proxy)
     assert ("Proxies" in figure.caption) == bool(proxy)

@@ -288,7 +288,7 @@ def test_every_figure_of_the_chapter_is_drawn() -> None:
     assert [figure.key for figure in drawn] == [f"figure-{number.replace('.', '-')}" for number in numbers]
     texts = {number: json.dumps(figure.whole()) for number, figure in zip(numbers, drawn, strict=True)}
     for number in ("6.18", "6.20", "6.21", "6.26", "6.28", "6.29"):
-        assert "with the packet on the air, B = RTT C" in texts[number]
+        assert "with the packet in service, B = RTT C" in texts[number]
     assert "RR without reordering, thesis" in texts["6.25"]
     assert '"time, s"' in texts["6.3"]
     assert sum(map(len, texts.values())) < MOST_BYTES / 2

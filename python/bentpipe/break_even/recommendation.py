@@ -115,7 +115,7 @@ def supporting_text(result: Map) -> str:
     split, quic = sum(ratio > 1 for ratio in ratios), sum(ratio < 1 for ratio in ratios)
     text = f"Split TCP is faster at {split:,} and QUIC at {quic:,} of {len(ratios):,} points over all RTTs"
     missing = len(result.cells) - len(ratios)
-    text += f"; {missing:,} points have an unfinished load" if missing else ""
+    text += f"; a load is unfinished at {missing:,}" if missing else ""
     seeds = result.config.seeds
     return f"{text}; {NO_INTERVAL if seeds == 1 else f'medians over {seeds} seeds'}."
 

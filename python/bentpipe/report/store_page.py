@@ -138,7 +138,7 @@ def _content(page: Page, context: FigureContext) -> dict[str, Any]:
     return {
         "opening": Headline(findings(context), summary(context)),
         "carrying": first,
-        "missing": f"{missing} of {planned} planned runs are missing or failed." if missing > 0 else "",
+        "missing": f"{missing} of {planned} planned runs have not finished." if missing > 0 else "",
         "machine": host_summary(store.path),
         "loads": loads,
         "calls": call_section,
