@@ -132,7 +132,7 @@ def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
 def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) -> None:
     page = results.report(tmp_path / "page.html", range="2 s")
     assert page == tmp_path / "page.html"
-    assert "Over time, 0 to 2 s" in page.read_text()
+    assert "Time series, 0 to 2 s" in page.read_text()
     same = results.diff(results)
     assert not same.regressed
     assert set(same.frame()["verdict"]) == {"none"}

@@ -157,7 +157,7 @@ def compare_builds(
     else:
         print_table(
             format_rows(comparison.comparison),
-            f"{title} (means over pairs; changes with their {confidence} intervals)",
+            f"{title} (means over pairs; changes with {confidence} confidence intervals)",
         )
         print("\n".join(messages))
     if comparison.worse:
