@@ -139,7 +139,7 @@ def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error
     done = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--timeout", "6 s", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[:2] == [
-        f"{url} behind lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
+        f"{url} over lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
     ]  # fmt: skip
     assert {"page.html", "load.har", "visit.json"} < {one.name for one in (tmp_path / "o").iterdir()}
     visit = json.loads((tmp_path / "o" / "visit.json").read_text())
@@ -152,7 +152,7 @@ def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> N
     with _killed_when_asked():
         done = bentpipe(tmp_path, "browse", f"{site}/never", "--access", "lte-4g", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith(f"{site}/never behind lte-4g did not load: the browser has ended.\n")
+    assert done.stdout.startswith(f"{site}/never over lte-4g did not load: the browser has ended.\n")
     assert "1 request, 0 kB of bodies: 1 unanswered." in done.stdout
     assert (tmp_path / "o" / "page.html").exists()
     assert _left() == []
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
     assert (process.returncode, said) == (
         130, "\ninterrupted: the partial result is in o; rerun the command to start again\n",
     )  # fmt: skip
-    assert printed.startswith(f"{site}/never behind lte-4g did not load: it was interrupted.\n")
+    assert printed.startswith(f"{site}/never over lte-4g did not load: it was interrupted.\n")
     assert json.loads((tmp_path / "o" / "visit.json").read_text())["requests"][0]["url"] == f"{site}/never"
     assert (tmp_path / "o" / "page.html").exists()
     assert _left() == []
@@ -427,7 +427,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     )
     assert (
         pages.supporting_text(seen)
-        == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 by h2 and 1 failed."
+        == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 over h2 and 1 failed."
     )
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert "&lt;b&gt; (a)" in text
@@ -449,7 +449,7 @@ def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     """What is open is drawn until the browser was left; there is no other instant."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
     seen = pages.SiteReport("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
-    assert pages.headline_text(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
+    assert pages.headline_text(seen) == "http://a/ over lte-4g did not load: not finished within 4 s."
     assert pages.supporting_text(seen) == "1 request, 0 kB of bodies: 1 unanswered."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert 'class="queued" style="left:0.000%;width:25.000%"' in text

@@ -158,7 +158,7 @@ def test_the_page_needs_no_network(plans: Path) -> None:
     contacts, light = figures(read(plans / "a.ionrc"))
     # 1 and 3 are one row; 1 and 6 have other times, 3 and 6 other ranges
     assert contacts.rows == 6
-    assert "Red: no range" in contacts.caption
+    assert "Red: unused" in contacts.caption
     # 1 and 6, 1 and 3 are constant; 3 to 6 and back differ
     assert light.rows == 2 + 2 + 2 + 6
 

@@ -83,7 +83,7 @@ def test_what_is_printed() -> None:
         "1 gap",
         "155.4  165.1",
         "small (one node)",
-        "Remark: ",
+        "Note: ",
     ):
         assert part in done.output, part
 

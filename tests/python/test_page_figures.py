@@ -238,7 +238,7 @@ def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: FigureCon
     assert lost["x2"].to_list() == [0.5], "a lost packet ends half way"
     assert "Load 3 of seed 1" in figure.caption
     titles = [part["title"] for part in figure.spec()["vconcat"]]
-    assert titles[1].startswith("HTTP/2: load 3 by h2, ")
+    assert titles[1].startswith("HTTP/2: load 3 over h2, ")
 
 
 def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
