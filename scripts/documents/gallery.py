@@ -35,16 +35,16 @@ class Shown:
 
 
 SHOWN = {
-    "geo": Shown("goodput-against"),
-    "leo": Shown("friendliness"),
+    "geo": Shown("goodput-by-parameter"),
+    "leo": Shown("goodput-shares"),
     "starlink": Shown("goodput"),
-    "constellation": Shown("propagation"),
+    "constellation": Shown("propagation-delay"),
     "page-geo": Shown("page-load-time"),
     "split-tcp": Shown("cwnd"),
-    "calls": Shown("call-opinion"),
+    "calls": Shown("call-mos"),
     "terminals": Shown("user-goodput"),
-    "mobile-harq": Shown("goodput-against", seeds=1),
-    "rlc-or-harq": Shown("goodput-against", seeds=1),
+    "mobile-harq": Shown("goodput-by-parameter", seeds=1),
+    "rlc-or-harq": Shown("goodput-by-parameter", seeds=1),
     "mars": Shown("bundles"),
 }
 """In the order of the page."""

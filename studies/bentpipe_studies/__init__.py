@@ -186,6 +186,6 @@ def _format_stores(summaries: Sequence[ExecutionSummary], page: Path) -> list[st
     kept = sum(report.kept for report in summaries)
     seconds = sum(report.seconds for report in summaries)
     return [
-        f"\n{done} runs in {seconds:.0f} s, {kept} were there already. Tables and figures: {page}",
+        f"\n{done} runs in {seconds:.0f} s, {kept} from earlier runs. Tables and figures: {page}",
         *(f"  bentpipe report {report.store}" for report in summaries),
     ]

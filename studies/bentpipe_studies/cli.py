@@ -15,21 +15,21 @@ __all__ = ["study"]
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="a study, such as andreotti-2025")],
-    part: Annotated[str | None, typer.Option(metavar="X", help="only this part of it")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="study such as andreotti-2025")],
+    part: Annotated[str | None, typer.Option(metavar="X", help="only this part")] = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="the stores; default: out/NAME")
+        Path | None, typer.Option("--out", metavar="DIR", help="directory of the stores [default: out/NAME]")
     ] = None,
     engine: Engine = "sim",
     full: Annotated[
-        bool, typer.Option("--full", help="every point, and runs as long as the publication's: hours")
+        bool, typer.Option("--full", help="all points with the publication's run lengths (hours)")
     ] = False,
     figures: figure_options.Folder = None,
     only_figure: Annotated[
         list[str] | None,
-        typer.Option("--figure", metavar="KEY", help="of --figures: this one; repeatable"),
+        typer.Option("--figure", metavar="KEY", help="only this figure of --figures; repeatable"),
     ] = None,
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,

@@ -16,21 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["build_headline", "term_definitions"]
 
 _DEFINITIONS = {
-    Verdict.AGREES.value: "the published number lies where one more run would, or all checks of the claim hold",
-    Verdict.DIFFERS.value: "the published number lies elsewhere, or a check of the claim fails",
-    Verdict.UNDECIDED.value: "the seeds cannot tell: an interval holds both answers, or cannot be had",
-    Verdict.CALIBRATED.value: "it would agree, but had a part in fitting the model: no evidence for it",
-    Verdict.NOT_RUN.value: "what it needs has not been run",
-    "one more run": "where one more run would lie with 95 % (prediction interval over seeds)",
-    "witness": "a second measurement that shares no code with bentpipe",
+    Verdict.AGREES.value: "the published value is inside the prediction interval, or all checks of the claim hold",
+    Verdict.DIFFERS.value: "the published value is outside the prediction interval, or a check of the claim fails",
+    Verdict.UNDECIDED.value: "not significant: an interval contains both outcomes or needs more seeds",
+    Verdict.CALIBRATED.value: "agrees, but the value was used for fitting the model, so it is no evidence",
+    Verdict.NOT_RUN.value: "the required runs are missing",
+    "prediction interval": "95 % prediction interval of one further run, over seeds",
+    "witness": "second measurement that shares no code with bentpipe",
 }
 
 
 def term_definitions(findings: Findings) -> dict[str, str]:
     """Return the definitions of the terms of the page."""
-    interpretation = (
-        "a reading: one of the ways to take what the publication leaves open; each is run and judged"
-    )
+    interpretation = "one interpretation of what the publication leaves open; each is run and rated"
     return {**_DEFINITIONS, findings.interpretation_title: interpretation}
 
 
@@ -38,11 +36,11 @@ def build_headline(findings: Findings) -> Headline:
     """Return the headline: verdicts on rows and claims, under each interpretation."""
     items = _items(findings)
     if not items:
-        return Headline("Nothing of the publication was asked for that has a verdict.")
+        return Headline("The selected parts have no published value with a verdict.")
     counts = Counter(item.verdict for item in items)
     agree, total = counts[Verdict.AGREES], len(items)
     if counts[Verdict.NOT_RUN] == total:
-        return Headline(f"Not yet run, so without a verdict: {_count_items(findings)}.")
+        return Headline(f"No verdict yet, because runs are missing: {_count_items(findings)}.")
     share = (
         f"{agree} of {total} {'agrees' if agree == 1 else 'agree'}" if agree else f"None of {total} agrees"
     )
@@ -53,14 +51,14 @@ def build_headline(findings: Findings) -> Headline:
         for verdict in Verdict
         if verdict is not Verdict.AGREES and counts[verdict]
     ]
-    sentence = f"{share} with what was published{f'; {join_names(others)}' if others else ''}."
+    sentence = f"{share} with the publication{f'; {join_names(others)}' if others else ''}."
     return Headline(
         sentence,
         " ".join(
             filter(
                 None,
                 [
-                    f"Judged: {_count_items(findings)}.",
+                    f"Rated: {_count_items(findings)}.",
                     _explain_differences(findings),
                     _describe_single_seeds(findings),
                 ],
@@ -77,13 +75,13 @@ def _count_items(findings: Findings) -> str:
     """Return the number of rows, claims and interpretations as text."""
     parts = []
     for found, one, many in (
-        (findings.rows, "printed row", "printed rows"),
+        (findings.rows, "published row", "published rows"),
         (findings.claims, "claim", "claims"),
     ):
         if found:
             parts.append(f"{len(found)} {one if len(found) == 1 else many}")
     interpretations = len({item.interpretation for item in _items(findings)})
-    return join_names(parts) + (f", in {interpretations} readings" if interpretations > 1 else "")
+    return join_names(parts) + (f", in {interpretations} interpretations" if interpretations > 1 else "")
 
 
 def _explain_differences(findings: Findings) -> str:
@@ -93,16 +91,20 @@ def _explain_differences(findings: Findings) -> str:
     if not differing:
         return ""
     if not explanations:
-        return "None of the others is explained." if len(differing) > 1 else "The other one is not explained."
+        return (
+            "None of the other items is explained."
+            if len(differing) > 1
+            else "The other item is not explained."
+        )
     common, most = explanations.most_common(1)[0]
     first = re.split(r"(?<=[^.\s]\.) (?=[A-Z])", common, maxsplit=1)[0]
     explained = explanations.total()
     if len(differing) == 1:
-        return f"The other one is explained so: {first}"
+        return f"Explanation of the other item: {first}"
     count = "all" if explained == len(differing) else str(explained)
-    suffix = f", {most} of them so" if most < explained else " so"
+    suffix = f", {most} of them alike" if most < explained else " so"
     verb = "is" if explained == 1 else "are"
-    return f"Of the {len(differing)} that do not agree, {count} {verb} explained{suffix}: {first}"
+    return f"{count} of the {len(differing)} items that do not agree {verb} explained{suffix}: {first}"
 
 
 def _describe_single_seeds(findings: Findings) -> str:

@@ -25,10 +25,10 @@ __all__ = [
     "verdict_rows",
 ]
 
-ONE_MORE = "one more run"
+ONE_MORE = "prediction interval"
 """Title of the range in which one more run would lie."""
 
-_TEXTS = ("id", "what", "reading", "part")
+_TEXTS = ("id", "what", "interpretation", "part")
 _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
 
 
@@ -109,7 +109,7 @@ def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
             line[f"{prefix}{'range' if has_tolerance else ONE_MORE}"] = _expected(quantity)
         if has_tolerance:
             texts = {one.tolerance.text if one.tolerance else ONE_MORE for one in row.quantities}
-            line["what range"] = ", ".join(sorted(texts))
+            line["type of range"] = ", ".join(sorted(texts))
         lines.append(line)
     return lines
 
@@ -162,12 +162,12 @@ def format_findings(title: str, findings: Findings) -> list[str | TextTable]:
             ]
             output += ["", TextTable(findings.rows_title + (" (more)" if number else ""), columns)]
     if findings.claims:
-        output += ["", TextTable("Claims as criteria", claim_rows(findings))]
+        output += ["", TextTable("Claims and criteria", claim_rows(findings))]
         for claim in {claim.id: claim for claim in findings.claims}.values():
             output.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
     reasons = differences(findings)
     if reasons:
-        output.append("\nWhy it differs")
+        output.append("\nDifferences explained")
         output += [f"  {name}: {explanation}" for name, explanation in reasons]
     return [*output, f"\n{findings.tolerance}", *findings.notes]
 
@@ -239,7 +239,7 @@ def verdict_rows(findings: Findings) -> tuple[Mapping[str, Any], ...]:
         whole = {
             "id": row.id,
             "what": row.label,
-            "reading": row.interpretation,
+            "interpretation": row.interpretation,
             "together": row.verdict.value,
         }
         for quantity in row.quantities:
@@ -252,7 +252,7 @@ def verdict_rows(findings: Findings) -> tuple[Mapping[str, Any], ...]:
         whole = {
             "id": claim.id,
             "what": claim.text,
-            "reading": claim.interpretation,
+            "interpretation": claim.interpretation,
             "together": claim.verdict.value,
         }
         found += [

@@ -60,12 +60,12 @@ def _contents(findings: Findings, figures: Sequence[str]) -> list[tuple[str, str
     """Return the contents of a page as (anchor, heading); empty on a page with few headings."""
     anchors = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
     entries = anchors[:LEADING_FIGURES]
-    entries += [("rows", "Printed rows")] if findings.rows else []
+    entries += [("rows", "Published values")] if findings.rows else []
     entries += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
     entries += [("claims", "Claims")] if findings.claims else []
-    entries += [("reasons", "Why it differs")] if differences(findings) else []
+    entries += [("reasons", "Differences explained")] if differences(findings) else []
     entries += anchors[LEADING_FIGURES:]
-    return [*entries, ("judged", "How it is judged")] if len(entries) > MAX_HEADINGS_WITHOUT_CONTENTS else []
+    return [*entries, ("judged", "Method")] if len(entries) > MAX_HEADINGS_WITHOUT_CONTENTS else []
 
 
 LEADING_FIGURES = 3

@@ -96,7 +96,7 @@ class Findings:
     """Figures of stores for the page: (part, key of a figure)."""
     charts: tuple[Figure, ...] = field(default=())
     """Figures of the study itself, which no store has."""
-    rows_title: str = "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index"
+    rows_title: str = "Published values: goodput of the first and the second flow, Mb/s, and Jain's index"
     """Title of the rows in the terminal."""
     interpretation_title: str = "queue"
     """Name of the ambiguity that an interpretation of a row or claim resolves."""
@@ -130,9 +130,7 @@ class PublishedStudy:
         Raises:
             ScenarioError: the study has no longer form.
         """
-        raise ScenarioError(
-            [("full", f"{self.name} has no longer form: it is always whole")], SOURCE_ARGUMENT
-        )
+        raise ScenarioError([("full", f"{self.name} has no longer form")], SOURCE_ARGUMENT)
 
 
 class Study(Protocol):

@@ -162,7 +162,7 @@ def test_both_stores_side_by_side(
     assert rows["newreno", "rtt_min_ms"].verdict is Verdict.SHOWN
     text = markdown([Part("one", found)], {"title": "T", "why": {"one": "A stand-in."}})
     assert text.startswith("# T\n")
-    assert "0 of 2 numbers are within their bounds; 2 exceeded." in text
+    assert "0 of 2 metrics are within their bounds; 2 exceeded." in text
     assert "| cubic | goodput Mbit/s | 1 / 2 |" in text
     assert "A stand-in." in text
     # the same command resumes: nothing is run again
@@ -189,7 +189,7 @@ def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, 
     assert "In emulation: 4 valid runs" in page
     single = agree(str(scenario), "--seeds", "1", "--out", "s", where=tmp_path, RATE=f"{simulated:g}")
     assert single.returncode == 1, "one seed has no interval"
-    assert "2 numbers undecided: more seeds (--seeds N) narrow the intervals" in single.stdout
+    assert "2 metrics undecided; more seeds (--seeds N) narrow the intervals" in single.stdout
     far = agree(str(scenario), "--seeds", "2", "--out", "b", where=tmp_path, RATE="4e6")
     assert far.returncode == 1
     assert "exceeded" in far.stdout
@@ -208,7 +208,7 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     done = agree(str(folder), "--seeds", "2", "--summary", "table.md", where=tmp_path, RATE="9.05e6")
     assert done.returncode == 0, done.stdout + done.stderr
     table = (tmp_path / "table.md").read_text()
-    assert table.startswith("# Both clocks\n\nAs measured.\n\n2 of 2 numbers are within their bounds.")
+    assert table.startswith("# Both clocks\n\nAs measured.\n\n2 of 2 metrics are within their bounds.")
     words = ("--no-run", "--archive", "stores.tar.xz")
     archives = []
     for _ in range(2):

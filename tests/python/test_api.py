@@ -110,8 +110,8 @@ def test_metrics_and_cells(results: bentpipe.Results) -> None:
 
 def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
     there = results.figures()
-    assert {"goodput-against", "cwnd", "rtt", "queue"} <= set(there)
-    assert "ladder" not in there
+    assert {"goodput-by-parameter", "cwnd", "rtt", "queue-length"} <= set(there)
+    assert "packet-sequence" not in there
     for key in there:
         chart = results.figure(key)
         assert isinstance(chart, alt.TopLevelMixin)
@@ -123,8 +123,8 @@ def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
     assert len(str(short.to_dict())) < len(str(results.figure("cwnd").to_dict()))
     with pytest.raises(ValueError, match=r'no figure "cwmd".*did you mean "cwnd"'):
         results.figure("cwmd")
-    with pytest.raises(ValueError, match='has nothing for "ladder"'):
-        results.figure("ladder")
+    with pytest.raises(ValueError, match='has nothing for "packet-sequence"'):
+        results.figure("packet-sequence")
     with pytest.raises(ValueError, match="time range"):
         results.figure("cwnd", range="soon")
 
@@ -132,7 +132,7 @@ def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
 def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) -> None:
     page = results.report(tmp_path / "page.html", range="2 s")
     assert page == tmp_path / "page.html"
-    assert "Over time, 0 to 2 s" in page.read_text()
+    assert "Time series, 0 to 2 s" in page.read_text()
     same = results.diff(results)
     assert not same.regressed
     assert set(same.frame()["verdict"]) == {"none"}

@@ -159,7 +159,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
         done = _cli(*words, "--out", str(outs[-1]), "--loads", "2", "--annotate", "rain=none", "--json")
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
-        came = {(row["asked for"], row["load"]): row["came by"] for row in said["loads"]}
+        came = {(row["asked for"], row["load"]): row["negotiated protocol"] for row in said["loads"]}
         assert {**came, ("Alt-Svc", 2): "h3"} == wanted
         return [came != wanted and came]
 
@@ -519,7 +519,7 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
         assert emulation.run(folder, only="4g", seeds=1, settings=short, keep_late=True).good
         data = json.loads((folder / "study.json").read_text())
         rows = data["tables"][0]["rows"]
-        assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
+        assert [(row["target"], row["TCP proxy"], row["load"]) for row in rows] == [
             ("B", "QUIC on", 1), ("B", "QUIC off", 1),
         ]  # fmt: skip
         for row in rows:

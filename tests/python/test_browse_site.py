@@ -139,7 +139,7 @@ def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error
     done = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--timeout", "6 s", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[:2] == [
-        f"{url} behind lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
+        f"{url} over lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
     ]  # fmt: skip
     assert {"page.html", "load.har", "visit.json"} < {one.name for one in (tmp_path / "o").iterdir()}
     visit = json.loads((tmp_path / "o" / "visit.json").read_text())
@@ -152,7 +152,7 @@ def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> N
     with _killed_when_asked():
         done = bentpipe(tmp_path, "browse", f"{site}/never", "--access", "lte-4g", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith(f"{site}/never behind lte-4g did not load: the browser has ended.\n")
+    assert done.stdout.startswith(f"{site}/never over lte-4g did not load: the browser has ended.\n")
     assert "1 request, 0 kB of bodies: 1 unanswered." in done.stdout
     assert (tmp_path / "o" / "page.html").exists()
     assert _left() == []
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
     assert (process.returncode, said) == (
         130, "\ninterrupted: the partial result is in o; rerun the command to start again\n",
     )  # fmt: skip
-    assert printed.startswith(f"{site}/never behind lte-4g did not load: it was interrupted.\n")
+    assert printed.startswith(f"{site}/never over lte-4g did not load: it was interrupted.\n")
     assert json.loads((tmp_path / "o" / "visit.json").read_text())["requests"][0]["url"] == f"{site}/never"
     assert (tmp_path / "o" / "page.html").exists()
     assert _left() == []
@@ -418,16 +418,16 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
     seen = pages.SiteReport(
-        "http://a/", "lte-4g", "", {"first byte": 500.0, "first content": 900.0, "loaded": 2000.0},
+        "http://a/", "lte-4g", "", {"first byte": 500.0, "first contentful paint": 900.0, "loaded": 2000.0},
         [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
     )  # fmt: skip
     assert (
         pages.headline_text(seen)
-        == "http://a/ behind lte-4g loads in 2.00 s; its first content is seen after 0.90 s."
+        == "http://a/ over lte-4g loads in 2.00 s; first contentful paint after 0.90 s."
     )
     assert (
         pages.supporting_text(seen)
-        == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 by h2 and 1 failed."
+        == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 over h2 and 1 failed."
     )
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert "&lt;b&gt; (a)" in text
@@ -440,21 +440,21 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     assert 'class="mark m1" style="left:25.000%"' in text
     assert '<p class="warning">it is late</p>' in text
     assert "<summary>Table, 2 rows</summary>" in text
-    assert f'<abbr title="{pages.COLUMNS["answered"]}">answered</abbr><small>ms</small>' in text
+    assert f'<abbr title="{pages.COLUMNS["first byte"]}">first byte</abbr><small>ms</small>' in text
     assert f"<dt>first content</dt><dd>{pages.MARKS['first content']}</dd>" in text
-    assert pages.rows(seen)[0]["answered, ms"] == 500.0
+    assert pages.rows(seen)[0]["first byte, ms"] == 500.0
 
 
 def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     """What is open is drawn until the browser was left; there is no other instant."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
     seen = pages.SiteReport("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
-    assert pages.headline_text(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
+    assert pages.headline_text(seen) == "http://a/ over lte-4g did not load: not finished within 4 s."
     assert pages.supporting_text(seen) == "1 request, 0 kB of bodies: 1 unanswered."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert 'class="queued" style="left:0.000%;width:25.000%"' in text
     assert 'class="open" style="left:25.000%;width:75.000%"' in text
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
     never = pages.SiteReport("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
-    assert pages.supporting_text(never) == "No request was made."
-    assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()
+    assert pages.supporting_text(never) == "The browser made no request."
+    assert "Request waterfall" not in pages.write(never, tmp_path / "none.html", "1").read_text()

@@ -419,7 +419,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     by = {(row["series"], row["column"]): row["y"] for row in ends.iter_rows(named=True)}
     # 3 % are lost upwards, nothing downwards.
     assert all(99.9 < y <= 100 if series == "down" else 90 < y < 99.5 for (series, _), y in by.items()), by
-    opinion = FIGURES["call-opinion"](material)
+    opinion = FIGURES["call-mos"](material)
     assert opinion is not None
     points = pl.concat(_drawn(opinion.spec()))
     near, far = (points.filter(pl.col("label") == label)["mos"].to_list() for label in ("20 ms", "300 ms"))
@@ -430,7 +430,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     bulk = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
     other = Path(package.run(bulk, out=tmp_path / "bulk", jobs=1).path)
     assert FIGURES["call-delay"](FigureContext(open_store(other))) is None
-    assert FIGURES["call-opinion"](FigureContext(open_store(other))) is None
+    assert FIGURES["call-mos"](FigureContext(open_store(other))) is None
     assert "<h2>Calls</h2>" not in write_report(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
 
 

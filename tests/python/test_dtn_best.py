@@ -161,7 +161,7 @@ def test_bundles_of_a_plan_in_words(folder: Path) -> None:
     assert [one["earliest_s"] for one in found["bundles"]] == [8.0, 23.0, 28.0]
     assert (found["delivered_bundles"], found["above_bytes"]) == (3, 0)
     text = bentpipe(folder, *words).stdout
-    assert "3 there, the first at 8 s, the last at 28 s" in text
+    assert "3 delivered, the first at 8 s, the last at 28 s" in text
     # what the relay can keep: 500 B, and what leaves as it comes
     small = json.loads(bentpipe(folder, *words, "--store", "2=500 B", "--json").stdout)
     assert [one["earliest_s"] for one in small["bundles"]] == [8.0, 22.0 + 500 / 500, None]

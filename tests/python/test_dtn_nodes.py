@@ -152,7 +152,7 @@ def test_a_node_whose_contacts_are_over_keeps_what_it_has_and_opens_nothing(tmp_
     over = [row for row in rows if row["event"] == "contacts_over"]
     assert [(row["node"], row["neighbour"]) for row in over] == [("1", "2")]
     assert line(over[0]).endswith(
-        "all contacts of the plan from 1 to 2 are over: bundles for it stay here, none is sent to it"
+        "no future contact from 1 to 2 in the plan: bundles for it stay at this node"
     )
     counted = Counter(row["event"] for row in rows)
     assert (counted["generated"], counted["sent"], counted["deleted"]) == (3, 0, 3)
@@ -294,7 +294,7 @@ def test_what_became_of_connections_is_said() -> None:
     assert reached.problems() == ("neighbour 2 has not answered",)
     lost = reached.take(connections(1.0, lost=1, why="refused"))
     assert lost is not None
-    assert line(lost) == "   1.000000 s  a connection with 2 is lost: refused"
+    assert line(lost) == "   1.000000 s  lost a connection with 2: refused"
     assert reached.problems() == ("neighbour 2: the connection was lost: refused",)
     assert reached.take(connections(1.5, lost=1, begun=2, why="refused")) is None
     assert reached.take(connections(2.0, lost=2, begun=3, started_s=0.5, why="reset")) is not None
@@ -401,11 +401,11 @@ def test_what_a_store_had_is_said() -> None:
         "bytes": 3_400_000,
         "delivered": 7,
     }
-    assert line(found) == "   0.000000 s  store here: 1,200 bundles, 3.4 MB, 7 ids of delivered ones"
+    assert line(found) == "   0.000000 s  store here: 1,200 bundles, 3.4 MB, 7 ids of delivered bundles"
     damaged = {**head, "event": "store_damaged", "why": "its file is gone", "file": None}
-    assert line(damaged) == "   0.000000 s  damaged in the store: its file is gone"
+    assert line(damaged) == "   0.000000 s  damaged store entry: its file is gone"
     named = {**damaged, "source": "ipn:1.1", "sequence": 4, "file": "here/damaged/4.1"}
-    assert line(named).endswith("store ipn:1.1 no. 4: its file is gone; set aside as here/damaged/4.1")
+    assert line(named).endswith("store ipn:1.1 no. 4: its file is gone; moved to here/damaged/4.1")
 
 
 @pytest.mark.live

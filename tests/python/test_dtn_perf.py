@@ -139,10 +139,10 @@ def test_what_became_of_a_file_is_said() -> None:
     }
     assert (
         line({**said, "event": "file"})
-        == r"   1.500000 s  file 'a\nb' of ipn:1.3000, 1,000 B, is whole: in/a_b"
+        == r"   1.500000 s  file 'a\nb' of ipn:1.3000, 1,000 B, complete: in/a_b"
     )
     lost = line({**said, "event": "file_lost", "problem": "No space left on device"})
-    assert lost.endswith("is given up: No space left on device")
+    assert lost.endswith("abandoned: No space left on device")
 
 
 def neighbours(folder: Path, layer: str) -> None:

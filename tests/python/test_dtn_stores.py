@@ -159,7 +159,7 @@ def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> No
         )
         for row in at_once:
             assert line(row).startswith(
-                f"   0.000000 s  damaged in the store {row['source']} no. {row['sequence']}: "
+                f"   0.000000 s  damaged store entry {row['source']} no. {row['sequence']}: "
             )
         assert [row["reason"] for row in later] == ["it is damaged in the store"] * 3
         lost = {name_of(row) for row in at_once + later}

@@ -38,32 +38,54 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> d
 @pytest.mark.parametrize(
     ("store", "expected"),
     [
-        ("one", {"goodput", "goodput-since-start", "cwnd", "rtt", "queue", "queueing", "internals"}),
-        ("matrix", {"goodput-against", "goodput", "goodput-since-start", "cwnd", "rtt", "queue", "queueing"}),
         (
-            "rivals",
+            "one",
             {
-                "friendliness",
                 "goodput",
                 "goodput-since-start",
                 "cwnd",
                 "rtt",
-                "queue",
-                "queueing",
+                "queue-length",
+                "queueing-delay",
+                "controller-state",
+            },
+        ),
+        (
+            "matrix",
+            {
+                "goodput-by-parameter",
+                "goodput",
+                "goodput-since-start",
+                "cwnd",
+                "rtt",
+                "queue-length",
+                "queueing-delay",
+            },
+        ),
+        (
+            "rivals",
+            {
+                "goodput-shares",
+                "goodput",
+                "goodput-since-start",
+                "cwnd",
+                "rtt",
+                "queue-length",
+                "queueing-delay",
                 "fairness",
             },
         ),
         (
             "sizes",
             {
-                "completion",
-                "goodput-against",
+                "completion-time",
+                "goodput-by-parameter",
                 "goodput",
                 "goodput-since-start",
                 "cwnd",
                 "rtt",
-                "queue",
-                "queueing",
+                "queue-length",
+                "queueing-delay",
             },
         ),
     ],
@@ -102,7 +124,7 @@ def test_a_time_range_is_kept(stores: dict[str, Path]) -> None:
 
 def test_a_figure_draws_the_means_of_the_summary(stores: dict[str, Path]) -> None:
     material = FigureContext(open_store(stores["matrix"]))
-    figure = FIGURES["goodput-against"](material)
+    figure = FIGURES["goodput-by-parameter"](material)
     assert figure is not None
     drawn = _data(figure.spec())["y"].sort()
     means = material.cells.filter(pl.col("metric") == "goodput_bit_s")["mean"].sort() / 1e6
@@ -135,9 +157,14 @@ def test_a_wrong_range_is_refused(text: str) -> None:
 
 def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
     files = write_figures(
-        stores["rivals"], FigureExport(tmp_path, only=("cwnd", "friendliness")), (0.0, 10.0)
+        stores["rivals"], FigureExport(tmp_path, only=("cwnd", "goodput-shares")), (0.0, 10.0)
     )
-    assert [file.name for file in files] == ["cwnd.pdf", "cwnd.svg", "friendliness.pdf", "friendliness.svg"]
+    assert [file.name for file in files] == [
+        "cwnd.pdf",
+        "cwnd.svg",
+        "goodput-shares.pdf",
+        "goodput-shares.svg",
+    ]
     assert files[0].read_bytes().startswith(b"%PDF")
     svg = files[1].read_text(encoding="utf-8")
     assert "Congestion window" in svg

@@ -73,16 +73,16 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
 
 
 def test_the_second_half_is_as_the_model_of_the_first_says(said: Mapping[str, Any]) -> None:
-    """No model of the first half is nearer to the second than the first half itself is; this one is not much farther."""
+    """No first-half model half is nearer to the second than the first half itself is; this one is not much farther."""
     assert (said["phase_s"], said["of_day"]) == (12, True)
     assert 45 <= said["slots_of_the_first_half"] <= 51
-    rows = {row["of"]: (row["second half"], row["model of the first"]) for row in said["judged"]}
-    itself, away = rows["largest distance of distributions, %"]
+    rows = {row["of"]: (row["second half"], row["first-half model"]) for row in said["judged"]}
+    itself, away = rows["largest distance of the CDFs, %"]
     assert away < itself + 8
     for name, tolerance in {
-        "5 % of delays below, ms": 0.15,
-        "50 % of delays below, ms": 0.2,
-        "95 % of delays below, ms": 0.25,
+        "5th percentile of the delay, ms": 0.15,
+        "50th percentile of the delay, ms": 0.2,
+        "95th percentile of the delay, ms": 0.25,
     }.items():
         assert rows[name][1] == pytest.approx(rows[name][0], rel=tolerance), name
     assert rows["lost, %"][1] == pytest.approx(rows["lost, %"][0], abs=0.6)
@@ -176,7 +176,7 @@ SHAPELESS: dict[str, Callable[..., object]] = {
 def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
     at_s = np.arange(0, 900, 0.1)
     values = SHAPELESS[shape](np.random.default_rng(seed), at_s)
-    with pytest.raises(ScenarioError, match="log: no slots of 15 s found"):
+    with pytest.raises(ScenarioError, match="log: no intervals of 15 s found"):
         find(at_s, values, 15.0, "log")  # type: ignore[arg-type]
 
 
@@ -304,42 +304,42 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
 def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
     page = (fit_folder / "fit.html").read_text()
     for title in (
-        "Delay over time", "Distribution of the delay", "The second half of the log, by the model of the first",
-        "Autocorrelation of the delay", "Bursts of loss", "Where slots begin",
+        "Delay over time", "Delay (CDF)", "Delay (CDF), first-half model and second half of the log",
+        "Autocorrelation of the delay", "Bursts of loss", "Phase of the reconfiguration intervals",
     ):  # fmt: skip
         assert f"<h2>{title}</h2>" in page
     assert len(page) < 3_000_000
     assert not re.search(r'(?:src|href)="https?:', page)
     verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)
-    assert verdict.startswith("The model of the first half has delays whose distribution is ")
+    assert verdict.startswith("The delay distribution of the first-half model differs from ")
     assert lead.startswith("dish.txt: ")
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ((7.0, 8.6, 8.61), "is 8.6 % from the second half's at most, no further than the first half's own, which is 8.6 %"),
-        ((7.0, 15.0, 8.6), "is 15 % from the second half's at most, further than the first half's own, which is 8.6 %"),
-        ((7.0, None, None), "is 7 % from the log's at most; the log is too short to judge it by"),
+        ((7.0, 8.6, 8.61), "by at most 8.6 %. This is no more than the difference between the halves, 8.6 %"),
+        ((7.0, 15.0, 8.6), "by at most 15 %. This is more than the difference between the halves, 8.6 %"),
+        ((7.0, None, None), "by at most 7 %. The log is too short"),
     ],
 )  # fmt: skip
 def test_the_page_begins_with_how_far_the_model_is(
     row: tuple[float, float | None, float | None], said: str
 ) -> None:
     model, other, half = row
-    rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "model of the first": other}]
+    rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "first-half model": other}]
     assert said in headline_text(GoodnessOfFit(rows, 0, None))
 
 
 def test_the_page_of_rates_alone_begins_with_their_means() -> None:
     rows = [
         {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
-        for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5 % of slots", "mean of slots")
+        for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5th percentile of interval rates", "mean of intervals")
     ]  # fmt: skip
     said = headline_text(GoodnessOfFit(rows, 0, None))
     assert (
         said
-        == "The model's slots have a mean of 100 Mbit/s down (the log's: 100) and 9.5 Mbit/s up (the log's: 9)."
+        == "The intervals of the model have a mean of 100 Mbit/s down (log: 100) and 9.5 Mbit/s up (log: 9)."
     )
 
 

@@ -262,7 +262,7 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
     "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
-    "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected some slots"),
+    "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected several intervals"),
     "delay": ("12\n9\n" * 50 + "-1\n", 'bad: line 101: found "-1", expected a delay in ms'),
     "columns": ("when,rtt\n1,2\n", 'bad: line 1: found columns "when, rtt", expected one of time_s'),
     "no points": ("timestamp,rtt\n", "bad: line 1: there are no points below the columns"),

@@ -135,7 +135,7 @@ def test_cubic_over_the_preset_has_the_logs_rate(logs: Logs, tmp_path: Path) -> 
     assert single["pings"] == pytest.approx(PING_LOSS, rel=0.15)
     assert single["down"]["preset"] <= single["down"]["retransmissions"] < 1e-4, "no packet is lost by itself"
     assert single["up"]["preset"] == pytest.approx(PING_LOSS / 2, rel=0.15)
-    assert any("No log has retransmissions of TCP up." in str(text) for text in said.shown)
+    assert any("No log has TCP retransmissions up." in str(text) for text in said.shown)
 
 
 def test_the_page_says_why_cubic_has_less(
@@ -151,8 +151,8 @@ def test_the_page_says_why_cubic_has_less(
     assert max(row["without_Mbit_s"], key=row["without_Mbit_s"].get) == "single losses"
     assert row["without_Mbit_s"]["single losses"] > 3 * row["preset_Mbit_s"]
     page = (tmp_path / "o/fit.html").read_text()
-    assert "not within 25 %. It is " in page
-    assert "No log has retransmissions of TCP down or up." in page
+    assert "not within 25 %. The simulated goodput is " in page
+    assert "No log has TCP retransmissions down or up." in page
 
 
 @pytest.mark.parametrize(("often", "seldom", "most"), [(0, 0, 0.0), (0, 1, 12 / 480_000), (4, 4, 4 / 4000)])
@@ -183,10 +183,10 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
             mine[side]["slots"].pop(key)
             known[side]["slots"].pop(key)
         assert mine[side]["slots"] == known[side]["slots"], "what no log says is the preset's, with its steps"
-    allowed = f"Retransmissions of TCP down allow {100 * most:.3g} %: the preset has {100 * min(own, most):.3g} % of"
-    (sentence,) = [one for one in said.shown if str(one).startswith("Retransmissions")]
-    assert sentence == f"{allowed} single losses, where starlink has 0.02 %."
-    assert f"# Single losses down: {100 * most:.3g} % at most, by the retransmissions of iperf3." in text
+    allowed = f"TCP retransmissions down limit single losses to {100 * most:.3g} %; the preset has {100 * min(own, most):.3g} %"
+    (sentence,) = [one for one in said.shown if str(one).startswith("TCP retransmissions")]
+    assert sentence == f"{allowed} (starlink: 0.02 %)."
+    assert f"# Single losses down: at most {100 * most:.3g} %, from the retransmissions of iperf3." in text
 
 
 def test_the_bound_is_the_share_of_retransmissions_or_what_single_ones_say() -> None:
@@ -243,9 +243,11 @@ def test_delays_weigh_as_long_as_they_last(tmp_path: Path) -> None:
     log.write_text("\n".join(rows) + "\n")
     said = run([str(log)], [], tmp_path / "o", "dish", "15 s", "0 s").data
     judged = {row["of"]: row for row in said["judged"]}
-    assert judged["95 % of delays below, ms"]["data"] == pytest.approx(83.6, abs=0.3), "5 of 50 % are above"
-    assert judged["50 % of delays below, ms"]["data"] > 23.5
-    assert judged["50 % of delays below, ms"]["model"] > 23.5
+    assert judged["95th percentile of the delay, ms"]["data"] == pytest.approx(83.6, abs=0.3), (
+        "5 of 50 % are above"
+    )
+    assert judged["50th percentile of the delay, ms"]["data"] > 23.5
+    assert judged["50th percentile of the delay, ms"]["model"] > 23.5
 
 
 def test_losses_weigh_as_long_as_they_last() -> None:

@@ -1,4 +1,4 @@
-"""Flows by count: their plan, their series together, and what is made of them."""
+"""Flow groups: their plan, their series together, and what is made of them."""
 
 from __future__ import annotations
 
@@ -255,10 +255,10 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     assert "5th percentile" in shown.output
     assert "web-3" not in shown.output
     page = write_report(path).read_text()
-    assert "Flows by count" in page
+    assert "Flow groups" in page
     assert "rival and web (1 to 5 flows) share a path" in page.replace("\u00a0", " ")
     assert '"web-3' not in page
-    assert "Of a group, the mean over its flows that have a connection." in page
+    assert "For a group: mean over its flows with a connection." in page
     material = FigureContext(store)
     assert list(material.flow_names) == ["rival down", "web down"]
     changes = compare(path, path).changes
@@ -392,7 +392,7 @@ def test_proxies_of_a_group_are_added_up_and_drawn(tmp_path: Path) -> None:
     (verdict,) = verify(store)
     assert verdict.findings == ()
     text = write_report(store.path).read_text()
-    assert "drawn is the leg with the longest round trip" in text
+    assert "The figure shows the split connection with the largest minimum RTT" in text
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -36,7 +36,15 @@ ROOMS = ("engine_validation", "figures", "metrics", "plan", "report", "store")
 """Which read a store."""
 
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")
-HEADINGS = ("Jain", "controller", "goodput Mbit/s", "PLT median s", "TTR s", "came by", "filename")
+HEADINGS = (
+    "Jain",
+    "controller",
+    "goodput Mbit/s",
+    "PLT median s",
+    "TTR s",
+    "negotiated protocol",
+    "filename",
+)
 
 
 @functools.cache

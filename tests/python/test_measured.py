@@ -70,10 +70,10 @@ def test_a_direction_is_its_receivers(kept: Path) -> None:
     assert [side.name for side in sides] == ["client", "server"]
     assert (
         perf_page.headline_text(sides)
-        == "Client to server 3.6 MB at 7.2 Mbit/s with cubic, behind a round trip of at least 79.5 ms."
+        == "Client to server 3.6 MB at 7.2 Mbit/s with cubic, minimum RTT 79.5 ms."
     )
     assert (
-        "Client: 1 connection over QUIC, 1 of 1 stream done, 2 of 400 packets lost (0.5 %), 0.5 CPU s."
+        "Client: 1 connection over QUIC, 1 of 1 stream completed, 2 of 400 packets lost (0.5 %), 0.5 CPU s."
         in (perf_page.supporting_text(sides))
     )
     window = window_s(sides)
@@ -131,10 +131,7 @@ def test_a_table(tmp_path: Path) -> None:
     (one,) = side.connections
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
     assert (one.largest_window_bytes, one.rtt_min_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
-    assert (
-        perf_page.headline_text([side])
-        == "Run sent 1 MB at 8 Mbit/s with cubic, behind a round trip of at least 79 ms."
-    )
+    assert perf_page.headline_text([side]) == "Run sent 1 MB at 8 Mbit/s with cubic, minimum RTT 79 ms."
     assert perf_page.notes([side]) == []
     (tmp_path / "run.jsonl").write_text(json.dumps({"frame": "begin"}) + "\n")
     assert find_files(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"
@@ -145,7 +142,7 @@ def test_a_process_that_was_killed(kept: Path) -> None:
     (kept / "client.jsonl").write_text("\n".join(rows[:4]) + "\n" + rows[4][:20])
     sides = read_endpoints(kept)
     assert perf_page.notes(sides) == [
-        "The file of the client ends before its process did: it was killed, or goes on."
+        "The file of the client is incomplete: its process was killed or is still running."
     ]
     assert sides[0].connections[0].ended_s == 2.0
 

@@ -87,7 +87,7 @@ def test_the_gain_that_seeds_do_not_prove_is_the_one_that_is_named(
     """bbr gains 5.0 % on cubic for sure, and 8 % on hybla by chance."""
     noise = {"bbr": (8.40, 8.40, 8.40, 8.40), "cubic": (8.0, 8.01, 7.99, 8.0), "hybla": (7.0, 8.4, 8.3, 7.5)}
     said = _arms(synthetic, tmp_path / "a", noise)
-    assert re.search(r"None is ahead: goodput of bbr is [\d.]+ ± [\d.]+ % more than hybla", said), said
+    assert re.search(r"No variant is ahead: goodput of bbr is [\d.]+ ± [\d.]+ % more than hybla", said), said
 
 
 def test_arms_that_cannot_be_compared_are_not_averaged(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_who_is_ahead_has_an_interval(synthetic: ModuleType, tmp_path: Path) -> 
 
 def test_what_seeds_cannot_tell_is_no_lead(synthetic: ModuleType, tmp_path: Path) -> None:
     said = _arms(synthetic, tmp_path / "a", {"cubic": (4, 5, 4), "bbr": (5, 4, 5)})
-    assert said.startswith("None is ahead: goodput of bbr is ")
-    assert said.endswith("% more than cubic, which 3 seeds cannot tell from none.")
+    assert said.startswith("No variant is ahead: goodput of bbr is ")
+    assert said.endswith("% more than cubic, which is not significant with 3 seeds.")
 
 
 def test_a_lead_over_several_needs_more_than_one_over_one(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -137,16 +137,16 @@ def test_a_lead_over_several_needs_more_than_one_over_one(synthetic: ModuleType,
     others = dict.fromkeys(("cubic", "newreno", "hybla", "westwood", "copa", "pcc"), (4.0, 4.0, 4.0))
     five = dict(itertools.islice(others.items(), 5))
     assert "bbr is ahead" in _arms(synthetic, tmp_path / "five", best | five)
-    assert "None is ahead" in _arms(synthetic, tmp_path / "six", best | others)
+    assert "No variant is ahead" in _arms(synthetic, tmp_path / "six", best | others)
 
 
 def test_one_seed_has_no_interval(synthetic: ModuleType, tmp_path: Path) -> None:
     said = _arms(synthetic, tmp_path / "a", {"cubic": (4,), "bbr": (6,)})
     assert said == (
-        "bbr has the best goodput, 6 Mbit/s, 50 % more than cubic; of one seed no interval can be had."
+        "bbr has the best goodput, 6 Mbit/s, 50 % more than cubic; one seed gives no confidence interval."
     )
     several = _arms(synthetic, tmp_path / "b", {"cubic": (4,), "bbr": (6,)}, ("1 %", "2 %"))
-    assert several == "Best goodput: bbr in all 2 cases (by 50 %); of one seed no interval can be had."
+    assert several == "Best goodput: bbr in all 2 cells (by 50 %); one seed gives no confidence interval."
 
 
 def test_equal_arms_are_equal(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_cases_are_counted(synthetic: ModuleType, tmp_path: Path) -> None:
     said = findings(
         FigureContext(open_store(synthetic.matrix_store(tmp_path / "m", rates=(10, 25), duration_s=4.0)))
     )
-    assert re.fullmatch(r"Ahead by goodput: bbr in all 14 cases \(by [\d.]+ to [\d.]+ %\)\.", said)
+    assert re.fullmatch(r"Ahead by goodput: bbr in all 14 cells \(by [\d.]+ to [\d.]+ %\)\.", said)
 
 
 def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_flows_that_share(synthetic: ModuleType, tmp_path: Path) -> None:
     assert said.startswith("Jain's index: 0.96")
     assert said.endswith("first's share of the goodput: 50 ± 127 %.")
     one = findings(FigureContext(open_store(synthetic.pair_store(tmp_path / "one", [(4, 6)]))))
-    assert one.endswith("first's share of the goodput: 40 %; of one seed no interval can be had.")
+    assert one.endswith("first's share of the goodput: 40 %; one seed gives no confidence interval.")
 
 
 # --- a store of page loads ------------------------------------------------------------------------------------
@@ -232,7 +232,10 @@ def _named(material: FigureContext) -> set[str]:
         (SKEWED, "HTTP/3 is ahead: page load time (median) 1 [1, 1] s, 33 % less than HTTP/2."),
         # two of 2.1 and 1.9: logarithms of the ratios have a mean of log 0.55
         (SMALL, r"HTTP/3 is ahead: page load time \(median\) 1.1 s, 4\d.* ± .* % less than HTTP/2."),
-        (EVEN, "None is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which 3 seeds cannot .*"),
+        (
+            EVEN,
+            "No variant is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which is not significant .*",
+        ),
     ],
     ids=["skewed", "small", "even"],
 )
@@ -250,8 +253,8 @@ def test_an_arm_that_finishes_less_is_not_ahead(synthetic: ModuleType, tmp_path:
     """The loads that take longest are those that do not finish."""
     material = _loads(synthetic, tmp_path / "s", {name: (*of, 3.0) for name, of in SMALL.items()}, "3")
     said = findings(material)
-    assert said.startswith("None is ahead: page load time of HTTP/3 is ")
-    assert said.endswith(", but a smaller part of its loads finished.")
+    assert said.startswith("No variant is ahead: page load time of HTTP/3 is ")
+    assert said.endswith(", but fewer of its loads finished.")
     assert not _named(material)
 
 
@@ -303,33 +306,35 @@ def _study(rows: Sequence[Row], claims: Sequence[Claim] = ()) -> str:
 
 def test_a_study_that_agrees() -> None:
     assert _study([_row("a", 9.4), _row("b", 9.41)], [_claim(Verdict.AGREES)]) == (
-        "All 3 agree with what was published. Judged: 2 printed rows and 1 claim."
+        "All 3 agree with the publication. Rated: 2 published rows and 1 claim."
     )
 
 
 def test_a_study_of_which_nothing_agrees() -> None:
     said = _study([_row("a", 3.0), _row("b", 4.0)])
-    assert said.startswith("None of 2 agrees with what was published; 2 differ.")
-    assert said.endswith("None of the others is explained.")
+    assert said.startswith("None of 2 agrees with the publication; 2 differ.")
+    assert said.endswith("None of the other items is explained.")
 
 
 def test_a_study_of_which_some_agrees() -> None:
     why = "The stack sends more. It is newer."
     claims = [_claim(Verdict.CALIBRATED), _claim(Verdict.DIFFERS, "Another reason.")]
     said = _study([_row("a", 9.4), _row("b", 3.0, why), _row("c", 4.0, why), _row("d", 5.0)], claims)
-    assert said.startswith("1 of 6 agrees with what was published; 4 differ and 1 calibrated.")
-    assert said.endswith("Of the 4 that do not agree, 3 are explained, 2 of them so: The stack sends more.")
+    assert said.startswith("1 of 6 agrees with the publication; 4 differ and 1 calibrated.")
+    assert said.endswith(
+        "3 of the 4 items that do not agree are explained, 2 of them alike: The stack sends more."
+    )
 
 
 def test_a_study_of_one_seed() -> None:
     said = _study([_row("a", 9.4, values=(9.4,))])
-    assert said.startswith("None of 1 agrees with what was published; 1 undecided.")
-    assert said.endswith("They rest on one seed each; of one seed no interval can be had.")
+    assert said.startswith("None of 1 agrees with the publication; 1 undecided.")
+    assert said.endswith("They rest on one seed each; one seed gives no confidence interval.")
 
 
 def test_a_study_that_has_not_run() -> None:
-    assert _study([_row("a", 9.4, values=())]) == "Not yet run, so without a verdict: 1 printed row."
-    assert "Nothing" in _study([])
+    assert _study([_row("a", 9.4, values=())]) == "No verdict yet, because runs are missing: 1 published row."
+    assert "no published value" in _study([])
 
 
 def test_words_are_explained_where_they_stand() -> None:
@@ -340,7 +345,7 @@ def test_words_are_explained_where_they_stand() -> None:
     assert [bool(head.hint) for head in found.heads] == [True, False, True]
     assert [getattr(cell, "hint", "")[:22] for cell in found.rows[0].cells] == [
         "",
-        "the published number l",
+        "the published value is",
         "",
     ]
 
@@ -360,24 +365,23 @@ def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
 
 def test_agreement_of_all_some_and_none() -> None:
     within, beyond, shown = Bounded.WITHIN, Bounded.EXCEEDED, Bounded.SHOWN
-    assert of_agreement(compared(within, within)).sentence == "All 2 numbers agree on both clocks."
-    some = of_agreement(compared(within, beyond, within, shown))
-    assert some.sentence == "2 of 3 numbers agree on both clocks, within their bounds."
-    assert some.tally == (
-        "1 beyond: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 more has no bound and is shown."
-    )
     assert (
-        of_agreement(compared(beyond, beyond)).sentence
-        == "None of 2 numbers is shown to agree on both clocks."
+        of_agreement(compared(within, within)).sentence == "All 2 metrics of simulation and emulation agree."
     )
-    assert "no number has a bound" in of_agreement(compared(shown)).sentence
-    assert of_agreement([]).sentence == "Nothing has run on both clocks."
+    some = of_agreement(compared(within, beyond, within, shown))
+    assert some.sentence == "2 of 3 metrics of simulation and emulation agree within their bounds."
+    assert some.tally == ("1 outside: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 metric has no bound.")
+    assert of_agreement(compared(beyond, beyond)).sentence == "No metric of 2 is shown to agree."
+    assert "no metric has a bound" in of_agreement(compared(shown)).sentence
+    assert of_agreement([]).sentence == "No run has finished in both simulation and emulation."
 
 
 def test_agreement_of_one_seed() -> None:
     said = of_agreement(compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
-    assert said.sentence.startswith("1 of 2 numbers agree")
-    assert said.tally == ("1 undecided: goodput of f1 (cubic) by +3 %; of one seed no interval can be had.")
+    assert said.sentence.startswith("1 of 2 metrics of simulation and emulation agree")
+    assert said.tally == (
+        "1 undecided: goodput of f1 (cubic) by +3 %; one seed gives no confidence interval."
+    )
 
 
 # --- a map ----------------------------------------------------------------------------------------------------
@@ -395,7 +399,9 @@ def _map(ratios: Sequence[float | None], seeds: int = 1) -> Map:
 
 def test_a_map_counts_its_points() -> None:
     assert supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None))) == (
-        "Of 5 points over all round-trip times split TCP is faster at 1, QUIC at 3; at 1 a load did not end; of one "
-        "seed no interval can be had."
+        "Split TCP is faster at 1 and QUIC at 3 of 5 points over all RTTs; a load is unfinished at 1; one seed "
+        "gives no confidence interval."
     )
-    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith("at 0, QUIC at 6; medians over 3 seeds.")
+    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith(
+        "at 0 and QUIC at 6 of 6 points over all RTTs; medians over 3 seeds."
+    )

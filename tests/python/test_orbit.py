@@ -77,13 +77,13 @@ def test_what_is_printed() -> None:
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0
     for part in (
-        "there and back",
+        "round trip",
         "113.2",
         "Hops: 12 to 17",
         "1 gap",
         "155.4  165.1",
         "small (one node)",
-        "Remark: ",
+        "Note: ",
     ):
         assert part in done.output, part
 
@@ -273,7 +273,7 @@ def test_of_several_ends_their_shares_are_told() -> None:
     assert set(said["ends"]) == {"Madrid", "London"}
     assert sum(said["ends"].values()) == pytest.approx(1)
     done = CliRunner().invoke(app, words)
-    assert "Where it ends, of the time: Madrid " in done.output
+    assert "Destination, share of time: Madrid " in done.output
     assert "Hops: 2. " in done.output
 
 

@@ -42,10 +42,10 @@ def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dic
     assert not re.search(r'(src|href)\s*=\s*"https?:', page)
     assert "default-src 'none'" in page
     for part in (
-        "The way as it moves",
+        "Route animation",
         "Delay over time",
         "Hops over time",
-        "The way on a map",
+        "Route map",
         "Natural Earth",
     ):
         assert part in page, part
@@ -76,8 +76,10 @@ def test_the_page_begins_with_the_delay_and_with_what_was_counted(
     assert numbers == pytest.approx(expected, rel=5e-3)
     sizes = Counter(one["size"] for one in said["handovers"])
     counted = ", ".join(f"{sizes[size]} {size}" for size in ("small", "partial", "large"))
-    assert f"2,001 looks: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
-    assert f"{len(said['handovers'])} hand-overs ({counted}), {len(gaps)} gap" in lead
+    assert (
+        f"2,001 time steps: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
+    )
+    assert f"{len(said['handovers'])} handovers ({counted}), {len(gaps)} gap" in lead
 
 
 def test_figures_are_vectors(written: tuple[Path, dict[str, Any]]) -> None:
@@ -101,7 +103,7 @@ def test_a_sparse_constellation_shows_links_and_coverage(tmp_path: Path) -> None
     assert sum(one != other for one, other in planes) == 55
     assert (0, 5) not in planes
     assert (5, 0) not in planes
-    for part in ("links between satellites", "coverage of every satellite", "What the satellites cover"):
+    for part in ("links between satellites", "coverage of every satellite", "Satellite coverage"):
         assert part in page, part
     assert (tmp_path / "coverage.svg").read_text(encoding="utf-8").startswith("<svg")
 
@@ -120,7 +122,7 @@ def test_a_hundred_thousand_satellites_are_a_page_that_opens(tmp_path: Path) -> 
     done = CliRunner().invoke(app, [*words, *few, "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     page = (tmp_path / "orbit.html").read_text(encoding="utf-8")
-    assert "one satellite in 13 over the ground" in page
+    assert "1 of 13 satellites (green)" in page
     assert '"links":[]' in page
     assert len(page) < 5_000_000
     assert (tmp_path / "map.pdf").stat().st_size < 8_000_000

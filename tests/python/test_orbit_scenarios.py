@@ -202,13 +202,13 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
     material = FigureContext(open_store(tmp_path / "store"))
-    drawn = time_series.propagation(material)
+    drawn = time_series.propagation_delay(material)
     assert drawn is not None
     rows = pl.read_csv(io.StringIO(values(drawn.spec())))
-    assert rows["series"].unique(maintain_order=True).to_list() == ["space", "mobile", "all of them"]
+    assert rows["series"].unique(maintain_order=True).to_list() == ["space", "mobile", "sum of all links"]
     found = plan(scenario(duration="20 s"))
     first, last = delays(found, 0), delays(found, 1)
-    for when, delay in rows.filter(pl.col("series") == "all of them").select("time_s", "y").iter_rows():
+    for when, delay in rows.filter(pl.col("series") == "sum of all links").select("time_s", "y").iter_rows():
         jump = min(abs(when * 1e9 - b[0]) if b[0] - a[0] == 1 else 1e9 for a, b in pairwise(first))
         if jump < 2e6:
             continue  # which side of it is not to be told from a time of a few digits
@@ -219,7 +219,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     del constant["orbit"]
     constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
     bentpipe.run(constant, out=tmp_path / "constant")
-    assert time_series.propagation(FigureContext(open_store(tmp_path / "constant"))) is None
+    assert time_series.propagation_delay(FigureContext(open_store(tmp_path / "constant"))) is None
 
 
 def values(spec: dict[str, Any]) -> str:

@@ -237,7 +237,7 @@ def test_a_page_in_a_browser() -> None:
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-        assert [row["came by"] for row in json.loads(done.stdout)["loads"]] == ["h3"]
+        assert [row["negotiated protocol"] for row in json.loads(done.stdout)["loads"]] == ["h3"]
         unit = json.loads(next(Path(place).glob("store/runs/*/unit.json")).read_text())
         assert unit["lab"]["statuses"]["browser"] == 0
         assert not realtime.running(str(place))

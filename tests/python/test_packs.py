@@ -395,8 +395,7 @@ def test_runs_with_traces_stay_as_they_are(folder: Path) -> None:
     done = CliRunner().invoke(app, ["pack", str(store)])
     assert done.exit_code == 0
     assert (
-        done.stdout
-        == "0 runs packed into 0 packs\n4 runs with traces, which are files of their own: as they were\n"
+        done.stdout == "0 runs packed into 0 packs\n4 runs unchanged: with traces, which are separate files\n"
     )
     assert store_damage.values(store) == before
 

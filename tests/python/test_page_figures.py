@@ -109,7 +109,7 @@ def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleTyp
     assert "0 of 2" in text
     dead = FigureContext(open_store(place))
     assert FIGURES["page-load-time"](dead) is None
-    assert FIGURES["ladder"](dead) is None
+    assert FIGURES["packet-sequence"](dead) is None
 
 
 def test_arms_are_versions_of_http(material: FigureContext) -> None:
@@ -134,10 +134,10 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert PageLoads(alone).variants == ["HTTP/3"]
     box = FIGURES["page-load-time"](alone)
     assert box is not None
-    assert "One load each" in box.caption
-    assert FIGURES["sequence"](alone) is None, "the scenario kept no packets"
-    assert FIGURES["ladder"](alone) is None
-    assert FIGURES["independence"](alone) is None, "one unit has no autocorrelation"
+    assert "Each box is one load" in box.caption
+    assert FIGURES["time-sequence"](alone) is None, "the scenario kept no packets"
+    assert FIGURES["packet-sequence"](alone) is None
+    assert FIGURES["autocorrelation"](alone) is None, "one unit has no autocorrelation"
     assert page_load_tables.tables(alone)[1] is None, "nothing is compared"
 
 
@@ -176,7 +176,7 @@ def test_a_distribution_counts_loads_that_did_not_finish(material: FigureContext
 
 
 def test_the_zone_of_independence(material: FigureContext) -> None:
-    _, frames = _figure(material, "independence")
+    _, frames = _figure(material, "autocorrelation")
     frame = frames[0].filter(pl.col("column") == "load 1")
     assert frame["zone"].to_list() == pytest.approx([1.95996 / 12**0.5] * frame.height, rel=1e-4)
     assert frame["lag"].max() == 3, "a quarter of the units"
@@ -184,7 +184,7 @@ def test_the_zone_of_independence(material: FigureContext) -> None:
 
 def test_quic_ends_where_tcp_ends(material: FigureContext) -> None:
     """Every load of target A ends at one number: TCP's last sequence number, 5.3 MB and the server's handshake."""
-    _, frames = _figure(material, "sequence")
+    _, frames = _figure(material, "time-sequence")
     large = next(frame for frame in frames if frame["y"].max() > 1e6)  # type: ignore[operator]
     ends = large.group_by("column", "series", "seed").agg(pl.col("y").max())
     assert ends.filter(pl.col("column") == "load 1")["y"].to_list() == pytest.approx(
@@ -221,7 +221,7 @@ def test_nodes_stand_in_the_order_of_the_path() -> None:
 
 
 def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: FigureContext) -> None:
-    figure, frames = _figure(material, "ladder")
+    figure, frames = _figure(material, "packet-sequence")
     lines = [frame for frame in frames if "kind" in frame.columns]
     texts = [text for frame in frames if "text" in frame.columns for text in frame["text"].to_list()]
     assert "Initial, Handshake ×2" in texts
@@ -237,7 +237,7 @@ def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: FigureCon
     assert lost["x2"].to_list() == [0.5], "a lost packet ends half way"
     assert "Load 3 of seed 1" in figure.caption
     titles = [part["title"] for part in figure.spec()["vconcat"]]
-    assert titles[1].startswith("HTTP/2: load 3 by h2, ")
+    assert titles[1].startswith("HTTP/2: load 3 over h2, ")
 
 
 def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
@@ -252,10 +252,10 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
         maker.write_tables(place / "runs" / name, 100_000, "3", 1, packets=True, loads=1)
     many = FigureContext(open_store(place))
     assert PageLoads(many).variants == ["newreno", "cubic", "bbr", "hybla"]
-    curves, frames = _figure(many, "sequence")
-    assert "no TCP connection to scale them to" in curves.caption
+    curves, frames = _figure(many, "time-sequence")
+    assert "the store has no TCP connection" in curves.caption
     assert set(frames[0]["column"]) == {"initial window 10 packets", "initial window 32 packets"}
-    ladder, _ = _figure(many, "ladder")
+    ladder, _ = _figure(many, "packet-sequence")
     assert len(ladder.spec()["vconcat"]) == 3
     assert "initial window 10 packets; 3 of 4 variants" in ladder.caption
     compared = page_load_tables.tables(many)[1]
@@ -301,7 +301,7 @@ def test_the_tables_say_who_is_faster(page: str) -> None:
     rows = [
         re.sub(r"<[^>]+>", "|", row)
         for row in re.findall(
-            r"<tr(?: class=\"first\")?>(.*?)</tr>", page.split("Which is faster", maxsplit=1)[1]
+            r"<tr(?: class=\"first\")?>(.*?)</tr>", page.split("Pairwise comparison", maxsplit=1)[1]
         )
     ]
     second = next(row for row in rows if "|2|" in row and "page load time" in row)
@@ -421,6 +421,6 @@ def test_a_split_flow_draws_the_satellite_s_leg(tmp_path: Path, proxy: str, leas
         FigureContext(open_store(bentpipe.run(file, out=tmp_path / "store").path)), "rtt"
     )
     assert least_ms <= min(frames[0]["y"].to_list()) < least_ms + 5, "propagation, and at first no queue"
-    said = "gateway towards the client (700 ms); not those of the server (30 ms)."
+    said = "gateway towards the client (700 ms); other senders: the server (30 ms)."
     assert (said in figure.caption) == bool(proxy)
     assert ("Proxies" in figure.caption) == bool(proxy)

@@ -114,7 +114,7 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
         ("--figure cwnd", "--figure: requires --figures DIR"),
         ("--no-title", "--no-title: requires --figures DIR"),
         ("--figures f --figure cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
-        ("--figures f --figure ladder", "--figures: there is nothing to draw for ladder"),
+        ("--figures f --figure packet-sequence", "--figures: there is nothing to draw for packet-sequence"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
         ("--cell flow.rival.congestion=bbr", "--cell: requires --figures DIR"),
         ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE of what the sweep varies: '),

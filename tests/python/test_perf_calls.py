@@ -213,10 +213,10 @@ def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["kept/report.html", "f/delay.svg", "f/delay-over-time.svg"]
     text = (tmp_path / "kept/report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert '<p class="verdict">Up, listeners are content (MOS ' in text
-    assert "1.5 % of the datagrams lost, 300 ms on the way on the average; down, listeners" in text
+    assert '<p class="verdict">Up, most users are satisfied (MOS ' in text
+    assert "1.5 % of datagrams lost, mean one-way delay 300 ms; down, most users" in text
     assert "2 calls (g711) with 10.0.0.7:4433, play-out 60 ms, A = 20" in text
-    assert "Two clocks: one-way delays are of a path that takes as long there as back." in text
+    assert "Two host clocks: the one-way delays assume equal delay in both directions." in text
     assert "default-src 'none'" in text
 
 

@@ -15,7 +15,7 @@ import test_tutorial as told
 PAGES = sorted((told.ROOT / "docs/questions").glob("*.md"))
 PICTURES = {
     "quic-in-ci": "figures/cwnd.svg",
-    "which-controller": "figures/goodput-against.svg",
+    "which-controller": "figures/goodput-by-parameter.svg",
     "my-site": "figures/page-load-distribution.svg",
 }
 

@@ -84,7 +84,7 @@ def test_colours_are_centred_at_one() -> None:
     limit = math.log2(10**0.75)
     assert domains == [[pytest.approx(-limit), 0, pytest.approx(limit)]]
     assert figure.caption.startswith(
-        "Medians. Numbers are the ratio: above 1 split TCP is faster, below 1 QUIC"
+        "Medians. The numbers are ratios: above 1 split TCP is faster, below 1 QUIC"
     )
     cells = next(frame for frame in _frames(figure.spec()) if "text" in frame.columns)
     texts = cells["text"].to_list()

@@ -55,9 +55,9 @@ def test_the_page_of_a_record(kept: Path) -> None:
     assert done.stdout.strip() == "kept/report.html"
     text = (kept / "report.html").read_text()
     said = text.replace("\u00a0", " ")
-    assert "ran 1.0 s behind a round trip of 80.3 ms: sky.up 500 kB, 2 packets dropped; sky.down 0 kB" in said
+    assert "ran 1.0 s at an RTT of 80.3 ms: sky.up 500 kB, 2 packets dropped; sky.down 0 kB" in said
     assert (
-        "399 packets came through in 2 directions, 2 were dropped (2 by overflow); 2 instants over 1.0 s.<"
+        "399 packets were delivered in 2 directions and 2 dropped (2 by overflow); 2 samples over 1.0 s.<"
         in said
     )
     assert "&lt;a b&gt;" in text

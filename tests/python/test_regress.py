@@ -202,7 +202,7 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     summary = ["--summary", str(tmp_path / "s.md")]
     done = commands.bentpipe(stores, *words, *summary, environment=environment)
     assert done.returncode == 1, done.stderr
-    assert "Worse: goodput of first (up) is 0.9 [0.893, 0.907] times what it was" in done.stdout
+    assert "Worse: goodput of first (up) is 0.9 [0.893, 0.907] times the previous value" in done.stdout
     text = (tmp_path / "s.md").read_text()
     assert step.read_text() == "what stood there before\n" + text
     assert text.startswith("### s.toml: a → b\n\nWorse: goodput of first (up) is 0.9 [0.893, 0.907] times")
@@ -237,7 +237,7 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"after: {engine}, engine ")
     answer = json.loads(done.stdout)
     assert answer["said"] == [
-        f"No change in {len(answer['changes'])} comparisons.",
+        f"None of {len(answer['changes'])} comparisons shows a change.",
     ]
     assert {(one["verdict"], one["before"] == one["after"]) for one in answer["changes"]} == {("none", True)}
     made = (tmp_path / "baseline/runs", tmp_path / "out/compare-builds-s/after/runs")

@@ -57,7 +57,7 @@ def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
 
 def test_it_says_what_it_rests_on(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert "What this rests on" in text
+    assert "Provenance" in text
     assert "0.1.0" in text
     assert "48 finished of 48 planned" in text
     assert "name = &#34;a&lt;b&#34;" in text
@@ -70,7 +70,7 @@ def test_every_box_has_its_figure(page: Path) -> None:
     specs = dict(
         re.findall(r'<script type="application/json" id="spec-([a-z0-9-]+)">(.*?)</script>', text, re.DOTALL)
     )
-    assert boxes[0] == "friendliness"
+    assert boxes[0] == "goodput-shares"
     assert {f"{box}-0" for box in boxes} <= set(specs)
     assert "cwnd-1" in specs, "the second loss rate can be chosen"
     for spec in specs.values():
@@ -120,9 +120,9 @@ def test_a_figure_of_very_many_values_shows_some_and_says_so(
     synthetic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
-    whole = FIGURES["goodput-against"](FigureContext(store))
+    whole = FIGURES["goodput-by-parameter"](FigureContext(store))
     monkeypatch.setattr(sweep_plots, "MAX_AXIS_VALUES", 2)
-    some = FIGURES["goodput-against"](FigureContext(store))
+    some = FIGURES["goodput-by-parameter"](FigureContext(store))
     assert whole is not None
     assert some is not None
     assert "values of loss" not in whole.caption

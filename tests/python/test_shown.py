@@ -68,7 +68,7 @@ def test_each_number_says_of_how_many_runs_it_is(partly: Store) -> None:
 
 def test_streams_that_did_not_finish_are_part_of_the_distribution(partly: Store) -> None:
     done = run_metrics(partly)["completion_p50_s"].drop_nulls().len()
-    figure = FIGURES["completion"](FigureContext(partly))
+    figure = FIGURES["completion-time"](FigureContext(partly))
     assert figure is not None
     (rows,) = (pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
     assert rows.height == done

@@ -250,7 +250,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     frame = said.frame()
     assert frame.height == 3 * len(rows) + sum(len(claim["checks"]) for claim in data["claims"])
     assert set(frame["verdict"]) == {"undecided", "not run"}
-    first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("reading") == "netem")
+    first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("interpretation") == "netem")
                       & (pl.col("part") == "first"), named=True)  # fmt: skip
     assert (first["published"], first["together"], first["low"], first["needed"]) == (
         5.7253,
@@ -274,7 +274,7 @@ def test_a_long_page_says_what_is_on_it(tmp_path: Path) -> None:
     tables = tuple(TextTable(f"Table {n}", ({"a": n},)) for n in range(9))
     findings = Findings(rows, (), tables, "as far as one more run")
     page = write_page(tmp_path, "A study", findings, {}).read_text()
-    assert "All 3 agree with what was published." in page
+    assert "All 3 agree with the publication." in page
     wanted = re.findall(r'href="#([^"]+)"', page)
     assert wanted == ["rows", *(f"table-{n}" for n in range(1, 10)), "judged"]
     assert all(f'id="{place}"' in page for place in wanted)
@@ -289,7 +289,7 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
     }
     answer(bentpipe_studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
     said = capsys.readouterr().out
-    assert "Criterion: Jain's index of what both deliver ≥ 0.9" in said
+    assert "Criterion: Jain's index of both flows' goodput ≥ 0.9" in said
     assert "7 of 7 rows within 0.0001" in said
 
 

@@ -60,7 +60,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert said.good
     data = said.data
     verdicts = {(claim["id"], claim["by"]): claim["verdict"] for claim in data["claims"]}
-    assert verdicts["small down", "TCP split, rate known"] == "agrees"
+    assert verdicts["small down", "TCP split, line rate"] == "agrees"
     assert verdicts["small down", "QUIC newreno"] == "differs"
     for claim in data["claims"]:
         for check in claim["checks"]:  # nothing is faster than the link

@@ -81,7 +81,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         STUDY.name, only="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"}
     )
     assert said.good
-    rows = {(row["id"], row["row"], row["reading"]): row for row in said.data["rows"]}
+    rows = {(row["id"], row["row"], row["interpretation"]): row for row in said.data["rows"]}
     good = rows["probe success", "decoded, % at 13 dB", "even intervals"]
     assert good["verdict"] == "calibrated"
     bits = rows["probe bits", "mean coded bits of a packet at 13 dB", "even intervals"]
@@ -288,7 +288,7 @@ def test_attempts_between_coming_and_leaving() -> None:
     # Stop-and-wait: the second waits for the first one's answer. Go-back-N: what came between is sent again.
     assert attempts([once, (2.0, 22.0, True)], [1.0], "stop-and-wait")[1] == [(21.0, 22.0, "decoded")]
     back = attempts([(0.0, 22.0, True), (4.0, 23.0, True), (30.0, 31.0, True)], [1.0], "go-back-n")
-    assert back[1] == [(4.0, 5.0, "not kept"), (22.0, 23.0, "decoded")]
+    assert back[1] == [(4.0, 5.0, "discarded"), (22.0, 23.0, "decoded")]
     assert back[2] == [(30.0, 31.0, "decoded")]
 
 
@@ -306,11 +306,11 @@ def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
         return [pl.read_csv(text.encode())["kind"].to_list() for text in texts]
 
     duplicates, rack = kinds("figure-3-7")
-    assert ("sent again" in duplicates, "sent again" in rack) == (True, False)
+    assert ("retransmitted" in duplicates, "retransmitted" in rack) == (True, False)
     chase, redundancy = kinds("figure-3-4")
     assert chase.count("not decoded") > redundancy.count("not decoded") > 0
-    assert [what.count("not kept") > 0 for what in kinds("table-3-2")] == [False, True, False]
-    assert all("lost" in what and "sent again" in what for what in kinds("figure-3-10"))
+    assert [what.count("discarded") > 0 for what in kinds("table-3-2")] == [False, True, False]
+    assert all("lost" in what and "retransmitted" in what for what in kinds("figure-3-10"))
 
 
 def test_delays_over_the_constellation() -> None:

@@ -194,7 +194,8 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         compared += 1
     assert compared == 24
     shown = {
-        line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
+        line["interpretation"]: list(line.values())[1:]
+        for line in spreads(STUDY.published, STUDY.directory).rows
     }
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown
@@ -288,7 +289,7 @@ def test_every_figure_of_the_chapter_is_drawn() -> None:
     assert [figure.key for figure in drawn] == [f"figure-{number.replace('.', '-')}" for number in numbers]
     texts = {number: json.dumps(figure.whole()) for number, figure in zip(numbers, drawn, strict=True)}
     for number in ("6.18", "6.20", "6.21", "6.26", "6.28", "6.29"):
-        assert "with the packet on the air, B = RTT C" in texts[number]
+        assert "with the packet in service, B = RTT C" in texts[number]
     assert "RR without reordering, thesis" in texts["6.25"]
     assert '"time, s"' in texts["6.3"]
     assert sum(map(len, texts.values())) < MOST_BYTES / 2
@@ -355,7 +356,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         settings={"duration": "5 s", "sample": "1 s"},
     )
     assert said.good
-    found = {(row["id"], row["reading"]): row["quantities"] for row in said.data["rows"]}
+    found = {(row["id"], row["interpretation"]): row["quantities"] for row in said.data["rows"]}
     short, long = (found["6.5 mean", f"11 dB{size}, by link"] for size in ("", ", RTT C"))
     assert all(0.05 < one["measured"] < 5 for one in (*short, *long))
     assert long[0]["measured"] > short[0]["measured"]

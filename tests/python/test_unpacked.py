@@ -21,7 +21,7 @@ def test_many_unpacked_runs_suggest_packing(
     assert command(place, *words).stderr == ""
     monkeypatch.setattr(common, "MAX_UNPACKED", 2)
     said = command(place, *words)
-    assert said.stderr == "note: . has 3 unpacked runs; bentpipe pack . makes it smaller and faster to read\n"
+    assert said.stderr == "note: . has 3 unpacked runs; bentpipe pack . compresses it and speeds up reading\n"
     assert said.returncode == 0
     assert command(place, "pack", ".").stderr == ""
     assert command(place, *words).stderr == ""

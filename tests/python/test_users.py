@@ -112,8 +112,8 @@ def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
 def test_the_commands_print_them(store: Store) -> None:
     shown = command(store.path, "users", ".")
     assert shown.returncode == 0
-    assert "Users that share a link" in shown.stdout
-    assert "Users that share a link" in command(store.path, "show", ".").stdout
+    assert "Per-user statistics" in shown.stdout
+    assert "Per-user statistics" in command(store.path, "show", ".").stdout
     each = json.loads(command(store.path, "users", ".", "--json").stdout)
     assert len(each) == 2 * len(SCHEDULERS) * 6
     had, became = user_tables(store)
@@ -139,7 +139,7 @@ def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
     figure = FIGURES["user-goodput"](FigureContext(store))
     assert figure is not None
     assert figure.rows <= 2_000
-    assert "those of 2 seeds together" in figure.caption
+    assert "over 2 seeds" in figure.caption
     rows = bentpipe.open_results(store.path).user_metrics
     assert rows.height == 2 * len(SCHEDULERS) * 6
 
@@ -155,4 +155,4 @@ def test_a_figure_of_two_hundred_users_stays_small(tmp_path: Path) -> None:
     assert figure.rows <= 2 * 202
     page = bentpipe.open_results(tmp_path / "store").report()
     assert page.stat().st_size < 5_000_000
-    assert "Users that share a link" in page.read_text(encoding="utf-8")
+    assert "Per-user statistics" in page.read_text(encoding="utf-8")

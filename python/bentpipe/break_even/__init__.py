@@ -211,5 +211,5 @@ def _compute(
 
 
 def _summary_line(report: ExecutionSummary, page: Path) -> str:
-    reused = f", {report.kept} were there already" if report.kept else ""
-    return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. The map: {page}"
+    reused = f", {report.kept} from earlier runs" if report.kept else ""
+    return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Map: {page}"

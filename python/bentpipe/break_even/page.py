@@ -26,13 +26,18 @@ KEYS = ("map",)
 """Keys of the figures."""
 
 _PROXIES = {
-    "plain": "proxies at the terminal and the gateway that split TCP and nothing more",
-    "pooled": "proxies at the terminal and the gateway with open connections between them",
-    "rate-knowing": "proxies at the terminal and the gateway with open connections between them, which send at the "
-    "access's known rate from the first byte",
+    "plain": "proxies at the terminal and the gateway, which split TCP without a connection pool",
+    "pooled": "proxies at the terminal and the gateway with a pool of open connections",
+    "rate-knowing": (
+        "proxies at the terminal and the gateway with a pool of open connections, which send at the "
+        "link rate from the first byte"
+    ),
 }
 
-_SLOTS = " Rates and losses vary as in the slots of the access; delays are constant and on the axis."
+_SLOTS = (
+    " Rates and losses vary with the reconfiguration intervals of the access; the delays are constant "
+    "and set by the RTT axis."
+)
 
 
 def figure(result: Map) -> Figure:
@@ -78,9 +83,9 @@ def _figure(result: Map, picked: alt.Parameter | None) -> Figure:
     config = result.config
     cells = [RatioCell(*_coordinates(cell), cell.ratio, _panel(cell)) for cell in result.cells]
     return ratio_map(
-        cells, KEYS[0], "Page load time of QUIC over that of split TCP",
-        f"{config.access.title}. One object. The round-trip time is that of the whole path; "
-        f"the part behind the gateway is 30 ms, or half of a shorter one. Split TCP: {config.tcp} servers, "
+        cells, KEYS[0], "Page load time ratio of QUIC to split TCP",
+        f"{config.access.title}. The page is one object. The RTT is that of the whole path, of "
+        f"which 30 ms (at most half) lie beyond the gateway. Split TCP: servers with {config.tcp}, "
         f"{_PROXIES[config.proxy]}.{_SLOTS if config.access.slotted else ''}",
         above="split TCP is faster", below="QUIC is faster", pick=picked,
     )  # fmt: skip

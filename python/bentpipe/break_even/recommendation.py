@@ -92,27 +92,30 @@ def headline_text(result: Map) -> str:
     candidates = gains(result)
     rtt = own_rtt(result)
     if not candidates:
-        return f"No page has loaded both over QUIC and over split TCP at {rtt}: the map has no answer there."
+        return f"No page loads over both QUIC and split TCP at {rtt}, so the map has no result there."
     first = candidates[0]
     if not first.ranges:
-        text = f"The proxy gains nothing at {rtt}: {_quic(first)} loads every object as fast or faster."
+        text = f"The proxy has no gain at {rtt}: {_quic(first)} loads every object at least as fast."
     else:
-        text = f"Keep the proxy for {_objects(first)} at {rtt}; it gains at most {_times(first)} over {_quic(first)}."
+        text = (
+            f"Keep the proxy for {_objects(first)} at {rtt}; the gain is at most {_times(first)} over "
+            f"{_quic(first)}."
+        )
     best = min(candidates, key=lambda candidate: candidate.max_ratio if candidate.ranges else 0.0)
     if best is first:
         return text
     if not best.ranges:
-        return f"{text} Over {_quic(best)} it gains nothing."
-    return f"{text} Over {_quic(best)}: for {_objects(best)}, at most {_times(best)}."
+        return f"{text} It has no gain over {_quic(best)}."
+    return f"{text} The gain over {_quic(best)} is at most {_times(best)}, for {_objects(best)}."
 
 
 def supporting_text(result: Map) -> str:
     """Return the number of points of the map at which each transport is faster."""
     ratios = [cell.ratio for cell in result.cells if cell.ratio]
     split, quic = sum(ratio > 1 for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-    text = f"Of {len(ratios):,} points over all round-trip times split TCP is faster at {split:,}, QUIC at {quic:,}"
+    text = f"Split TCP is faster at {split:,} and QUIC at {quic:,} of {len(ratios):,} points over all RTTs"
     missing = len(result.cells) - len(ratios)
-    text += f"; at {missing:,} a load did not end" if missing else ""
+    text += f"; a load is unfinished at {missing:,}" if missing else ""
     seeds = result.config.seeds
     return f"{text}; {NO_INTERVAL if seeds == 1 else f'medians over {seeds} seeds'}."
 

@@ -35,11 +35,15 @@ def headline_text(comparison: Comparison) -> str:
     changed = sum(change.verdict in ("regression", "improvement") for change in comparison.changes)
     undecided = total - unchanged - changed
     if not parts and not undecided:
-        return f"No change in {total} comparisons." if total != 1 else "No change in the one comparison."
+        return (
+            f"None of {total} comparisons shows a change."
+            if total != 1
+            else "The only comparison shows no change."
+        )
     if unchanged:
-        parts.append(f"No change in {unchanged} of {total} comparisons.")
+        parts.append(f"{unchanged} of {total} comparisons show no change.")
     if undecided:
-        parts.append(f"No verdict in {undecided} of {total} comparisons.")
+        parts.append(f"{undecided} of {total} comparisons have no verdict.")
     return " ".join(parts)
 
 
@@ -52,7 +56,7 @@ def _describe(change: MetricChange) -> str:
     if change.reason:
         return f"{subject}: {change.reason}"
     if change.scale is Scale.RATIO:
-        return f"{subject} is {format_effect(change)} what it was"
+        return f"{subject} is {format_effect(change)} the previous value"
     return f"{subject} differs by {format_effect(change)} {metric.unit}".rstrip()
 
 

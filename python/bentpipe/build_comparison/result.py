@@ -45,9 +45,9 @@ class BuildComparison:
     def notes(self) -> list[str]:
         """Return further notes, one sentence each."""
         sides = (self.before, self.after)
-        sentences = [f"Not every run could be made by {side.word}." for side in sides if not side.whole]
+        sentences = [f"Some runs of {side.word} failed." for side in sides if not side.whole]
         unpaired = (self.comparison.only_before, self.comparison.only_after)
         for side, count in zip(sides, unpaired, strict=True):
             if count:
-                sentences.append(f"{count} flows of runs of {side.store} have no partner.")
+                sentences.append(f"{count} flows of runs of {side.store} have no counterpart.")
         return [*sentences, *notes(self.comparison)]

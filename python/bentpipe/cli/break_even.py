@@ -16,25 +16,27 @@ __all__ = ["break_even"]
 def break_even(
     access: Annotated[
         str | None,
-        typer.Argument(metavar="[ACCESS]", help="a preset (bentpipe presets), or a scenario (TOML)"),
+        typer.Argument(metavar="[ACCESS]", help="preset (bentpipe presets) or scenario (TOML)"),
     ] = None,
     down: Annotated[
-        str | None, typer.Option(metavar="RATE", help="without ACCESS: the rate down, such as 50Mbit/s")
+        str | None, typer.Option(metavar="RATE", help="downlink rate such as 50Mbit/s, without ACCESS")
     ] = None,
-    up: Annotated[str | None, typer.Option(metavar="RATE", help="and up")] = None,
-    rtt: Annotated[
-        str | None, typer.Option(metavar="TIME", help="and its round-trip time, such as 620ms")
-    ] = None,
+    up: Annotated[str | None, typer.Option(metavar="RATE", help="uplink rate")] = None,
+    rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 620ms")] = None,
     settings: Settings = None,
     controllers: Annotated[
-        str, typer.Option(metavar="A,B", help="QUIC's congestion controllers")
+        str, typer.Option(metavar="A,B", help="congestion controllers of QUIC")
     ] = "cubic,bbr",
-    windows: Annotated[str, typer.Option(metavar="A,B", help="QUIC's initial windows, in packets")] = "10,32",
-    tcp: Annotated[str, typer.Option(metavar="NAME", help="controller of the TCP servers")] = "cubic",
+    windows: Annotated[str, typer.Option(metavar="A,B", help="initial windows of QUIC, packets")] = "10,32",
+    tcp: Annotated[
+        str, typer.Option(metavar="NAME", help="congestion controller of the TCP servers")
+    ] = "cubic",
     proxy: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="plain, pooled or rate-knowing [default: the last; with slots pooled]"
+            metavar="KIND",
+            help="plain, pooled or rate-knowing [default: rate-knowing; pooled with reconfiguration "
+            "intervals]",
         ),
     ] = None,
     sizes: Annotated[
@@ -46,12 +48,15 @@ def break_even(
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="where the access has chance [default: 3 where it has slots, else 1]"
+            min=1,
+            metavar="N",
+            help="seeds of a stochastic access [default: 3 with reconfiguration intervals, else 1]",
         ),
     ] = None,
     jobs: Jobs = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/break-even-ACCESS")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="directory of the map [default: out/break-even-ACCESS]"),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,

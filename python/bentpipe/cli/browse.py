@@ -40,81 +40,85 @@ def browse(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="a scenario (TOML) with a page; with --access, a HAR file, a page's name or a site of one's own",
+            help="scenario (TOML) with a page; with --access: HAR file, page name or URL",
         ),
     ],
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name-browser")
+        Path | None, typer.Option("--out", metavar="DIR", help="store [default: out/NAME-browser]")
     ] = None,
-    sessions: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="units of each kind")] = 10,
+    sessions: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="sessions per variant")] = 10,
     http: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="of 3, 2, 1.1, alt-svc [default: what FILE sweeps, or 3,2]"),
+        typer.Option(
+            metavar="LIST", help="HTTP versions: 3, 2, 1.1, alt-svc [default: those of FILE, or 3,2]"
+        ),
     ] = None,
     loads: Annotated[
-        int | None, typer.Option(min=1, max=100, metavar="N", help="of a unit [default: FILE's, 3]")
+        int | None,
+        typer.Option(min=1, max=100, metavar="N", help="loads per session [default: that of FILE, or 3]"),
     ] = None,
     pause: Annotated[
         str | None,
-        typer.Option(metavar="TIME[-TIME]", help="between loads, uniform [default: FILE's, or 5 s-15 s]"),
+        typer.Option(
+            metavar="TIME[-TIME]", help="uniform pause between loads [default: that of FILE, or 5 s-15 s]"
+        ),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="of a load [default: FILE's, 300 s]")
+        str | None,
+        typer.Option(metavar="TIME", help="maximum duration of a load [default: that of FILE, or 300 s]"),
     ] = None,
     session_interval: Annotated[
-        str, typer.Option(metavar="TIME", help="from one unit's start to the next one's")
+        str, typer.Option(metavar="TIME", help="time between the starts of two sessions")
     ] = "0",
     hours: Annotated[
-        str | None, typer.Option(metavar="HH-HH", help="units start in these hours of the day")
+        str | None, typer.Option(metavar="HH-HH", help="start sessions only in these hours of the day")
     ] = None,
     quota: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="no more units beyond so many bytes")
+        str | None, typer.Option(metavar="SIZE", help="start no session after this number of bytes")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="units at a time")] = 1,
-    netlog: Annotated[bool, typer.Option("--netlog", help="keep the browser's own log of each load")] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="concurrent sessions")] = 1,
+    netlog: Annotated[bool, typer.Option("--netlog", help="save the NetLog of each load")] = False,
     no_check: Annotated[
-        bool, typer.Option("--no-path-check", help="do not measure the path before each unit")
+        bool, typer.Option("--no-path-check", help="do not measure the path before each session")
     ] = False,
     keep_invalid: Annotated[
-        bool, typer.Option("--keep-invalid", help="keep units that the machine was too late for, marked")
+        bool, typer.Option("--keep-invalid", help="keep invalid sessions, with a mark")
     ] = False,
     annotate: Annotated[
         list[str] | None,
-        typer.Option("--annotate", metavar="KEY=VALUE", help="kept with every unit; repeatable"),
+        typer.Option("--annotate", metavar="KEY=VALUE", help="annotation of every session; repeatable"),
     ] = None,
     metar: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a weather report (METAR), kept with every unit")
+        Path | None, typer.Option(metavar="FILE", help="METAR weather report, saved with every session")
     ] = None,
     remote: Annotated[
         str | None,
-        typer.Option(metavar="HOST[:PORT]", help="no emulator: a real server, running bentpipe serve"),
+        typer.Option(metavar="HOST[:PORT]", help="real server with `bentpipe serve`, without emulator"),
     ] = None,
     spki: Annotated[
         str | None,
         typer.Option(
-            metavar="BASE64", help="with --remote or a URL: the key of its certificate, as serve prints it"
+            metavar="BASE64", help="key of the server's certificate, printed by serve; with --remote or a URL"
         ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--run", metavar="ID", help="only this unit; repeatable")
+        list[str] | None, typer.Option("--run", metavar="ID", help="run only this session; repeatable")
     ] = None,
     access: Annotated[
         str | None,
-        typer.Option(metavar="ACCESS", help="of a page or a URL: a preset, or a scenario (TOML)"),
+        typer.Option(metavar="ACCESS", help="access of a page or URL: preset or scenario (TOML)"),
     ] = None,
     pep: Annotated[
         str | None,
         typer.Option(
-            metavar="SETUP", help="with --access: split TCP behind the longest segment: early, relayed"
+            metavar="SETUP", help="split TCP after the longest segment (early, relayed); with --access"
         ),
     ] = None,
     har_page: HarPage = None,
     without_sandbox: Annotated[
         bool,
-        typer.Option(
-            "--without-sandbox", help="load it outside Chromium's sandbox, where that does not work"
-        ),
+        typer.Option("--without-sandbox", help="disable Chromium's sandbox"),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -175,7 +179,7 @@ def browse(
         print(f"note: {message.text}", file=sys.stderr)
     ids = [parameter.id for parameter in plan.runs]
     for unknown in [parameter for parameter in only or [] if parameter not in ids]:
-        refuse(f"--run: no unit {unknown} in this plan of {count(ids, 'unit')}")
+        refuse(f"--run: no session {unknown} in this plan of {count(ids, 'session')}")
     target = (
         out or Path("out") / f"{Path(file).stem}-{Path(access).stem if access is not None else 'browser'}"
     )
@@ -225,18 +229,19 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         })  # fmt: skip
         return
     if rows:
-        print_table(rows, "Medians over units, s, with their 95 % intervals")
+        print_table(rows, "Medians over sessions, s, with 95 % confidence intervals")
     if split_verdict is not None:
-        print_table([fact.row() for fact in split_verdict.facts], "Is TCP split on the way?")
+        print_table([fact.row() for fact in split_verdict.facts], "Test for split TCP")
         print(split_verdict.text)
     for text in notes_of_store:
         print(f"note: {text}")
     saved = f" ({summary.kept} from earlier runs)" if summary.kept else ""
     print(
-        f"{done} of {summary.planned} units in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
+        f"{done} of {summary.planned} sessions in {summary.store}{saved}, {summary.seconds:.1f} "
+        f"s{not_made(summary)}"
     )
     if done:
-        print(f"the report: bentpipe report {summary.store}")
+        print(f"report: bentpipe report {summary.store}")
     if runner.stopped:
         print(f"{runner.stopped}; rerun the command with a larger --quota to resume", file=sys.stderr)
     for word, error in dict.fromkeys((failure.word, failure.error) for failure in summary.failed):
@@ -353,26 +358,26 @@ def _parse_schedule(session_interval: str, hours: str | None, quota: str | None)
 def serve(
     page: Annotated[
         str,
-        typer.Argument(
-            metavar="PAGE", help="a page's name, a scenario (TOML), a HAR file, or a folder of files"
-        ),
+        typer.Argument(metavar="PAGE", help="page name, scenario (TOML), HAR file, or directory of files"),
     ],
     listen: Annotated[
-        str, typer.Option(metavar="ADDR:PORT", help="where to listen, TCP and UDP")
+        str, typer.Option(metavar="ADDR:PORT", help="listening address, TCP and UDP")
     ] = "[::]:4433",
-    name: Annotated[
-        str | None, typer.Option(metavar="HOST", help="the server's own name, where its certificate has one")
-    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="HOST", help="server name in the certificate")] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
+        Path | None, typer.Option(metavar="FILE", help="PEM certificate chain [default: self-signed]")
     ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM private key of the certificate")
+    ] = None,
     congestion: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="controller of QUIC [default: the scenario's, or cubic]"),
+        typer.Option(
+            metavar="NAME", help="congestion controller of QUIC [default: that of the scenario, or cubic]"
+        ),
     ] = None,
     access_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a JSON line for each request")
+        Path | None, typer.Option(metavar="FILE", help="print a JSON line per request")
     ] = None,
     settings: Settings = None,
     har_page: HarPage = None,

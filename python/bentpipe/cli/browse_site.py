@@ -101,4 +101,4 @@ def _report(result: SiteLoad, *, as_json: bool) -> None:
     print_table(pages.rows(site))
     for note in notes:
         print(f"note: {note}")
-    print(f"the page: {page}; the requests: {result.folder / HAR}")
+    print(f"page: {page}; requests: {result.folder / HAR}")

@@ -32,9 +32,12 @@ def presets(as_json: AsJson = False) -> None:
 
 
 def examples(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="one to copy; without: all")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="scenario to copy [default: list all]")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="where to; default: here")
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="target directory [default: current directory]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,10 +71,11 @@ def examples(
 
 def check_controller(
     controller: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.py", help="a built-in controller, or a file with a class")
+        str, typer.Argument(metavar="NAME|FILE.py", help="built-in controller or FILE.py:CLASS")
     ],
     option: Annotated[
-        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="an option; repeatable")
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="option of the class; repeatable"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,10 +94,11 @@ def check_controller(
 
 def check_scheduler(
     scheduler: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.py", help="a built-in scheduler, or a file with a class")
+        str, typer.Argument(metavar="NAME|FILE.py", help="built-in scheduler or FILE.py:CLASS")
     ],
     option: Annotated[
-        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="an option; repeatable")
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="option of the class; repeatable"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -110,7 +115,7 @@ def check_scheduler(
         raise typer.Exit(FAILED)
 
 
-def _conformance_row(row: Mapping[str, Any], last: str = "asked by") -> dict[str, Any]:
+def _conformance_row(row: Mapping[str, Any], last: str = "required by") -> dict[str, Any]:
     """Return the table row of a conformance test."""
     verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
     text = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
@@ -118,5 +123,5 @@ def _conformance_row(row: Mapping[str, Any], last: str = "asked by") -> dict[str
         "check": row["name"],
         "": verdict,
         "found": text,
-        last: row["rfc_section" if last == "asked by" else last],
+        last: row["rfc_section" if last == "required by" else last],
     }

@@ -83,7 +83,7 @@ def check(
         rows = [{key: value for key, value in row.items() if key != "first byte"} for row in rows]
     print_table(
         rows,
-        "What no run of it can beat",
+        "Performance bounds",
         {
             "rate": METRICS["rate_bit_s"].heading,
             "least RTT": METRICS["rtt_min_ms"].heading,
@@ -106,7 +106,7 @@ def check(
             }
             for one in coded
         ]
-        print_table(rows, "A frame on the air")
+        print_table(rows, "Coded bits per frame")
     if nr_rows_of_plan:
         rows = [
             {
@@ -120,10 +120,10 @@ def check(
             }
             for one in nr_rows_of_plan
         ]
-        print_table(rows, "What HARQ leaves of the slots")
+        print_table(rows, "Slot utilisation by HARQ")
     segments = _segment_rows(flow_bounds)
     if segments:
-        print_table(segments, "Slow start of split TCP, segment by segment")
+        print_table(segments, "Slow start of split TCP by segment")
 
 
 def _segment_rows(flow_bounds: list[Bound]) -> list[dict[str, Any]]:

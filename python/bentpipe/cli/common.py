@@ -45,8 +45,8 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario (TOML)")]
-StoreDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="a store")]
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="scenario (TOML)")]
+StoreDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="store")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="set a dotted key of the scenario; repeatable"),
@@ -58,34 +58,32 @@ Sweeps = Annotated[
 Controllers = Annotated[
     list[str] | None,
     typer.Option(
-        "--controller", metavar="NAME=FILE.py:CLASS", help="a congestion controller of one's own; repeatable"
+        "--controller", metavar="NAME=FILE.py:CLASS", help="user-supplied congestion controller; repeatable"
     ),
 ]
 HarPage = Annotated[
     str | None,
-    typer.Option(
-        "--har-page", metavar="N|ID", help="of a HAR file with several pages or runs [default: the first]"
-    ),
+    typer.Option("--har-page", metavar="N|ID", help="page or run of a HAR file [default: the first]"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, metavar="N", help="this many seeds, not the scenario's")
+    int | None, typer.Option("--seeds", min=1, metavar="N", help="number of seeds, instead of the scenario's")
 ]
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--jobs", min=1, metavar="N", help="worker processes; default: one a processor (in real time: 1)"
+        "--jobs", min=1, metavar="N", help="worker processes [default: one per processor; emulation: 1]"
     ),
 ]
 
 Thresholds = Annotated[
     list[str] | None,
     typer.Option(
-        "--threshold", metavar="[METRIC=]SHARE", help="smallest change that counts [1 %]; repeatable"
+        "--threshold", metavar="[METRIC=]SHARE", help="smallest relevant change [default: 1 %]; repeatable"
     ),
 ]
 Metrics = Annotated[
-    list[str] | None, typer.Option("--metric", metavar="NAME", help="compare this metric only; repeatable")
+    list[str] | None, typer.Option("--metric", metavar="NAME", help="compare only this metric; repeatable")
 ]
 
 
@@ -203,7 +201,7 @@ def suggest_pack(directory: Path) -> None:
         return
     if unpacked > MAX_UNPACKED:
         problem = f"{directory} has {unpacked:,} unpacked runs"
-        remedy = f"bentpipe pack {directory} makes it smaller and faster to read"
+        remedy = f"bentpipe pack {directory} compresses it and speeds up reading"
         print(f"note: {problem}; {remedy}", file=sys.stderr)
 
 

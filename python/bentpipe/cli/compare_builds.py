@@ -52,51 +52,56 @@ def compare_builds(
     context: typer.Context,
     subject: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE | ACCESS -- CMD...", help="a scenario; or a preset or path, and a command"
-        ),
+        typer.Argument(metavar="FILE | ACCESS -- CMD...", help="scenario, or access network and command"),
     ],
     before: Annotated[
         str,
         typer.Option(
             metavar="BUILD",
-            help="a virtual environment, an engine (.so), NAME=FILE.py:CLASS, a store; with CMD what {} stands for",
+            help="virtual environment, engine (.so), NAME=FILE.py:CLASS, or store; with CMD: value of {}",
         ),
     ],
     after: Annotated[
-        str | None, typer.Option(metavar="BUILD", help="the other; without CMD default: this bentpipe")
+        str | None, typer.Option(metavar="BUILD", help="second build [default without CMD: this bentpipe]")
     ] = None,
     thresholds: Thresholds = None,
     metrics: Metrics = None,
-    confidence: Annotated[str, typer.Option(metavar="SHARE", help="level of the intervals")] = "95 %",
+    confidence: Annotated[str, typer.Option(metavar="SHARE", help="confidence level")] = "95 %",
     settings: Settings = None,
     sweeps: Sweeps = None,
     controllers: Controllers = None,
     seeds: Seeds = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="worker processes; default: one a processor")
+        int | None, typer.Option(min=1, metavar="N", help="worker processes [default: one per processor]")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="of both stores; default: out/compare-builds-FILE's name"),
+        typer.Option(
+            "--out", metavar="DIR", help="directory of both stores [default: out/compare-builds-NAME]"
+        ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=MIN_RUNS, metavar="N", help="with CMD: rounds [10]")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=MIN_RUNS, metavar="N", help="number of rounds, with CMD [default: 10]")
+    ] = None,
     warmup: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="with CMD: rounds before them that do not count [1]"),
+        typer.Option(min=0, metavar="N", help="warm-up rounds, with CMD [default: 1]"),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="with CMD: longest that it may take [60 s]")
+        str | None, typer.Option(metavar="TIME", help="time limit of a run, with CMD [default: 60 s]")
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="CMD", help="with CMD: a service at the far end, {} for the build")
+        str | None, typer.Option(metavar="CMD", help="server command, with CMD; {} is the build")
     ] = None,
     server_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="of the service: it is waited for")
+        int | None,
+        typer.Option(
+            min=1, max=65535, metavar="PORT", help="port of the server, which must be open before CMD starts"
+        ),
     ] = None,
     summary: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"the answer in Markdown; also added to ${_STEP_SUMMARY}"),
+        typer.Option(metavar="FILE", help=f"write Markdown; ${_STEP_SUMMARY} gets it too"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -152,7 +157,7 @@ def compare_builds(
     else:
         print_table(
             format_rows(comparison.comparison),
-            f"{title} (means over pairs; changes with their {confidence} intervals)",
+            f"{title} (means over pairs; changes with {confidence} confidence intervals)",
         )
         print("\n".join(messages))
     if comparison.worse:

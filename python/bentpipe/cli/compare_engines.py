@@ -33,7 +33,7 @@ __all__ = ["compare_engines"]
 
 
 def compare_engines(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="a scenario (TOML), or a folder of them")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="scenario (TOML) or directory of scenarios")],
     settings: Settings = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
@@ -42,26 +42,30 @@ def compare_engines(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="the simulated store; the real one is DIR-emu; default: out/FILE's name",
+            help="store of the simulation [default: out/NAME]; the emulation is in DIR-emu",
         ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="write a page with figures of both (HTML)")
+        Path | None, typer.Option("--report", metavar="FILE", help="write an HTML page with figures")
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option("--summary", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
+        typer.Option(
+            "--summary", metavar="FILE", help="write the validation table (Markdown), for a directory"
+        ),
     ] = None,
     publish: Annotated[
         Path | None,
-        typer.Option("--archive", metavar="FILE", help="of a folder: its stores as an archive (tar.xz)"),
+        typer.Option(
+            "--archive", metavar="FILE", help="write the stores as an archive (tar.xz), for a directory"
+        ),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
-    no_run: Annotated[bool, typer.Option("--no-run", help="run nothing: of what has run")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="use finished runs only")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in simulation and emulation and compare the results.
@@ -116,12 +120,14 @@ def compare_engines(
         emit(comparison.data())
     else:
         print_table(
-            format_rows(comparison.rows), f"{comparison.title} (means; differences with their 95 % intervals)"
+            format_rows(comparison.rows),
+            f"{comparison.title} (means; differences with 95 % confidence intervals)",
         )
         print(host_summary(engines.stores[1]))
         if comparison.undecided:
             print(
-                f"{count(comparison.undecided, 'number')} undecided: more seeds (--seeds N) narrow the intervals"
+                f"{count(comparison.undecided, 'metric')} undecided; more seeds (--seeds N) narrow "
+                "the intervals"
             )
     for line in _write_figures(comparison, page, files):
         if not as_json:

@@ -27,7 +27,7 @@ __all__ = ["dtn"]
 
 PlanFile = Annotated[
     Path,
-    typer.Argument(metavar="PLAN", help="a contact plan: ION's commands, or TOML (.toml), or JSON (.json)"),
+    typer.Argument(metavar="PLAN", help="contact plan: ION commands, TOML (.toml) or JSON (.json)"),
 ]
 
 dtn = typer.Typer(
@@ -42,7 +42,9 @@ def plan(
     file: PlanFile,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, the plan again"),
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="write a page, figures and the plan into this directory"
+        ),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,
@@ -65,45 +67,49 @@ def plan(
 @dtn.command()
 def route(
     file: PlanFile,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="the node that decides")],
-    destination: Annotated[str, typer.Argument(metavar="TO", help="where the bundle has to go")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="deciding node")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="destination node")],
     at: Annotated[
-        str, typer.Option(metavar="TIME", help="when: since the plan's zero, or an instant")
+        str, typer.Option(metavar="TIME", help="time since the start of the plan, or an instant")
     ] = "0 s",
-    size: Annotated[str, typer.Option(metavar="SIZE", help="the whole bundle")] = "1 MB",
-    priority: Annotated[str, typer.Option(metavar="WORD", help="bulk, normal or expedited")] = "normal",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="bundle size")] = "1 MB",
+    priority: Annotated[
+        str, typer.Option(metavar="WORD", help="priority: bulk, normal or expedited")
+    ] = "normal",
     lifetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="from --at on; default: for ever")
+        str | None, typer.Option(metavar="TIME", help="lifetime from --at [default: unlimited]")
     ] = None,
     critical: Annotated[
-        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+        bool, typer.Option("--critical", help="critical: send a copy to every neighbour with a route")
     ] = False,
-    fragment: Annotated[bool, typer.Option("--fragment", help="it may be cut")] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="allow fragmentation")] = False,
     received_from: Annotated[
         str | None,
-        typer.Option("--received-from", metavar="NODE", help="who sent it; it is not sent back there"),
+        typer.Option("--received-from", metavar="NODE", help="previous node, excluded as next hop"),
     ] = None,
-    return_to_sender: Annotated[bool, typer.Option("--return-to-sender", help="it may be sent back")] = False,
+    return_to_sender: Annotated[
+        bool, typer.Option("--return-to-sender", help="allow the previous node as next hop")
+    ] = False,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="not to this neighbour; repeatable")
+        list[str] | None, typer.Option(metavar="NODE", help="exclude this neighbour; repeatable")
     ] = None,
-    confidence: Annotated[float, typer.Option(metavar="P", help="use no contact that is less likely")] = 0.0,
+    confidence: Annotated[float, typer.Option(metavar="P", help="minimum confidence of a contact")] = 0.0,
     queued: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE=SIZE[:PRIORITY]", help="what waits for a neighbour already; repeatable"),
+        typer.Option(metavar="NODE=SIZE[:PRIORITY]", help="bytes queued for a neighbour; repeatable"),
     ] = None,
     booked: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LINE=SIZE[:PRIORITY]", help='what is booked of a contact ("line 3=2 MB"); repeatable'
+            metavar="LINE=SIZE[:PRIORITY]", help='booked bytes of a contact ("line 3=2 MB"); repeatable'
         ),
     ] = None,
     static: Annotated[
         list[str] | None,
-        typer.Option(metavar="TO=VIA", help="a next hop set by hand; TO may be *; repeatable"),
+        typer.Option(metavar="TO=VIA", help="static route; TO may be *; repeatable"),
     ] = None,
     alternatives: Annotated[
-        int, typer.Option(min=0, max=1000, metavar="N", help="show so many routes by their best case")
+        int, typer.Option(min=0, max=1000, metavar="N", help="number of routes to list, by best-case arrival")
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -124,17 +130,21 @@ def route(
 @dtn.command()
 def bound(
     file: PlanFile,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="where bundles come")],
-    destination: Annotated[str, typer.Argument(metavar="TO", help="where they have to go")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="source node")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="destination node")],
     at: Annotated[
-        str, typer.Option(metavar="TIME", help="when the first comes: since the plan's zero, or an instant")
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="arrival of the first bundle: time since the start of the plan, or an instant",
+        ),
     ] = "0 s",
     size: Annotated[str, typer.Option(metavar="SIZE", help="of a bundle")] = "1 MB",
-    count: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="so many")] = 1,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="from one to the next")] = "0 s",
+    count: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="number of bundles")] = 1,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="time between two bundles")] = "0 s",
     store: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE=SIZE", help="a node keeps no more; repeatable; without: all"),
+        typer.Option(metavar="NODE=SIZE", help="storage limit of a node; repeatable [default: unlimited]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -159,7 +169,7 @@ def gap(
     directory: StoreDirectory,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="PLAN", help="the best by this contact plan; default: each run's own"),
+        typer.Option(metavar="PLAN", help="contact plan of the upper bound [default: that of each run]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -176,33 +186,40 @@ def gap(
 @dtn.command(cls=PlacesCommand)
 def passes(
     places: Annotated[
-        list[str], typer.Argument(metavar="PLACE...", help='ground stations: names, or "latitude,longitude"')
+        list[str], typer.Argument(metavar="PLACE...", help='ground stations: names or "latitude,longitude"')
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="the plan: .toml or .json")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="output file: .toml or .json")],
     constellation: Annotated[
         str,
         typer.Option(
-            "--constellation", "-c", metavar="NAME|FILE", help="a preset (bentpipe orbit --list), or elements"
+            "--constellation",
+            "-c",
+            metavar="NAME|FILE",
+            help="preset (bentpipe orbit --list) or elements file",
         ),
     ] = "iridium",
-    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "100 min",
-    step: Annotated[str, typer.Option(metavar="TIME", help="from one look to the next")] = "1 s",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="duration")] = "100 min",
+    step: Annotated[str, typer.Option(metavar="TIME", help="time step")] = "1 s",
     begin: Annotated[
-        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+        str | None,
+        typer.Option(
+            "--start", metavar="UTC", help="start such as 2026-11-22T12:00:00Z [default: the epoch]"
+        ),
     ] = None,
     elevation: Annotated[
         str | None,
-        typer.Option(metavar="ANGLE", help="least elevation; default: the constellation's"),
+        typer.Option(metavar="ANGLE", help="minimum elevation [default: that of the constellation]"),
     ] = None,
     links: Annotated[
-        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+        str | None,
+        typer.Option(metavar="KIND", help="grid or bent-pipe [default: that of the constellation]"),
     ] = None,
-    up: Annotated[str, typer.Option(metavar="RATE", help="from a place to a satellite")] = "10 Mbit/s",
-    down: Annotated[str, typer.Option(metavar="RATE", help="from a satellite to a place")] = "100 Mbit/s",
-    across: Annotated[str, typer.Option(metavar="RATE", help="from satellite to satellite")] = "100 Mbit/s",
-    tolerance: Annotated[
-        str, typer.Option(metavar="TIME", help="say a light time anew when it has changed by more")
-    ] = "1 ms",
+    up: Annotated[str, typer.Option(metavar="RATE", help="rate from a place to a satellite")] = "10 Mbit/s",
+    down: Annotated[
+        str, typer.Option(metavar="RATE", help="rate from a satellite to a place")
+    ] = "100 Mbit/s",
+    across: Annotated[str, typer.Option(metavar="RATE", help="rate between satellites")] = "100 Mbit/s",
+    tolerance: Annotated[str, typer.Option(metavar="TIME", help="resolution of light times")] = "1 ms",
     as_json: AsJson = False,
 ) -> None:
     """Write the contact plan of a constellation.
@@ -222,37 +239,42 @@ def passes(
 
 
 NodeArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="a node: its neighbours and contacts (.toml or .json)")
+    Path, typer.Argument(metavar="FILE", help="node file: neighbours and contacts (.toml or .json)")
 ]
-NodeName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="which node it is; before the file's name")
-]
+NodeName = Annotated[str | None, typer.Option(metavar="NAME", help="node name; overrides the file")]
 
 
 NodeTables = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", metavar="DIR", help="bundles.csv, routes.csv, reports.csv, stored.csv, at its end"
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="write bundles.csv, routes.csv, reports.csv and stored.csv at the end",
     ),
 ]
 
 
 NodeCertificate = Annotated[
     Path | None,
-    typer.Option("--certificate", metavar="FILE", help="PEM: what this node shows of who it is (dtn keygen)"),
+    typer.Option("--certificate", metavar="FILE", help="PEM certificate of this node (dtn keygen)"),
 ]
-NodeKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="PEM key of the certificate")]
+NodeKey = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="PEM private key of the certificate")
+]
 NodeAuthority = Annotated[
     Path | None,
     typer.Option(
         "--authority",
         metavar="FILE",
-        help="PEM: neighbours have to show a certificate that it has signed for their node id",
+        help="PEM certificate of the authority that signs the neighbours' certificates",
     ),
 ]
 NodePins = Annotated[
     list[str] | None,
-    typer.Option("--pin", metavar="NEIGHBOUR=SHA256", help="the key of a neighbour (dtn keygen); repeatable"),
+    typer.Option(
+        "--pin", metavar="NEIGHBOUR=SHA256", help="pinned key of a neighbour (dtn keygen); repeatable"
+    ),
 ]
 
 NodeStore = Annotated[
@@ -260,16 +282,14 @@ NodeStore = Annotated[
     typer.Option(
         "--store",
         metavar="DIR",
-        help="store there, and find again what is there; without it the store is in memory",
+        help="persistent bundle store [default: in memory]",
     ),
 ]
 
 
 MonitorFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="write what a monitor has, status reports above all, in dtnperf's columns"
-    ),
+    typer.Option(metavar="FILE", help="write a monitor's CSV with status reports, in the format of dtnperf"),
 ]
 
 
@@ -310,7 +330,7 @@ def node(
     pin: NodePins = None,
     out: NodeTables = None,
     files: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="write files there that clients send (dtn perf -F)")
+        Path | None, typer.Option(metavar="DIR", help="directory of received files (dtn perf -F)")
     ] = None,
     monitor: MonitorFile = None,
     as_json: AsJson = False,
@@ -335,17 +355,17 @@ def node(
 
 @dtn.command()
 def keygen(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="whose: a node's name")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="node name")],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="DIR", help="where NODE.pem, NODE.key and the authority's are written"
+            "--out", "-o", metavar="DIR", help="directory of NODE.pem, NODE.key and the authority's files"
         ),
     ],
     eid: Annotated[
-        str | None, typer.Option(metavar="EID", help="its node id, where its name does not say it (ipn:N.0)")
+        str | None, typer.Option(metavar="EID", help="node id (ipn:N.0) [default: derived from the name]")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=3650, help="how long the certificate is valid")] = 365,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="validity of the certificate")] = 365,
     as_json: AsJson = False,
 ) -> None:
     """Create a key and a certificate for a node of a lab.
@@ -361,33 +381,36 @@ def keygen(
 @dtn.command()
 def perf(
     file: NodeArgument,
-    to: Annotated[str, typer.Argument(metavar="TO", help="the node of the server, by name or node id")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="server node, by name or node id")],
     window: Annotated[
-        str | None, typer.Option("-W", metavar="N", help="bundles that are not acknowledged [default: 1]")
+        str | None, typer.Option("-W", metavar="N", help="window: unacknowledged bundles [default: 1]")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option("-R", metavar="RATE", help="instead: bit/s (10M), or bundles a second (5b)")
+        str | None,
+        typer.Option(
+            "-R", metavar="RATE", help="rate instead of a window: bit/s (10M) or bundles per second (5b)"
+        ),
     ] = None,
-    time: Annotated[str | None, typer.Option("-T", metavar="SECONDS", help="send for so long")] = None,
-    data: Annotated[str | None, typer.Option("-D", metavar="BYTES", help="or so much (10M)")] = None,
-    sent: Annotated[
-        Path | None, typer.Option("-F", metavar="FILE", help="or this file, which the server may write")
-    ] = None,
+    time: Annotated[str | None, typer.Option("-T", metavar="SECONDS", help="send for this time")] = None,
+    data: Annotated[str | None, typer.Option("-D", metavar="BYTES", help="send this amount (10M)")] = None,
+    sent: Annotated[Path | None, typer.Option("-F", metavar="FILE", help="send this file")] = None,
     payload: Annotated[str, typer.Option("-P", metavar="BYTES", help="of a bundle")] = "50k",
     lifetime: Annotated[str, typer.Option("-l", metavar="SECONDS", help="of a bundle")] = "60",
-    priority: Annotated[str, typer.Option("-p", metavar="WORD", help="bulk, normal or expedited")] = "normal",
-    crc: Annotated[str, typer.Option(metavar="BITS", help="0, 16 or 32")] = "0",
-    whole: Annotated[bool, typer.Option("-N", help="bundles must not be cut")] = False,
+    priority: Annotated[
+        str, typer.Option("-p", metavar="WORD", help="priority: bulk, normal or expedited")
+    ] = "normal",
+    crc: Annotated[str, typer.Option(metavar="BITS", help="CRC: 0, 16 or 32")] = "0",
+    whole: Annotated[bool, typer.Option("-N", help="forbid fragmentation")] = False,
     critical: Annotated[
-        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+        bool, typer.Option("--critical", help="critical: send a copy to every neighbour with a route")
     ] = False,
-    hops: Annotated[str | None, typer.Option(metavar="N", help="that a bundle may take")] = None,
-    received: Annotated[bool, typer.Option("-C", help="reports of reception")] = False,
-    forwarded: Annotated[bool, typer.Option("-f", help="reports of forwarding")] = False,
-    delivered: Annotated[bool, typer.Option("-r", help="reports of delivery")] = False,
-    deleted: Annotated[bool, typer.Option("--del", help="reports of deletion")] = False,
+    hops: Annotated[str | None, typer.Option(metavar="N", help="maximum number of hops")] = None,
+    received: Annotated[bool, typer.Option("-C", help="request reception reports")] = False,
+    forwarded: Annotated[bool, typer.Option("-f", help="request forwarding reports")] = False,
+    delivered: Annotated[bool, typer.Option("-r", help="request delivery reports")] = False,
+    deleted: Annotated[bool, typer.Option("--del", help="request deletion reports")] = False,
     reports_to: Annotated[
-        str | None, typer.Option("-m", metavar="NODE", help="reports go there [default: this node]")
+        str | None, typer.Option("-m", metavar="NODE", help="report-to node [default: this node]")
     ] = None,
     monitor: MonitorFile = None,
     name: NodeName = None,
@@ -442,10 +465,10 @@ def show(
     directory: StoreDirectory,
     monitor: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="write a monitor's CSV of a run there, in dtnperf's columns"),
+        typer.Option(metavar="FILE", help="write a monitor's CSV of a run, in the format of dtnperf"),
     ] = None,
     run: Annotated[
-        str | None, typer.Option(metavar="ID", help="of this run; default: the store's first")
+        str | None, typer.Option(metavar="ID", help="run of --monitor [default: the first]")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 __all__ = ["Folder", "Forms", "NoTitle", "Only", "Width", "files"]
 
 Folder = Annotated[
-    Path | None, typer.Option("--figures", metavar="DIR", help="every figure there too, as PDF and SVG")
+    Path | None,
+    typer.Option(
+        "--figures", metavar="DIR", help="also write every figure into this directory, as PDF and SVG"
+    ),
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--figure", metavar="KEY", help="of --figures: this one; repeatable")
+    list[str] | None,
+    typer.Option("--figure", metavar="KEY", help="only this figure of --figures; repeatable"),
 ]
 Forms = Annotated[
     list[str] | None,
-    typer.Option("--format", metavar="pdf|svg|png", help="of --figures; repeatable [default: pdf, svg]"),
+    typer.Option(
+        "--format", metavar="pdf|svg|png", help="format of --figures; repeatable [default: pdf, svg]"
+    ),
 ]
 Width = Annotated[
-    str | None, typer.Option("--width", metavar="WIDTH", help="of --figures: a column's, such as 88mm")
+    str | None, typer.Option("--width", metavar="WIDTH", help="width of --figures, such as 88mm")
 ]
-NoTitle = Annotated[bool, typer.Option("--no-title", help="of --figures: without title and note")]
+NoTitle = Annotated[bool, typer.Option("--no-title", help="figures of --figures without title and note")]
 
 
 def files(

@@ -18,19 +18,20 @@ def fit(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="pings (ping -D), iperf3 JSON, Mahimahi's and LeoReplayer's traces, CSV; KIND=FILE says which",
+            help="logs: ping -D, iperf3 JSON, Mahimahi and LeoReplayer traces, CSV; KIND=FILE sets the "
+            "format",
         ),
     ],
     up: Annotated[
-        list[str] | None, typer.Option("--up", metavar="FILE", help="a log of the uplink's rate; repeatable")
+        list[str] | None, typer.Option("--up", metavar="FILE", help="log of the uplink rate; repeatable")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="where everything goes")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="output directory")] = Path(
         "out/fit"
     ),
-    name: Annotated[str, typer.Option(metavar="NAME", help="of the preset")] = "fitted",
-    interval: Annotated[str, typer.Option(metavar="TIME", help="length of a slot")] = "15 s",
+    name: Annotated[str, typer.Option(metavar="NAME", help="name of the preset")] = "fitted",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="reconfiguration interval")] = "15 s",
     phase: Annotated[
-        str | None, typer.Option(metavar="TIME", help="where slots begin; default: it is looked for")
+        str | None, typer.Option(metavar="TIME", help="phase of the intervals [default: estimated]")
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,

@@ -14,7 +14,7 @@ __all__ = ["helps"]
 def helps(
     context: typer.Context,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]", help="a command, such as run")
+        list[str] | None, typer.Argument(metavar="[COMMAND]", help="command such as run")
     ] = None,
 ) -> None:
     """List the commands, or describe one of them."""

@@ -14,9 +14,10 @@ __all__ = ["import_har"]
 
 
 def import_har(
-    file: Annotated[Path, typer.Argument(metavar="FILE.har", help="an HTTP archive of a browser")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.har", help="HTTP archive (HAR) of a browser")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PAGE.toml", help="where; default: standard output")
+        Path | None,
+        typer.Option("-o", "--out", metavar="PAGE.toml", help="output file [default: standard output]"),
     ] = None,
     har_page: HarPage = None,
 ) -> None:

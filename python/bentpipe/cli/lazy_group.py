@@ -1,6 +1,7 @@
 """Command groups that import the module of a command when it is used.
 
-Packages add commands by entry points of the group ``bentpipe.commands``.
+Packages add commands by entry points of the group ``bentpipe.commands.SECTION``, for the section of ``--help`` with
+this title. Commands of the group ``bentpipe.commands`` are in the section "Other commands".
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Commands(Mapping[str, "Command"]):
 
     Args:
         places: ``module:function``, ``module:function:class`` or ``module:app`` in ``bentpipe.cli``, by name.
-        entry_points: group of the entry points that add commands.
+        entry_points: group of the entry points that add commands, and prefix of the groups of sections.
     """
 
     def __init__(self, places: Mapping[str, str], entry_points: str | None = None) -> None:
@@ -53,7 +54,20 @@ class Commands(Mapping[str, "Command"]):
     def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points
 
-        return {point.name: point for point in entry_points(group=self._group)} if self._group else {}
+        if self._group is None:
+            return {}
+        every = entry_points()
+        groups = [group for group in sorted(every.groups) if f"{group}.".startswith(f"{self._group}.")]
+        return {point.name: point for group in groups for point in every.select(group=group)}
+
+    @property
+    def added_sections(self) -> dict[str, list[str]]:
+        """Names of the commands of entry points by title of their section."""
+        sections: dict[str, list[str]] = {}
+        for name, point in self._entry_points.items():
+            title = point.group.removeprefix(str(self._group)).removeprefix(".").replace("_", " ")
+            sections.setdefault(title.capitalize() or "Other commands", []).append(name)
+        return sections
 
     def _create(self, name: str) -> Command:
         cls = None
@@ -78,13 +92,14 @@ def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = 
 
     Args:
         sections: places of commands (see :class:`Commands`) by section of ``--help``.
-        entry_points: The group of entry points that adds commands. They have a section of their own.
+        entry_points: Group of the entry points that add commands. Its sub-groups name further sections.
     """
     places = {name: place for section in sections.values() for name, place in section.items()}
 
     class Lazy(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
-            super().__init__(**attributes | {"commands": Commands(places, entry_points)})
+            self._lazy_commands = Commands(places, entry_points)
+            super().__init__(**attributes | {"commands": self._lazy_commands})
 
         def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
             return list(self.commands)
@@ -94,9 +109,8 @@ def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = 
             ctx: typer.Context,  # noqa: ARG002
             formatter: HelpFormatter,
         ) -> None:
-            added = {name: "" for name in self.commands if name not in places}
             width = max(map(len, self.commands))
-            for title, section in {**sections, "Studies": added}.items():
+            for title, section in {**sections, **self._lazy_commands.added_sections}.items():
                 rows = [
                     (name.ljust(width), self.commands[name].get_short_help_str(MAX_SUMMARY))
                     for name in section

@@ -26,10 +26,10 @@ class PlacesCommand(TyperCommand):
 
 def orbit(
     start: Annotated[
-        str | None, typer.Argument(metavar="FROM", help='a place (--list), or "latitude,longitude"')
+        str | None, typer.Argument(metavar="FROM", help='place (--list) or "latitude,longitude"')
     ] = None,
     ends: Annotated[
-        list[str] | None, typer.Argument(metavar="TO...", help="where to; of several, the nearest")
+        list[str] | None, typer.Argument(metavar="TO...", help="destinations; the nearest is selected")
     ] = None,
     constellation: Annotated[
         str,
@@ -37,26 +37,30 @@ def orbit(
             "--constellation",
             "-c",
             metavar="NAME|FILE",
-            help="a preset (--list), or elements: .tle, .txt, .json",
+            help="preset (--list) or elements file: .tle, .txt, .json",
         ),
     ] = "starlink-shell-1",
-    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10 min",
-    step: Annotated[
-        str | None, typer.Option(metavar="TIME", help="from one look to the next; default: 100 ms")
-    ] = None,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="duration")] = "10 min",
+    step: Annotated[str | None, typer.Option(metavar="TIME", help="time step [default: 100 ms]")] = None,
     begin: Annotated[
-        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+        str | None,
+        typer.Option(
+            "--start", metavar="UTC", help="start such as 2026-11-22T12:00:00Z [default: the epoch]"
+        ),
     ] = None,
     elevation: Annotated[
         str | None,
-        typer.Option(metavar="ANGLE", help='least elevation, "25 deg"; default: the constellation\'s'),
+        typer.Option(
+            metavar="ANGLE", help='minimum elevation such as "25 deg" [default: that of the constellation]'
+        ),
     ] = None,
     links: Annotated[
-        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+        str | None,
+        typer.Option(metavar="KIND", help="grid or bent-pipe [default: that of the constellation]"),
     ] = None,
     relay: Annotated[
         list[str] | None,
-        typer.Option("--relay", metavar="PLACE", help="a ground station that passes on; repeatable"),
+        typer.Option("--relay", metavar="PLACE", help="relay ground station; repeatable"),
     ] = None,
     handover: Annotated[
         str,
@@ -71,10 +75,13 @@ def orbit(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, traces")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="write a page, figures and traces into this directory"
+        ),
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="RATE", help="write a Mahimahi trace of this rate too, with gaps")
+        str | None, typer.Option(metavar="RATE", help="also write a Mahimahi trace of this rate, with gaps")
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,

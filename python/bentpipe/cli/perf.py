@@ -21,46 +21,44 @@ Send = Literal["up", "down", "both"]
 
 Congestion = Annotated[
     str,
-    typer.Option(metavar="NAME", help="controller of what this side sends; a name, or NAME:{JSON options}"),
+    typer.Option(metavar="NAME", help="congestion controller of this side: NAME or NAME:{JSON options}"),
 ]
 ClientCongestion = Annotated[
     str | None,
     typer.Option(
         "--congestion",
         metavar="NAME",
-        help="controller of what is sent, here and by the server, which is asked for it; a name, or "
-        "NAME:{JSON options} [default: cubic here, the server's own there]",
+        help="congestion controller of both sides, requested from the server: NAME or NAME:{JSON "
+        "options} [default: cubic; server: its own]",
     ),
 ]
 Window = Annotated[
     str | None,
-    typer.Option(metavar="N", help="initial window, in packets or as a size [default: RFC 9002's]"),
+    typer.Option(metavar="N", help="initial window, packets or a size [default: that of RFC 9002]"),
 ]
 Mtu = Annotated[
     str | None, typer.Option(metavar="BYTES", help="UDP payload of a full packet [default: 1452]")
 ]
 Ecn = Annotated[bool, typer.Option("--ecn", help="send ECT(0)")]
-Interval = Annotated[str, typer.Option(metavar="TIME", help="between lines on the screen; 0: none")]
-CsvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="write lines to a CSV file too")]
+Interval = Annotated[str, typer.Option(metavar="TIME", help="interval of printed lines; 0: none")]
+CsvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="also write lines to a CSV file")]
 Mss = Annotated[
     str | None,
-    typer.Option(metavar="BYTES", help="data in a full segment of TCP [default: what the way allows]"),
+    typer.Option(metavar="BYTES", help="TCP maximum segment size [default: path MTU]"),
 ]
 Buffer = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="socket buffers of TCP [default: the kernel fits them]")
+    str | None, typer.Option(metavar="SIZE", help="TCP socket buffers [default: kernel autotuning]")
 ]
-FramesFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="measurements for programs, as JSON lines")
-]
+FramesFile = Annotated[Path | None, typer.Option(metavar="FILE", help="write measurements as JSON lines")]
 RecordFolder = Annotated[
     Path | None,
-    typer.Option("--record", metavar="DIR", help="keep what `bentpipe report DIR` makes a page of"),
+    typer.Option("--record", metavar="DIR", help="record for `bentpipe report DIR`"),
 ]
 QlogFolder = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="qlog of QUIC, a file for each connection")
+    Path | None, typer.Option(metavar="DIR", help="directory of qlog files, one per QUIC connection")
 ]
-FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --json-stream")]
-CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
+FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="sample interval of --json-stream")]
+CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="interval of CSV lines")]
 
 perf = typer.Typer(
     help="Measure QUIC and the kernel's TCP over real sockets.",
@@ -71,17 +69,18 @@ perf = typer.Typer(
 
 @perf.command()
 def server(
-    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="listening address")] = "[::]:4433",
     transport: Annotated[str, typer.Option(help="quic (UDP), tcp, tls (TCP), or all on one port")] = "all",
     once: Annotated[
-        bool, typer.Option("-1", "--once", help="end after one connection; of TCP, after those of one client")
+        bool, typer.Option("-1", "--once", help="exit after one connection (TCP: one client)")
     ] = False,
     congestion: Congestion = "cubic",
     client_controllers: Annotated[
         str,
         typer.Option(
             metavar="no|named|any",
-            help="controllers that clients may ask for: none, those that react to congestion, or all with options",
+            help="controllers that clients may request: none, those that react to congestion, or all "
+            "with options",
         ),
     ] = "named",
     initial_window: Window = None,
@@ -90,14 +89,21 @@ def server(
     mss: Mss = None,
     buffer: Buffer = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
+        Path | None, typer.Option(metavar="FILE", help="PEM certificate chain [default: self-signed]")
     ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
-    connections: Annotated[int, typer.Option(min=1, max=100_000, help="at once; slow ones give way")] = 256,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM private key of the certificate")
+    ] = None,
+    connections: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100_000, help="maximum number of connections; slow ones give way to new ones"
+        ),
+    ] = 256,
     handshakes: Annotated[
-        int, typer.Option(min=0, help="under way, before clients have to prove their address (Retry)")
+        int, typer.Option(min=0, help="concurrent handshakes before the server sends Retry")
     ] = 32,
-    streams: Annotated[int, typer.Option(min=1, help="of one connection over its life")] = 10_000,
+    streams: Annotated[int, typer.Option(min=1, help="maximum number of streams per connection")] = 10_000,
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
@@ -131,17 +137,18 @@ def server(
 
 @perf.command()
 def client(
-    host: Annotated[
-        str, typer.Argument(metavar="HOST[:PORT]", help="the server; port 4433 if none is given")
-    ],
+    host: Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="server [default port: 4433]")],
     load: Annotated[
-        str | None, typer.Argument(metavar="LOAD", help="pico-perf's words, as D:*1:0:-:100:5300000")
+        str | None,
+        typer.Argument(metavar="LOAD", help="scenario of picoquic's pico_perf, such as D:*1:0:-:100:5300000"),
     ] = None,
     transport: Annotated[str, typer.Option(help="quic, tcp, or tls over TCP")] = "quic",
-    time: Annotated[str | None, typer.Option(metavar="TIME", help="send for so long [default: 10s]")] = None,
-    size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
-    direction: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
-    streams: Annotated[int, typer.Option(metavar="N", help="streams each way; --bytes is each one's")] = 1,
+    time: Annotated[str | None, typer.Option(metavar="TIME", help="duration [default: 10s]")] = None,
+    size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="amount of data")] = None,
+    direction: Annotated[Send, typer.Option(help="direction; up: to the server")] = "up",
+    streams: Annotated[
+        int, typer.Option(metavar="N", help="streams per direction; --bytes applies to each")
+    ] = 1,
     congestion: ClientCongestion = None,
     initial_window: Window = None,
     mtu: Mtu = None,
@@ -149,12 +156,16 @@ def client(
     mss: Mss = None,
     buffer: Buffer = None,
     alpn: Annotated[str, typer.Option(help="application protocol: perf or pico-perf")] = "perf",
-    insecure: Annotated[bool, typer.Option("--insecure", help="take any certificate")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="accept any certificate")] = False,
     fingerprint: Annotated[
         str | None,
-        typer.Option(metavar="SHA256", help="take this certificate alone, as the server prints it"),
+        typer.Option(
+            metavar="SHA256", help="accept only this certificate fingerprint, printed by the server"
+        ),
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="for an answer [default: 10s]")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="time limit of a response [default: 10s]")
+    ] = None,
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
@@ -197,9 +208,9 @@ def client(
 
 @perf.command("call-server")
 def call_server(
-    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
-    once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
-    calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="listening address")] = "[::]:4433",
+    once: Annotated[bool, typer.Option("-1", "--once", help="exit after one call")] = False,
+    calls: Annotated[int, typer.Option(min=1, max=1000, help="maximum number of calls")] = 64,
 ) -> None:
     """Serve `bentpipe perf call-client`.
 
@@ -212,29 +223,31 @@ def call_server(
 
 @perf.command("call-client")
 def call_client(
-    host: Annotated[
-        str, typer.Argument(metavar="HOST[:PORT]", help="who answers; port 4433 if none is given")
-    ],
+    host: Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="server [default port: 4433]")],
     codec: Annotated[str, typer.Option(help="g711, g729, g729a-vad")] = "g711",
-    live: Annotated[str | None, typer.Option(metavar="RATE", help="a live stream instead of a call")] = None,
+    live: Annotated[
+        str | None, typer.Option(metavar="RATE", help="rate of a CBR stream instead of a call")
+    ] = None,
     packet: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME|SIZE", help="speech in a datagram [default: 20 ms]; payload of a stream's"
+            metavar="TIME|SIZE",
+            help="speech per datagram [default: 20 ms], or payload per datagram of a stream",
         ),
     ] = None,
-    time: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10s",
+    time: Annotated[str, typer.Option(metavar="TIME", help="duration")] = "10s",
     direction: Annotated[
-        Send | None, typer.Option(help="which way [default: both of a call, up of a stream]")
+        Send | None, typer.Option(help="direction [default: both for a call, up for a stream]")
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", help="so many at the same time")] = 1,
+    count: Annotated[int, typer.Option(metavar="N", help="number of concurrent calls")] = 1,
     playout: Annotated[
-        str, typer.Option(metavar="RULE", help='"60 ms" of buffer, a percentile such as p99, or adaptive')
+        str,
+        typer.Option(
+            metavar="RULE", help='play-out: fixed buffer "60 ms", percentile such as p99, or adaptive'
+        ),
     ] = "adaptive",
-    advantage: Annotated[
-        float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
-    ] = 0.0,
-    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    advantage: Annotated[float, typer.Option(help="advantage factor A; 20 for satellite access")] = 0.0,
+    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="with packet loss concealment (G.711)")] = True,
     record: RecordFolder = None,
     as_json: AsJson = False,
 ) -> None:

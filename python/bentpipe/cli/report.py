@@ -25,16 +25,17 @@ __all__ = ["export", "report"]
 
 def export(
     directory: StoreDirectory,
-    form: Annotated[Format, typer.Option("--format", "-f", help="what to write")],
+    form: Annotated[Format, typer.Option("--format", "-f", help="output format")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="where; default: beside DIR")
+        Path | None,
+        typer.Option("-o", "--out", metavar="PATH", help="output file or directory [default: next to DIR]"),
     ] = None,
     template: Annotated[
-        Path | None, typer.Option(metavar="F.ods", help="a spreadsheet whose data sheets to fill")
+        Path | None, typer.Option(metavar="F.ods", help="spreadsheet template with data sheets to fill")
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="traces of this run, which is made again where it has none"),
+        typer.Option("--run", metavar="ID", help="traces of this run; a run without traces is repeated"),
     ] = None,
     controllers: Controllers = None,
 ) -> None:
@@ -84,24 +85,26 @@ def _write_run_traces(
 
 def report(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="a store, or what shell --record or perf --record has kept")
+        Path, typer.Argument(metavar="DIR", help="store, or recording of shell --record or perf --record")
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="F.html", help="default: DIR/report.html")
+        Path | None,
+        typer.Option("-o", "--out", metavar="F.html", help="output file [default: DIR/report.html]"),
     ] = None,
     range_text: Annotated[
-        str | None, typer.Option("--range", metavar="FROM..TO", help='of figures over time: "0..30 s"')
+        str | None,
+        typer.Option("--range", metavar="FROM..TO", help='time range of time series, such as "0..30 s"'),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="of --figures over time: the runs of this seed")
+        int | None, typer.Option(metavar="N", help="seed of the time series of --figures")
     ] = None,
     cell: Annotated[
         list[str] | None,
-        typer.Option("--cell", metavar="KEY=VALUE", help="of --figures over time: this cell; repeatable"),
+        typer.Option("--cell", metavar="KEY=VALUE", help="cell of the time series of --figures; repeatable"),
     ] = None,
     no_title: figure_options.NoTitle = False,
 ) -> None:

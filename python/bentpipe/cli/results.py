@@ -59,9 +59,9 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
         for note in notes:
             print(note)
         if loads := page_rows(store):
-            print_table(loads, "Loads of pages")
+            print_table(loads, "Page loads")
         if calls := call_rows(store):
-            print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
+            print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` has other settings)")
         if bundles := bundle_rows(store):
             print_table(bundles, BUNDLES)
         if has_scheduler(store):
@@ -78,14 +78,15 @@ CALLS = "Calls and other datagrams (means over calls and seeds;"
 
 def calls(
     directory: StoreDirectory,
-    codec: Annotated[str | None, typer.Option(help="as if spoken with: g711, g729, g729a-vad")] = None,
+    codec: Annotated[str | None, typer.Option(help="codec: g711, g729, g729a-vad")] = None,
     playout: Annotated[
-        str, typer.Option(metavar="RULE", help='"60 ms" of buffer, a percentile such as p99, or adaptive')
+        str,
+        typer.Option(
+            metavar="RULE", help='play-out: fixed buffer "60 ms", percentile such as p99, or adaptive'
+        ),
     ] = "adaptive",
-    advantage: Annotated[
-        float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
-    ] = 0.0,
-    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    advantage: Annotated[float, typer.Option(help="advantage factor A; 20 for satellite access")] = 0.0,
+    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="with packet loss concealment (G.711)")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Rate the calls of a store (ITU-T G.107 E-model).
@@ -144,18 +145,18 @@ def query(
     directory: StoreDirectory,
     sql: Annotated[str, typer.Argument(metavar="SQL")],
     unrestricted: Annotated[
-        bool, typer.Option("--unrestricted", help="SQL may read and write any file, and use the network")
+        bool, typer.Option("--unrestricted", help="allow SQL to access any file and the network")
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="a query that needs more ends; default: 2 GB"),
+        typer.Option("--memory", metavar="SIZE", help="memory limit of a query [default: 2 GB]"),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, metavar="N", help="default: one a processor")
+        int | None, typer.Option("--threads", min=1, metavar="N", help="threads [default: one per processor]")
     ] = None,
     spill: Annotated[
         str | None,
-        typer.Option("--spill", metavar="SIZE", help="temporary files that a query may write; default: 4 GB"),
+        typer.Option("--spill", metavar="SIZE", help="limit of temporary files [default: 4 GB]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -229,8 +230,8 @@ def _closing(connection: Answers) -> Iterator[None]:
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="a store")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="a store of the same scenario")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="store")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="store of the same scenario")],
     thresholds: Thresholds = None,
     metrics: Metrics = None,
     as_json: AsJson = False,
@@ -261,7 +262,9 @@ def diff(
         emit({"worse": comparison.regressed, "notes": messages, "changes": rows(comparison.changes)})
     else:
         table_rows = format_rows(comparison, MAX_ROWS)
-        print_table(table_rows, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
+        print_table(
+            table_rows, f"{before} → {after} (means over seeds; changes with 95 % confidence intervals)"
+        )
         if left_out := len(comparison.changes) - len(table_rows):
             print(f"{left_out} comparisons without a verdict are not shown; --json has them.")
         print("\n".join(messages), end="\n" if messages else "")
@@ -292,11 +295,11 @@ def pack(directory: StoreDirectory) -> None:
     result = packed(directory, patience("packing", "runs"))
     print(f"{count(result.runs, 'run')} packed into {count(result.packs, 'pack')}")
     for number, reason in (
-        (result.left.traced, "with traces, which are files of their own"),
-        (result.left.large, "too large to gain by it"),
+        (result.left.traced, "with traces, which are separate files"),
+        (result.left.large, "too large to gain from packing"),
     ):
         if number:
-            print(f"{count(number, 'run')} {reason}: as they were")
+            print(f"{count(number, 'run')} unchanged: {reason}")
 
 
 _MAX_FINDINGS = 5

@@ -35,7 +35,9 @@ __all__ = ["Engine", "known_engine", "run"]
 
 Engine = Annotated[
     str,
-    typer.Option("--engine", metavar="|".join(ENGINES), help="virtual time, or real time on this machine"),
+    typer.Option(
+        "--engine", metavar="|".join(ENGINES), help="simulation (sim) or emulation in real time (emu)"
+    ),
 ]
 
 
@@ -52,7 +54,7 @@ def run(
     controllers: Controllers = None,
     jobs: Jobs = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name")
+        Path | None, typer.Option("--out", metavar="DIR", help="store [default: out/NAME]")
     ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="dask://HOST:PORT", help="run on a Dask cluster")
@@ -60,7 +62,7 @@ def run(
     engine: Engine = "sim",
     seeds: Seeds = None,
     only: Annotated[
-        list[str] | None, typer.Option("--run", metavar="ID", help="only this run; repeatable")
+        list[str] | None, typer.Option("--run", metavar="ID", help="run only this one; repeatable")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -32,38 +32,40 @@ class TrailingCommand(TyperCommand):
 
 
 def shell(
-    access: Annotated[str, typer.Argument(metavar="ACCESS", help="a preset, or a scenario (TOML)")],
+    access: Annotated[str, typer.Argument(metavar="ACCESS", help="preset or scenario (TOML)")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="the command [default: $SHELL]")
+        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="command [default: $SHELL]")
     ] = None,
     settings: Settings = None,
     check: Annotated[
         bool | None,
         typer.Option(
             "--path-check/--no-path-check",
-            help="measure the path first, or not [default: unless a measurement of this machine was kept]",
+            help="measure the path first [default: only without a saved measurement of this host]",
         ),
     ] = None,
     no_outside: Annotated[
-        bool, typer.Option("--isolated", help="let the command reach the path's far end alone")
+        bool, typer.Option("--isolated", help="isolate the command from all but the server side of the path")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="rate, queue and drops in the terminal's title")
+        bool, typer.Option("--watch", help="show rate, queue and drops in the terminal title")
     ] = False,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="DIR", help="keep series and result in a new directory")
+        Path | None,
+        typer.Option("--record", metavar="DIR", help="record series and result in a new directory"),
     ] = None,
     pep: Annotated[
         str | None,
-        typer.Option("--pep", metavar="SETUP", help="split TCP behind the longest segment: early, relayed"),
+        typer.Option("--pep", metavar="SETUP", help="split TCP after the longest segment: early, relayed"),
     ] = None,
     background_users: Annotated[
-        int | None, typer.Option(metavar="N", help="simulated users who share the access with the command")
+        int | None, typer.Option(metavar="N", help="simulated users that share the access with the command")
     ] = None,
     background_mix: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND=SHARE,...", help="what they do: tcp, quic, call, page [tcp=0.2,call=0.3,page=0.5]"
+            metavar="KIND=SHARE,...",
+            help="traffic mix: tcp, quic, call, page [default: tcp=0.2,call=0.3,page=0.5]",
         ),
     ] = None,
 ) -> None:
@@ -86,11 +88,12 @@ def change(
         list[str] | None,
         typer.Argument(
             metavar="[[SEGMENT[.up|.down].]rate|delay|loss=VALUE...]",
-            help="as in a scenario; without, the path as it is",
+            help="changes, as in a scenario [default: print the path]",
         ),
     ] = None,
     control: Annotated[
-        str | None, typer.Option(metavar="SOCKET", help="the session's; default: $BENTPIPE_CONTROL")
+        str | None,
+        typer.Option(metavar="SOCKET", help="control socket of the shell [default: $BENTPIPE_CONTROL]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,6 +109,4 @@ def change(
         print("\n".join(messages))
     else:
         path = get_path(control=control)
-        print_table(
-            [line.as_row() for line in path.lines], f"the path, {path.time_s:.0f} s after its time began"
-        )
+        print_table([line.as_row() for line in path.lines], f"Path after {path.time_s:.0f} s")

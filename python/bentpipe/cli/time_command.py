@@ -35,10 +35,10 @@ def time(
     context: typer.Context,
     accesses: Annotated[
         list[str],
-        typer.Argument(metavar="ACCESS... -- CMD...", help="presets, or scenarios (TOML); a command"),
+        typer.Argument(metavar="ACCESS... -- CMD...", help="presets or scenarios (TOML), then a command"),
     ],
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="runs behind each access")] = 10,
-    warmup: Annotated[int, typer.Option(min=0, metavar="N", help="runs before them that do not count")] = 0,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="runs per access network")] = 10,
+    warmup: Annotated[int, typer.Option(min=0, metavar="N", help="warm-up runs")] = 0,
     settings: Settings = None,
     as_json: Annotated[
         Path | None, typer.Option("--export-json", metavar="FILE", help="write all times as JSON")
@@ -74,7 +74,7 @@ def time(
         raise typer.Exit(BAD_INPUT) from None
     except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None
-    print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} behind each")
+    print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} per access network")
     for timing in timings:
         if timing.late:
             print(

@@ -31,7 +31,7 @@ BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 40
 """Width of a time series and of a slider, characters."""
 
-KEYS = "↑ ↓ choose   ← → change   u put back   q end"
+KEYS = "↑ ↓ select   ← → change   u undo   q quit"
 ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[D": "less", b"\x1b[C": "more",
           b"k": "up", b"j": "down", b"h": "less", b"l": "more", b"u": "back", b"q": "end"}  # fmt: skip
 
@@ -40,7 +40,8 @@ def watch(
     control: Annotated[
         str | None,
         typer.Option(
-            metavar="SOCKET", help="the session's; default: $BENTPIPE_CONTROL, or the one shell that runs"
+            metavar="SOCKET",
+            help="control socket of the shell [default: $BENTPIPE_CONTROL, or the only running shell]",
         ),
     ] = None,
 ) -> None:

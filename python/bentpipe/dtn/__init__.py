@@ -60,7 +60,7 @@ def plan(
 
     step = step or ignore_step
     checked = read(file, step)
-    step("summing up its pairs")
+    step("summarising the node pairs")
     answer = summarise(checked)
     if out is None and files is None:
         return answer
@@ -82,7 +82,7 @@ def plan(
     drawn = page.write(checked, answer, out, drawings)
     written = export.write(checked, out)
     names = ", ".join(path.name for path in written)
-    text = f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and the plan again: {names}"
+    text = f"\nPage: {drawn}; figures (.svg, .pdf) and the plan in the same directory: {names}"
     return replace(result, shown=(*result.shown, text))
 
 

@@ -49,6 +49,6 @@ def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> Co
     }
     created = issue_certificate(plan)
     authority = "a new authority" if created["authority_is_new"] else "the authority"
-    text = f"{created['certificate']} is the certificate of {name} ({created['eid']}), signed by {authority} "
-    text += f"({created['authority']}); {created['key']} is its key."
+    text = f"certificate of {name} ({created['eid']}): {created['certificate']}, signed by {authority} "
+    text += f"({created['authority']}); key: {created['key']}"
     return CommandOutput({"node": name, **created}, (text, f"pin: {created['pin']}"))

@@ -139,27 +139,29 @@ def bound_deliveries(plan: CheckedPlan, series: BundleSeries) -> CommandOutput:
         "bundles": rows,
     }  # fmt: skip
     subject = series.size if series.count == 1 else f"{series.count:,} bundles of {series.size}"
-    head = f"{subject} from {series.source} to {series.destination} at best: "
+    head = f"{subject} from {series.source} to {series.destination} (upper bound): "
     if not arrivals:
-        head += "none can be there whole"
+        head += "no bundle can be delivered completely"
     elif series.count == 1:
-        head += f"there at {arrivals[0]:.9g} s"
+        head += f"delivered at {arrivals[0]:.9g} s"
     else:
         head += (
-            f"{len(arrivals):,} there, the first at {min(arrivals):.9g} s, the last at {max(arrivals):.9g} s"
+            f"{len(arrivals):,} delivered, the first at {min(arrivals):.9g} s, the last at "
+            f"{max(arrivals):.9g} s"
         )
     output: list[str | TextTable] = [head]
     if bound.above_bytes is None:
         output.append(
-            "The plan has too many instants to be exact: nothing is earlier than this, not all of it can be had."
+            "The plan has too many instants for an exact result: no delivery can be earlier, but "
+            "not all of these are possible."
         )
     step = max(1, -(-len(bound.corners) // MAX_CORNERS))
     corners = [*bound.corners[::step], *(bound.corners[-1:] if (len(bound.corners) - 1) % step else [])]
     note = f" ({len(corners)} of {len(bound.corners):,} corners; --json has all)" if step > 1 else ""
     if corners:
-        title = f"What {series.destination} can have by then{note}"
+        title = f"Deliverable bytes at {series.destination} over time{note}"
         output += [
             "",
-            TextTable(title, [{"by, s": f"{at:.9g}", "bytes": round(held)} for at, held in corners]),
+            TextTable(title, [{"time, s": f"{at:.9g}", "bytes": round(held)} for at, held in corners]),
         ]
     return CommandOutput(data, tuple(output))

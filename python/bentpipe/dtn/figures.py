@@ -63,7 +63,7 @@ def _contacts(plan: CheckedPlan) -> Figure:
         for contact in contacts:
             bars.append(
                 {"pair": name, "start_s": contact["start_ns"] / 1e9, "stop_s": contact["stop_ns"] / 1e9,
-                 "rate": contact["rates"], "likely": contact["confidence"], "said": contact["at"]}
+                 "rate": contact["rates"], "confidence": contact["confidence"], "said": contact["at"]}
             )  # fmt: skip
             gaps = _range_gaps(contact["start_ns"], contact["stop_ns"], ranges)
             gaps_drawn += [{"pair": name, "start_s": begin / 1e9, "stop_s": end / 1e9} for begin, end in gaps]
@@ -76,11 +76,11 @@ def _contacts(plan: CheckedPlan) -> Figure:
         .mark_bar(color=BLUE, height=alt.RelativeBandSize(0.6), clip=True)
         .encode(
             x=_time(plan), x2="stop_s:Q", y=y,
-            opacity=alt.Opacity("likely:Q", scale=alt.Scale(domain=[0, 1], range=[0.15, 1]), legend=None),
+            opacity=alt.Opacity("confidence:Q", scale=alt.Scale(domain=[0, 1], range=[0.15, 1]), legend=None),
             tooltip=[
-                alt.Tooltip("pair:N", title="contact"), alt.Tooltip("said:N", title="said in"),
-                alt.Tooltip("start_s:Q", title="from, s"), alt.Tooltip("stop_s:Q", title="until, s"),
-                alt.Tooltip("rate:N", title="Mbit/s"), alt.Tooltip("likely:Q", title="likely"),
+                alt.Tooltip("pair:N", title="contact"), alt.Tooltip("said:N", title="source"),
+                alt.Tooltip("start_s:Q", title="start, s"), alt.Tooltip("stop_s:Q", title="end, s"),
+                alt.Tooltip("rate:N", title="Mbit/s"), "confidence:Q",
             ],
         )
     ]  # fmt: skip
@@ -92,14 +92,14 @@ def _contacts(plan: CheckedPlan) -> Figure:
         )
     width = WIDTH - 60 - min(260, 7 * max(map(len, names)))
     chart = alt.layer(*layers).properties(width=width, height=alt.Step(24 if len(names) <= 30 else 14))
-    caption = "Intervals in which a node can send to another; directions with equal times share a row."
-    if any(bar["likely"] < 1 for bar in bars):
+    caption = "Contacts of each pair of nodes. Directions with equal times share a row."
+    if any(bar["confidence"] < 1 for bar in bars):
         caption += " Pale bars: confidence below 1."
     if gaps_drawn:
-        caption += " Red: no range, so the contact is not used."
+        caption += " Red: unused, because the plan has no range."
     if len(bars) < total:
         shown = f"{len(bars):,} of {total:,} contacts in {len(names)} of {len(rows):,} rows"
-        caption += f" {shown}: those that change most often."
+        caption += f" The figure shows the most variable {shown}."
     return Figure("contacts", "Contacts over time", caption, chart, len(bars))
 
 
@@ -133,7 +133,7 @@ def _rows(plan: CheckedPlan) -> dict[str, tuple[list[dict[str, Any]], list[tuple
 
 def _rates(rate: int, return_rate: int) -> str:
     return (
-        f"{rate / 1e6:.9g}" if rate == return_rate else f"{rate / 1e6:.9g} and back {return_rate / 1e6:.9g}"
+        f"{rate / 1e6:.9g}" if rate == return_rate else f"{rate / 1e6:.9g} (reverse {return_rate / 1e6:.9g})"
     )
 
 
@@ -184,10 +184,10 @@ def _light(plan: CheckedPlan) -> Figure | None:
         )
         .properties(width=WIDTH - 80, height=220)
     )
-    rest = f" {len(names)} of {len(lines)} pairs." if len(names) < len(lines) else ""
+    rest = f" The figure shows {len(names)} of {len(lines)} pairs." if len(names) < len(lines) else ""
     return Figure(
         "light",
-        "Light times",
+        "One-way light time",
         f"One-way light time by the ranges of the plan.{rest}",
         chart,
         len(rows),

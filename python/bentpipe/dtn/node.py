@@ -126,7 +126,9 @@ def run(
               "payload, MB": entry["payload_bytes"] / 1e6} for entry in rows]  # fmt: skip
     data = {"event": "ended", "node": plan["name"], "duration_s": duration, "counts": rows}
     head = f"Node {plan['name']} ran for {duration:.1f} s."
-    return CommandOutput(data, (head, TextTable("", table_rows)) if rows else (f"{head} It had no bundles.",))
+    return CommandOutput(
+        data, (head, TextTable("", table_rows)) if rows else (f"{head} It handled no bundles.",)
+    )
 
 
 _ORDER = (
@@ -216,27 +218,27 @@ def line(row: Mapping[str, Any]) -> str:
     if event == "started":
         neighbours = [
             f"{neighbour['neighbour']} by {neighbour['layer']} at {neighbour['listens']}"
-            + (f", which answers at {neighbour['peer']}" if neighbour["peer"] else "")
+            + (f", peer {neighbour['peer']}" if neighbour["peer"] else "")
             for neighbour in row["neighbours"]
         ]
-        return f"node {row['node']} ({row['eid']}) has started; neighbours: {'; '.join(neighbours)}"
+        return f"node {row['node']} ({row['eid']}) started; neighbours: {'; '.join(neighbours)}"
     head = f"{row['time_s']:11.6f} s  "
     if event.startswith("contact_"):
         return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
     if event == "contacts_over":
         ends = f"{row['node']} to {row['neighbour']}"
-        return f"{head}all contacts of the plan from {ends} are over: bundles for it stay here, none is sent to it"
+        return f"{head}no future contact from {ends} in the plan: bundles for it stay at this node"
     if event == "store_found":
-        ids = f", {row['delivered']:,} ids of delivered ones" if row["delivered"] else ""
+        ids = f", {row['delivered']:,} ids of delivered bundles" if row["delivered"] else ""
         return f"{head}store {row['folder']}: {row['bundles']:,} bundles, {row['bytes'] / 1e6:.6g} MB{ids}"
     if event == "store_damaged":
         bundle = f" {row['source']} no. {row['sequence']}" if "source" in row else ""
-        file = f"; set aside as {row['file']}" if row["file"] else ""
-        return f"{head}damaged in the store{bundle}: {row['why']}{file}"
+        file = f"; moved to {row['file']}" if row["file"] else ""
+        return f"{head}damaged store entry{bundle}: {row['why']}{file}"
     if event == "connection_lost":
-        return f"{head}a connection with {row['neighbour']} is lost: {row['reason']}"
+        return f"{head}lost a connection with {row['neighbour']}: {row['reason']}"
     if event.startswith("file"):
-        outcome = f"is whole: {row['path']}" if event == "file" else f"is given up: {row['problem']}"
+        outcome = f"complete: {row['path']}" if event == "file" else f"abandoned: {row['problem']}"
         return f"{head}file {row['name']!r} of {row['source']}, {row['bytes']:,} B, {outcome}"
     kind = "" if row["kind"] == "data" else f" ({row['kind']})"
     preposition = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
@@ -442,13 +444,13 @@ class Client:
         title = f"Bundles from {self._name} to {self._to}; delays are from generation to acknowledgement"
         shown: tuple[str | TextTable, ...] = (TextTable(title, rows),)
         if has_rate and not self._receives_reports:
-            shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
+            shown += ("Bundles at a fixed rate are not acknowledged. The receiving node reports deliveries.",)
         if self._options.reports and self._reports_to == self._name:
             data["reports"] = {
                 event: len(self._reported[event]) for event in REPORTS if event in self._options.reports
             }
             text = ", ".join(f"{count} {event}" for event, count in data["reports"].items())
-            shown += (f"Bundles of which a report has come: {text}.",)
+            shown += (f"Bundles with a status report: {text}.",)
         missing = len(self._missing())
         problems += (f"{missing} bundles without an answer",) if missing else ()
         is_good = not missing and not self._deleted() and bool(generated)

@@ -194,21 +194,22 @@ def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutpu
         {
             **{name: row[key] for key, name in names.items()}, "to": row["to"],
             "delivered": f"{row['delivered_bundles']:.6g} of {row['generated_bundles']:.6g}",
-            "of the best, %": _percent(row["delivered_bytes"], row["best_bytes"]),
-            "mean way, s": row["delay_mean_s"], "at best, s": row["best_delay_mean_s"],
-            "behind: median, s": row["behind_p50_s"], "most, s": row["behind_max_s"],
-            "last, s": row["last_s"], "could be, s": row["best_last_s"],
-            "on the air, MB": None if row["sent_bytes"] is None else row["sent_bytes"] / 1e6,
-            "peak of a store, MB": None if row["peak_bytes"] is None else row["peak_bytes"] / 1e6,
+            "of the upper bound, %": _percent(row["delivered_bytes"], row["best_bytes"]),
+            "mean delay, s": row["delay_mean_s"], "bound of the mean delay, s": row["best_delay_mean_s"],
+            "excess delay: median, s": row["behind_p50_s"], "max, s": row["behind_max_s"],
+            "last delivery, s": row["last_s"], "bound of the last delivery, s": row["best_last_s"],
+            "transmitted, MB": None if row["sent_bytes"] is None else row["sent_bytes"] / 1e6,
+            "peak store size, MB": None if row["peak_bytes"] is None else row["peak_bytes"] / 1e6,
         }
         for row in means.iter_rows(named=True)
     ]  # fmt: skip
     shown: list[str | TextTable] = [
-        TextTable("Bundles against the best that the plan allows (means over seeds)", rows)
+        TextTable("Delivered bundles and upper bound of the contact plan (means over seeds)", rows)
     ]
     if joined["above_bytes"].null_count():
         shown.append(
-            "A plan has too many instants: nothing is earlier than its best, which cannot all be had."
+            "A plan has too many instants for an exact bound: no delivery can be earlier, but not "
+            "all of these are possible."
         )
     return CommandOutput({"runs": store.shown(joined).to_dicts()}, tuple(shown))
 

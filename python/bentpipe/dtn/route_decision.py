@@ -36,9 +36,9 @@ def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any])
     }
     kind = f"{bundle.priority}{', critical' if bundle.critical else ''}"
     head = f"{bundle.size}, {kind}, from {bundle.source} to {bundle.destination} at {bundle.at}: "
-    head += f"takes {answer['consumption_bytes']:,} B of each contact"
+    head += f"uses {answer['consumption_bytes']:,} B of each contact"
     if bundle.lifetime is not None:
-        head += f", lives for {bundle.lifetime}"
+        head += f", lifetime {bundle.lifetime}"
     shown: list[str | TextTable] = [head]
     if answer["kept"] is not None:
         shown.append(f"Kept: {answer['kept']}.")
@@ -49,56 +49,57 @@ def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any])
             {
                 "route": " - ".join(forwarding["nodes"]),
                 "contacts": ", ".join(forwarding["contacts"]),
-                "best case, s": _time(forwarding["best_case_s"]),
-                "arrives, s": _time(forwarding["projected_s"]),
-                "ends, s": _time(forwarding["termination_s"]),
-                "carries, B": forwarding["limit_bytes"],
+                "best-case arrival, s": _time(forwarding["best_case_s"]),
+                "projected arrival, s": _time(forwarding["projected_s"]),
+                "termination, s": _time(forwarding["termination_s"]),
+                "volume limit, B": forwarding["limit_bytes"],
                 "": forwarding["verdict"],
             }
             for forwarding in considered
         ]
         shown += [
             "",
-            TextTable(
-                "Routes in the order of their best case (no size, nothing booked, nothing waits)", rows
-            ),
+            TextTable("Routes by best-case arrival (zero size, no bookings, empty queues)", rows),
         ]
     return CommandOutput(data, tuple(shown), good=True)
 
 
 def _describe_forwarding(forwarding: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | TextTable]:
-    origin = "by hand" if answer["by"] == "static" else "by the plan"
+    origin = "static route" if answer["by"] == "static" else "computed route"
     route = forwarding["route"]
     if route is None:
         return [
-            f"To {forwarding['next']}, {origin}: no contact with it carries the bundle; it waits until one does."
+            (f"To {forwarding['next']}, {origin}: no contact can carry the bundle; the bundle stays queued.")
         ]
     nodes = " - ".join(_nodes(route))
-    text = f"To {forwarding['next']}, {origin}: {nodes}, arrives at {_time(route['projected_ns'] / 1e9)} s"
+    text = (
+        f"To {forwarding['next']}, {origin}: {nodes}, projected arrival at "
+        f"{_time(route['projected_ns'] / 1e9)} s"
+    )
     if route["limit_bytes"] < answer["consumption_bytes"]:
-        text += f"; {route['limit_bytes']:,} B of it at most, so it is cut"
+        text += f"; volume limit {route['limit_bytes']:,} B, so the node fragments the bundle"
     if route["reason"]:
-        text += f". But {route['reason']}"
+        text += f"; rejected: {route['reason']}"
     if route["confidence"] < 1:
-        text += f"; likely to {100 * route['confidence']:.3g} %"
+        text += f"; confidence {100 * route['confidence']:.3g} %"
     rows = [
         {
             "from": hop["from"],
             "to": hop["to"],
             "contact": hop["at"],
-            "open, s": f"{_time(hop['start_ns'] / 1e9)} to {_time(hop['stop_ns'] / 1e9)}",
-            "before it, B": hop["ahead_bytes"],
+            "contact, s": f"{_time(hop['start_ns'] / 1e9)} to {_time(hop['stop_ns'] / 1e9)}",
+            "queued before it, B": hop["ahead_bytes"],
             "first byte, s": _time(hop["first_ns"] / 1e9),
             "last byte, s": _time(hop["last_ns"] / 1e9),
-            "light, s": _time((hop["owlt_ns"] + hop["margin_ns"]) / 1e9),
-            "arrives, s": _time(hop["arrival_ns"] / 1e9),
-            "unbooked, B": hop["available_bytes"],
-            "until, s": _time(hop["effective_stop_ns"] / 1e9),
-            "carries, B": hop["limit_bytes"],
+            "light time, s": _time((hop["owlt_ns"] + hop["margin_ns"]) / 1e9),
+            "projected arrival, s": _time(hop["arrival_ns"] / 1e9),
+            "free, B": hop["available_bytes"],
+            "effective end, s": _time(hop["effective_stop_ns"] / 1e9),
+            "volume limit, B": hop["limit_bytes"],
         }
         for hop in route["contacts"]
     ]
-    return [f"{text}.", "", TextTable("By contact", rows)]
+    return [f"{text}.", "", TextTable("Contacts of the route", rows)]
 
 
 def _time(seconds: float | None) -> str | None:
@@ -120,7 +121,7 @@ def _describe_alternative(route: Mapping[str, Any], chosen: list[Any]) -> dict[s
         clause = f" ({route['clause']})" if route["clause"] else ""
         verdict = f"no: {route['reason']}{clause}"
     else:
-        verdict = "taken" if _hop_key(route) in chosen else "a candidate"
+        verdict = "selected" if _hop_key(route) in chosen else "candidate"
     return {
         "nodes": _nodes(route),
         "contacts": [hop["at"] for hop in route["contacts"]],

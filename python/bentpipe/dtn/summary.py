@@ -97,13 +97,15 @@ def summarise(plan: CheckedPlan) -> CommandOutput:
     if rows:
         shown += ["", TextTable(f"Contacts by pair{_extent_note(rows)}", columns)]
     if plan.statics:
-        hops = [{"at": node, "bundles to": to or "any other", "go to": via} for node, to, via in plan.statics]
-        shown += ["", TextTable("Next hops set by hand", hops)]
+        hops = [
+            {"at": node, "destination": to or "all others", "next hop": via} for node, to, via in plan.statics
+        ]
+        shown += ["", TextTable("Static routes", hops)]
     if plan.remarks:
         shown.append("")
-        shown += [f"note: {remark}" for remark in plan.remarks[:MAX_ROWS]]
+        shown += [f"warning: {remark}" for remark in plan.remarks[:MAX_ROWS]]
         if len(plan.remarks) > MAX_ROWS:
-            shown.append(f"note: and {len(plan.remarks) - MAX_ROWS:,} more (--json has all)")
+            shown.append(f"warning: and {len(plan.remarks) - MAX_ROWS:,} more (--json has all)")
     return CommandOutput(data, tuple(shown))
 
 
@@ -111,21 +113,21 @@ def headline(summary: CommandOutput) -> Headline:
     """Return the headline: availability of pairs, longest gap, and contents of the plan."""
     rows = summary.data["pairs"]
     if not rows:
-        return Headline("No node can send to another one.", f"{summary.shown[0]}.")
+        return Headline("The plan has no contact between two nodes.", f"{summary.shown[0]}.")
     shares = sorted(min(100.0, 100 * row["up"]) for row in rows)
     lower, upper = (format_significant(share, 3) for share in (shares[0], shares[-1]))
     subject = "The pair is" if len(rows) == 1 else "Every pair is" if lower == upper else "Pairs are"
-    text = f"{subject} up for {lower}{'' if lower == upper else f' to {upper}'} % of the time"
+    text = f"{subject} connected for {lower}{'' if lower == upper else f' to {upper}'} % of the time"
     gapped = [row for row in rows if row["longest_gap_s"]]
     if gapped:
         longest = max(gapped, key=lambda row: float(row["longest_gap_s"]))
         gap = format_significant(longest["longest_gap_s"], 3)
-        text += f"; the longest wait between two contacts is {gap} s, {longest['from']} to {longest['to']}"
+        text += f"; the longest gap between two contacts is {gap} s, {longest['from']} to {longest['to']}"
     megabytes = sum(row["volume_bytes"] for row in rows) / 1e6
     volume = f"{megabytes:,.0f}" if megabytes >= 100 else format_significant(megabytes, 3)
     remarks = len(summary.data["remarks"])
-    noted = f"; {remarks:,} remark{'s' * (remarks != 1)} on it" if remarks else ""
-    return Headline(f"{text}.", f"{summary.shown[0]}; contacts have room for {volume} MB{noted}.")
+    noted = f"; {remarks:,} warning{'s' * (remarks != 1)}" if remarks else ""
+    return Headline(f"{text}.", f"{summary.shown[0]}; total contact volume {volume} MB{noted}.")
 
 
 def _row(
@@ -158,10 +160,10 @@ def _row(
 
 def _printed_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "from": row["from"], "to": row["to"], "contacts": row["contacts"], "first, s": row["first_s"],
-        "until, s": row["last_s"], "up, s": row["up_s"], "up, %": 100 * row["up"],
+        "from": row["from"], "to": row["to"], "contacts": row["contacts"], "first start, s": row["first_s"],
+        "last end, s": row["last_s"], "connected, s": row["up_s"], "connected, %": 100 * row["up"],
         "longest gap, s": row["longest_gap_s"], "volume, MB": row["volume_bytes"] / 1e6,
-        "rate, Mbit/s": _spread(row["rate_bit_s"], 1e6), "one way, ms": _spread(row["owlt_s"], 1e-3),
+        "rate, Mbit/s": _spread(row["rate_bit_s"], 1e6), "one-way light time, ms": _spread(row["owlt_s"], 1e-3),
     }  # fmt: skip
 
 

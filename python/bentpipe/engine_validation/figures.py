@@ -31,8 +31,15 @@ def figures(comparison: EngineComparison) -> list[Figure]:
     delivered = _merge_engines(comparison, "received_in_order_bytes", "receiver")
     windows = _merge_engines(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
     return [
-        _figure("delivered", "Delivered bytes", "In-order bytes at the receiver.", "MB", delivered, 1e-6),
-        _figure("window", "Congestion window", "Of the sender.", "kB", windows, 1e-3),
+        _figure(
+            "delivered",
+            "Delivered bytes",
+            "Cumulative in-order bytes at the receiver.",
+            "MB",
+            delivered,
+            1e-6,
+        ),
+        _figure("window", "Congestion window", "Congestion window of the sender.", "kB", windows, 1e-3),
     ]
 
 
@@ -88,6 +95,6 @@ def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, 
         x="independent", y="independent"
     )
     left_out = len(panels) - MAX_PANELS
-    note = f"{left_out} more panels are in the HTML reports of the stores" if left_out > 0 else ""
-    legend = "Blue: simulation; orange: emulation with real sockets. One line for each seed."
+    note = f"The HTML reports of the stores have {left_out} more panels." if left_out > 0 else ""
+    legend = "Blue: simulation; orange: emulation with real sockets. Each line is one seed."
     return Figure(key, title, f"{caption} {legend}", chart, shown.height, note)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["WORDS", "opening"]
 
 WORDS = {
-    Verdict.WITHIN.value: "the whole 95 % interval of the difference is within the bound",
-    Verdict.EXCEEDED.value: "the whole interval is beyond the bound",
-    Verdict.UNDECIDED.value: f"the interval holds the bound: more seeds narrow it; {NO_INTERVAL}",
-    "difference": "real minus simulated, in pairs of seeds, with its 95 % interval",
-    "bound": "what the difference may be: docs/validation.md says where each comes from",
+    Verdict.WITHIN.value: "the 95 % interval of the difference is entirely within the bound",
+    Verdict.EXCEEDED.value: "the interval is entirely outside the bound",
+    Verdict.UNDECIDED.value: f"the interval contains the bound, or {NO_INTERVAL}; more seeds narrow it",
+    "difference": "emulation minus simulation, paired by seed, with its 95 % interval",
+    "bound": "largest accepted difference; docs/validation.md explains each bound",
 }
 """Explanations of terms on the page."""
 
@@ -31,18 +31,18 @@ def opening(rows: Sequence[Row]) -> Headline:
     """Return the headline of a comparison."""
     bounded = [row for row in rows if row.verdict is not Verdict.SHOWN]
     if not rows:
-        return Headline("Nothing has run on both clocks.")
+        return Headline("No run has finished in both simulation and emulation.")
     if not bounded:
-        return Headline("Both clocks side by side: no number has a bound to be judged by.")
+        return Headline("The comparison has no verdict, because no metric has a bound.")
     within = sum(row.verdict is Verdict.WITHIN for row in bounded)
     details = [
-        _list_rows(bounded, Verdict.EXCEEDED, "beyond"),
+        _list_rows(bounded, Verdict.EXCEEDED, "outside"),
         _list_rows(bounded, Verdict.UNDECIDED, "undecided"),
     ]
     if any(not row.difference.known for row in bounded):
         details.append(NO_INTERVAL)
     if more := len(rows) - len(bounded):
-        details.append(f"{more} more {'has no bound and is' if more == 1 else 'have no bound and are'} shown")
+        details.append(f"{more} {'metric has' if more == 1 else 'metrics have'} no bound")
     text = "; ".join(filter(None, details))
     return Headline(_headline_text(within, len(bounded)), f"{text[:1].upper()}{text[1:]}." if text else "")
 
@@ -50,17 +50,17 @@ def opening(rows: Sequence[Row]) -> Headline:
 def _headline_text(within: int, total: int) -> str:
     if within == total:
         return (
-            "The one number that is judged agrees."
+            "The only metric with a bound agrees."
             if total == 1
-            else f"All {total} numbers agree on both clocks."
+            else f"All {total} metrics of simulation and emulation agree."
         )
     if not within:
         return (
-            f"None of {total} numbers is shown to agree on both clocks."
+            f"No metric of {total} is shown to agree."
             if total > 1
-            else "The one number that is judged is not shown to agree."
+            else "The only metric with a bound is not shown to agree."
         )
-    return f"{within} of {total} numbers agree on both clocks, within their bounds."
+    return f"{within} of {total} metrics of simulation and emulation agree within their bounds."
 
 
 def _list_rows(rows: Sequence[Row], verdict: Verdict, word: str) -> str:

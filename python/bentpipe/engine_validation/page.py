@@ -23,7 +23,7 @@ __all__ = ["write_page"]
 def write_page(comparison: EngineComparison, out: Path) -> Path:
     """Write the page ``out`` (HTML) and its figures beside it as SVG, and return the path of the page."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    page = Page(f"{comparison.title}: simulated and real")
+    page = Page(f"{comparison.title}: simulation and emulation")
     drawings = []
     for figure in figures(comparison):
         figure.write(out.with_name(f"{out.stem}-{figure.key}.svg"))

@@ -171,8 +171,8 @@ def _line(row: Row, names: Mapping[str, str], *, several: bool) -> dict[str, Any
         "controller": row.congestion,
         "metric": row.metric.heading_alone,
         "seeds": f"{row.simulated.n} / {row.real.n}",
-        "simulated": format_mean(row.simulated, row.metric.scale),
-        "real": format_mean(row.real, row.metric.scale),
+        "simulation": format_mean(row.simulated, row.metric.scale),
+        "emulation": format_mean(row.real, row.metric.scale),
         "difference": row.apart,
         "bound": row.bound,
         "verdict": row.verdict.value,
@@ -197,7 +197,12 @@ def cell_name(row: Row, names: Mapping[str, str], *, several: bool = False) -> s
 
 def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
     """Return the table as a Markdown document."""
-    lines = [f"# {notes.get('title', 'Simulated and real')}", "", *_paragraphs(notes.get("intro", "")), ""]
+    lines = [
+        f"# {notes.get('title', 'Simulation and emulation')}",
+        "",
+        *_paragraphs(notes.get("intro", "")),
+        "",
+    ]
     rated = [row for part in parts if part.comparison is not None for row in _table_rows(part.comparison)]
     rated = [row for row in rated if row.verdict is not Verdict.SHOWN]
     count = Counter(row.verdict for row in rated)
@@ -206,7 +211,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
         for verdict in (Verdict.EXCEEDED, Verdict.UNDECIDED)
         if (number := count[verdict])
     ]
-    within = f"{count[Verdict.WITHIN]} of {len(rated)} numbers are within their bounds"
+    within = f"{count[Verdict.WITHIN]} of {len(rated)} metrics are within their bounds"
     lines += ["; ".join(filter(None, (within, " and ".join(others)))) + ".", ""]
     for part in parts:
         if part.comparison is None and not part.failed:

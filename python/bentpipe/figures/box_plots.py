@@ -74,15 +74,15 @@ def _meaning(samples: list[Sample], frame: pl.DataFrame) -> str:
     """Return the explanation of a box."""
     counts = sorted({len(sample.values) for sample in samples})
     if counts[-1] == 1:
-        return "One load each, so a line and no box."
+        return "Each box is one load, drawn as a line."
     number = f"{counts[0]} loads" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} loads"
     notch = (
-        "notch: 95 % interval of the median."
+        "notch: 95 % confidence interval of the median."
         if frame["notch_low"].is_not_null().all()
-        else "fewer than 6 values have no interval, so no notch."
+        else "no notch below 6 values, because the median has no confidence interval."
     )
-    test = " p: Welch's test of equal means." if frame["p"].str.len_chars().max() else ""
-    return f"A box is of {number}: quartiles; whiskers: extremes; {notch}{test}"
+    test = " p: p-value of Welch's t-test of equal means." if frame["p"].str.len_chars().max() else ""
+    return f"Each box shows the quartiles of {number}; whiskers: minimum and maximum; {notch}{test}"
 
 
 def _numbers(sample: Sample) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _layers(frame: pl.DataFrame, page_loads: PageLoads, half: float, name: str) 
     tips = [
         alt.Tooltip("variant:N", title=page_loads.variant_title), "load:Q", "n:Q",
         *[alt.Tooltip(f"{field}:Q", title=f"{title}, s", format=".4~g")
-          for field, title in (("median", "median"), ("notch_low", "its interval from"), ("notch_high", "to"),
+          for field, title in (("median", "median"), ("notch_low", "interval from"), ("notch_high", "to"),
                                ("q1", "first quartile"), ("q3", "third quartile"), ("low", "least"),
                                ("high", "largest"))],
     ]  # fmt: skip

@@ -42,9 +42,7 @@ def bundles(context: FigureContext) -> Figure | None:
     )  # fmt: skip
     one = context.time_runs.select("row", "column").n_unique() == 1
     chart = facet_grid([marks], shown, context.time_grid, height=260 if one else 140)
-    caption = (
-        "Bundles of clients that had been generated, delivered, acknowledged or deleted by then, counted."
-    )
+    caption = "Cumulative number of client bundles generated, delivered, acknowledged or deleted."
     return Figure(
         "bundles", "Bundles over time", caption, chart, shown.height, context.time_note, of_runs=True
     )

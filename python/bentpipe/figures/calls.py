@@ -43,12 +43,12 @@ def call_delay(context: FigureContext) -> Figure | None:
         color=colour(series),
     )  # fmt: skip
     caption = (
-        "Share of the datagrams that took at most this long, from when they were full, over all calls and seeds. A "
-        "curve that ends below 100 % has lost the rest."
+        "Share of datagrams with at most this one-way delay, over all calls and seeds. The delay "
+        "starts when the datagram is full. A curve that ends below 100 % shows loss."
     )
     return Figure(
         "call-delay",
-        "Delay of calls",
+        "One-way delay of datagrams (ECDF)",
         f"{caption} {rest.note}".strip(),
         facet_grid([line], rows, rest, height=170),
         rows.height,
@@ -79,7 +79,7 @@ def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.Data
     return rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
 
 
-def call_opinion(context: FigureContext) -> Figure | None:
+def call_mos(context: FigureContext) -> Figure | None:
     """Draw mean opinion scores over a dimension of the sweep."""
     dim_x = of_kind(
         [dim for dim in context.dims if all(magnitude(value) is not None for value in dim.values)],
@@ -110,7 +110,7 @@ def call_opinion(context: FigureContext) -> Figure | None:
 
     hue, form = colour(series), shape(series)
     tips = ["series:N", alt.Tooltip("label:N", title=dim_x.title), alt.Tooltip("mos:Q", format=".3f"),
-            alt.Tooltip("mos_min:Q", title="least of a call", format=".3f")]  # fmt: skip
+            alt.Tooltip("mos_min:Q", title="min of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()
     layers = [
         base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y("good")),
@@ -121,14 +121,14 @@ def call_opinion(context: FigureContext) -> Figure | None:
         ),
     ]
     seeds = context.store.index["seed"].n_unique()
-    bars = f"; bars are 95 % intervals over {seeds} seeds" if seeds > 1 else ""
+    bars = f"; bars: 95 % confidence intervals over {seeds} seeds" if seeds > 1 else ""
     caption = (
-        f"Mean opinion score (ITU-T G.107) with adaptive play-out, averaged over the calls of a run{bars}. Most "
-        f"listeners are content above the dashed line, {GOOD:g}."
+        "Mean opinion score (ITU-T G.107) with adaptive play-out, mean over the calls of a "
+        f"run{bars}. Most users are satisfied above the dashed line at {GOOD:g}."
     )
     return Figure(
-        "call-opinion",
-        "What callers would say",
+        "call-mos",
+        "Mean opinion score",
         f"{caption} {rest.note}".strip(),
         facet_grid(layers, frame, rest, height=190),
         frame.height,

@@ -182,7 +182,9 @@ class FigureContext:
         """Seed in figures over time, as a sentence; empty with a single seed."""
         seeds = self.store.index["seed"].n_unique()
         return (
-            f"The run of seed {self.time_runs['seed'].to_list()[0]}, of {seeds} seeds." if seeds > 1 else ""
+            f"The figure shows seed {self.time_runs['seed'].to_list()[0]} of {seeds} seeds."
+            if seeds > 1
+            else ""
         )
 
     def label(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,14 +15,12 @@ from bentpipe.metrics.samples import autocorrelation, ecdf
 
 def page_load_distribution(context: FigureContext) -> Figure | None:
     """Draw empirical distributions of PLT."""
-    return _distribution(context, "page-load-distribution", "plt_s", "Distribution of page load times")
+    return _distribution(context, "page-load-distribution", "plt_s", "Page load time (ECDF)")
 
 
 def time_to_response_distribution(context: FigureContext) -> Figure | None:
     """Draw empirical distributions of TTR."""
-    return _distribution(
-        context, "time-to-response-distribution", "ttr_s", "Distribution of times to response"
-    )
+    return _distribution(context, "time-to-response-distribution", "ttr_s", "Time to response (ECDF)")
 
 
 def _distribution(context: FigureContext, key: str, metric: str, title: str) -> Figure | None:
@@ -57,9 +55,9 @@ def _distribution(context: FigureContext, key: str, metric: str, title: str) -> 
         color=colour(loads.variants, title=loads.variant_title),
     )  # fmt: skip
     caption = (
-        "Share of the loads of all units that took at most this long. Where one curve is above the other everywhere, "
-        "the one dominates stochastically. A curve that ends below 100 % has loads that did not "
-        "finish."
+        "Share of loads of all sessions that finish within this time. A curve above the other at "
+        "every time has first-order stochastic dominance. A curve that ends below 100 % has "
+        "unfinished loads."
     )
     return Figure(
         key,
@@ -70,7 +68,7 @@ def _distribution(context: FigureContext, key: str, metric: str, title: str) -> 
     )
 
 
-def independence(context: FigureContext) -> Figure | None:
+def session_autocorrelation(context: FigureContext) -> Figure | None:
     """Draw the autocorrelation of PLT over sessions, with the 95 % zone of independent values."""
     if not context.pages.height:
         return None
@@ -104,13 +102,13 @@ def independence(context: FigureContext) -> Figure | None:
     hue = colour(loads.variants, title=loads.variant_title)
     base = alt.Chart()
     tips = ["series:N", "lag:Q", alt.Tooltip("r:Q", title="coefficient", format=".3f"),
-            alt.Tooltip("zone:Q", title="zone ±", format=".3f")]  # fmt: skip
+            alt.Tooltip("zone:Q", title="band ±", format=".3f")]  # fmt: skip
 
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title="autocorrelation", scale=y_scale, axis=alt.Axis(tickCount=5))
 
     def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", title="lag, units", scale=x_scale, axis=lags)
+        return alt.X(f"{field}:Q", title="lag, sessions", scale=x_scale, axis=lags)
 
     layers = [
         base.mark_rect(color=GREY, opacity=0.14)
@@ -121,10 +119,15 @@ def independence(context: FigureContext) -> Figure | None:
         base.mark_point(filled=True, size=36, opacity=1).encode(x=x("at"), y=y("r"), color=hue, tooltip=tips),
     ]
     caption = (
-        f"Autocorrelation of page load times in the order of units ({min(counts)} to {max(counts)} of them). Of "
-        "independent values 95 % lie in the grey zone, ±1.96/√n."
-    ).replace(f"({max(counts)} to {max(counts)} of them)", f"({max(counts)} of them)")
+        f"Autocorrelation of page load times in the order of the sessions ({min(counts)} to "
+        f"{max(counts)} sessions). For independent values, 95 % of the coefficients are inside the "
+        "grey band, ±1.96/√n."
+    ).replace(f"({max(counts)} to {max(counts)} sessions)", f"({max(counts)} sessions)")
     chart = facet_grid(layers, frame, where, height=150)
     return Figure(
-        "independence", "Are the units independent?", f"{caption} {where.note}".strip(), chart, frame.height
+        "autocorrelation",
+        "Autocorrelation of page load times",
+        f"{caption} {where.note}".strip(),
+        chart,
+        frame.height,
     )

@@ -64,7 +64,7 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
     y = alt.Y("who:N", sort=names, title=None)
     bars = [
         base.mark_bar(height=14).encode(
-            x=alt.X(f"{begin}:Q", title="time since the object was wanted, s", axis=alt.Axis(tickCount=8)),
+            x=alt.X(f"{begin}:Q", title="time since the object was requested, s", axis=alt.Axis(tickCount=8)),
             x2=f"{end}:Q", y=y, color=alt.datum(name, scale=_colours(), title=None),
         )
         for name, begin, end, _ in _PHASES
@@ -78,7 +78,7 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
     waterfall = alt.layer(*bars, durations).properties(
         width=WIDTH - _MARGIN, height=28 * len(names), title=title
     )
-    caption = f"{figure.caption} Below: the two loads of the cell that the pointer is at."
+    caption = f"{figure.caption} The waterfall below shows the two loads of the cell under the pointer."
     return replace(figure, caption=caption, chart=alt.vconcat(figure.chart, waterfall, spacing=24))
 
 

@@ -37,7 +37,7 @@ LINE = 13
 _KINDS = {"handshake": BLUE, "request and data": ORANGE, "ACK": GREY, "lost": RED}
 
 
-def ladder(context: FigureContext) -> Figure | None:
+def packet_sequence(context: FigureContext) -> Figure | None:
     """Draw the packets of the last load of a session up to twice the time to response, one panel for each variant."""
     if not context.pages.height:
         return None
@@ -76,14 +76,19 @@ def ladder(context: FigureContext) -> Figure | None:
         return None
     seed = loads["seed"][0]
     caption = (
-        f"Load {loads['load'][0]} of seed {seed} from connectStart to twice its time to response, or to its end. A "
-        f"line is a packet between the ends of a connection; of bulk data and ACKs at most {MAX_BULK} a connection "
-        "and direction are drawn, evenly (the title says how many of how many). A cross is a packet that was lost. Of "
-        f"QUIC, 1-RTT packets of under {QUIC_ACK} bytes count as ACKs."
+        f"Load {loads['load'][0]} of seed {seed} from connectStart to its end, at most twice its "
+        "time to response. Each line is a packet between the endpoints of a connection; each "
+        f"cross is a lost packet. Each connection and direction shows at most {MAX_BULK} data "
+        "packets and ACKs, evenly sampled; the title has the numbers. QUIC 1-RTT packets smaller "
+        f"than {QUIC_ACK} bytes count as ACKs."
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
-        "ladder", "The flights of a load", f"{caption} {_fixed(page_loads, loads)}".strip(), whole, count
+        "packet-sequence",
+        "Packet sequence diagram",
+        f"{caption} {_fixed(page_loads, loads)}".strip(),
+        whole,
+        count,
     )
 
 
@@ -176,8 +181,8 @@ def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
     )
     lines = shown.select("x", "x2", "sent", "arrived", "kind", "label", "payload_bytes", "thin")
     texts = _texts(shown.filter(~pl.col("label").is_in(BULK)), until)
-    note = f", {drawn} of {total} packets of data and ACKs drawn" if drawn < total else ""
-    title = f"{load['variant']}: load {load['load']} by {load['protocol']}{note}"
+    note = f", {drawn} of {total} data packets and ACKs shown" if drawn < total else ""
+    title = f"{load['variant']}: load {load['load']} over {load['protocol']}{note}"
     return _chart(lines, texts, nodes, until, title), lines.height + texts.height
 
 

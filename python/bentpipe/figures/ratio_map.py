@@ -101,7 +101,8 @@ def ratio_map(
             return panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
 
     legend = (
-        f"Numbers are the ratio: above 1 {above}, below 1 {below}; the line is where it is 1, interpolated."
+        f"The numbers are ratios: above 1 {above}, below 1 {below}. The line shows the "
+        "interpolated ratio of 1."
     )
     return Figure(key, title, f"{caption} {legend}".strip(), chart(WIDTH), len(cells), drawn_for=chart)
 

@@ -39,9 +39,12 @@ def caption(context: FigureContext) -> str:
     for (direction,), group in medians.group_by("direction", maintain_order=True):
         rows = group.sort("min_ms", descending=True, maintain_order=True).rows(named=True)
         names = [f"{row['connection']} ({format_significant(row['min_ms'], 3)} ms)" for row in rows]
-        parts.append(f"{names[0]}" + (f"; not those of {', '.join(names[1:])}" if names[1:] else ""))
+        parts.append(f"{names[0]}" + (f"; other senders: {', '.join(names[1:])}" if names[1:] else ""))
         parts[-1] += "" if medians["direction"].n_unique() == 1 else f" ({direction})"
-    return f"Proxies split the way; drawn is the leg with the longest round trip, sent by {', '.join(parts)}."
+    return (
+        "Proxies split the path. The figure shows the split connection with the largest minimum RTT; "
+        f"its sender is {', '.join(parts)}."
+    )
 
 
 def _connections(context: FigureContext) -> pl.DataFrame:

@@ -35,9 +35,9 @@ CHARACTER = 6.5
 def _intervals(context: FigureContext) -> str:
     seeds = context.store.index["seed"].n_unique()
     return (
-        f"Points are means over {seeds} seeds, bars 95 % intervals."
+        f"Points: means over {seeds} seeds; bars: 95 % confidence intervals."
         if seeds > 1
-        else "One seed: no intervals."
+        else "One seed, therefore no confidence intervals."
     )
 
 
@@ -55,7 +55,7 @@ def _rest(context: FigureContext, *drawn: Dimension | None) -> list[Dimension]:
     return [dim for dim in context.panel_dims if dim not in drawn]
 
 
-def goodput_against(context: FigureContext) -> Figure | None:
+def goodput_by_parameter(context: FigureContext) -> Figure | None:
     """Draw the mean goodput of a single flow over the loss rate (or another dimension), by controller."""
     if context.shared or not context.dims:
         return None
@@ -120,12 +120,12 @@ def goodput_against(context: FigureContext) -> Figure | None:
         layers.insert(-2, base.mark_line().encode(x=x, y=y, color=hue))
     one = where.column is None and where.row is None
     chart = facet_grid(layers, frame, where, height=280 if one else 170, own_y=True)
-    dashed = "" if context.grouped else " Dashed: the link's rate."
-    caption = f"Mean goodput over each run. {_intervals(context)}{dashed} {where.note}"
-    by = f" by {context.series_title}" if context.colour_dim not in (None, along) else ""
+    dashed = "" if context.grouped else " Dashed: link rate."
+    caption = f"Mean goodput of each run. {_intervals(context)}{dashed} {where.note}"
+    by = f" and {context.series_title}" if context.colour_dim not in (None, along) else ""
     return Figure(
-        "goodput-against",
-        f"Goodput against {context.title(along)}{by}",
+        "goodput-by-parameter",
+        f"Goodput by {context.title(along)}{by}",
         caption.strip(),
         chart,
         frame.height,
@@ -142,7 +142,7 @@ def _pair_grid(context: FigureContext) -> tuple[Dimension | None, Grid]:
     return lines, grid(rest, column, row, inside=(lines, MAX_LINES))
 
 
-def friendliness(context: FigureContext) -> Figure | None:
+def goodput_shares(context: FigureContext) -> Figure | None:
     """Draw the goodput of each flow on a shared link with intervals, and Jain's index."""
     if not context.shared:
         return None
@@ -193,12 +193,12 @@ def friendliness(context: FigureContext) -> Figure | None:
     own = lines_of["line"].n_unique() > 1
     most = max(lines_of["line"].list.len().to_list(), default=1)
     chart = facet_grid(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
-    whose = "of each flow, of a group the mean of its flows" if context.grouped else "of each flow"
+    whose = "of each flow (of a group: mean over its flows)" if context.grouped else "of each flow"
     caption = (
-        f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
-        f"the same. {_intervals(context)} {where.note}"
+        f"Mean goodput {whose}. Points close to each other are fair shares. J is Jain's index; 1 "
+        f"means equal goodput. {_intervals(context)} {where.note}"
     )
-    return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
+    return Figure("goodput-shares", "Goodput shares", caption.strip(), chart, frame.height)
 
 
 def _line_labels(context: FigureContext, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
@@ -226,7 +226,7 @@ def _jain_text(value: dict[str, float | None]) -> str:
     return text
 
 
-def queueing(context: FigureContext) -> Figure | None:
+def queueing_delay(context: FigureContext) -> Figure | None:
     """Draw p50, p95 and p99 of the queueing delay at the bottleneck."""
     direction = context.directions["direction"][0]
     links = context.links.filter(pl.col("direction") == direction)
@@ -281,10 +281,10 @@ def queueing(context: FigureContext) -> Figure | None:
     chart = facet_grid(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
     names = ", ".join(links["link"].unique(maintain_order=True).to_list())
     caption = (
-        f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "
-        f"percentile of a run's packets, averaged over seeds. {where.note}"
+        f"Queueing delay of packets at the transmitter of {names}, mean over seeds. Dot: median; "
+        f"ring: 95th percentile; tick: 99th percentile. {where.note}"
     )
-    return Figure("queueing", "Queueing delay", caption.strip(), chart, frame.height)
+    return Figure("queueing-delay", "Queueing delay", caption.strip(), chart, frame.height)
 
 
 def _stroke(hue: object) -> object:
@@ -295,7 +295,7 @@ def _stroke(hue: object) -> object:
     return hue
 
 
-def completion(context: FigureContext) -> Figure | None:
+def completion_time(context: FigureContext) -> Figure | None:
     """Draw the distribution of completion times of streams of a given size over all seeds.
 
     Shares are of all streams, including unfinished ones.
@@ -324,14 +324,15 @@ def completion(context: FigureContext) -> Figure | None:
     series = [name for name in context.series if name in set(rows["series"].to_list())]
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", title=METRICS["completion_s"].axis),
-        y=alt.Y("y:Q", title="streams done, %", scale=alt.Scale(domain=[0, 100])),
+        y=alt.Y("y:Q", title="completed streams, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(series, title=context.series_title),
     )  # fmt: skip
     one = rows.select("row", "column").n_unique() == 1
     chart = facet_grid([line], rows, where, height=260 if one else 150)
     caption = (
-        "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. A curve "
-        "that ends below 100 % has streams that did not finish. "
+        "Share of streams that complete within this time, over all seeds. The time counts from "
+        "the opening of the stream to its last byte. A curve that ends below 100 % has unfinished "
+        "streams. "
     )
     caption += where.note
-    return Figure("completion", "Completion times", caption.strip(), chart, rows.height)
+    return Figure("completion-time", "Completion time (ECDF)", caption.strip(), chart, rows.height)

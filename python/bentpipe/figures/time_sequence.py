@@ -23,7 +23,7 @@ MIN_POINTS = 40
 _LOAD = ["run", "flow", "load"]
 
 
-def sequence(context: FigureContext) -> Figure | None:
+def time_sequence(context: FigureContext) -> Figure | None:
     """Draw the largest connection of each load, with responseStart and loadEventEnd."""
     if not context.pages.height:
         return None
@@ -85,23 +85,23 @@ def sequence(context: FigureContext) -> Figure | None:
     many = len(set(curves["seed"].to_list()))
     meaning = _meaning(set(curves["transport"].to_list()))
     caption = (
-        f"What the client has received on the largest connection of a load. {meaning} "
-        "▼ responseStart, ▲ loadEventEnd."
-        + (f" Faint: {many - 1} more unit{'s' if many > 2 else ''}." if many > 1 else "")
+        f"Data that the client has received on the largest connection of a load. {meaning} ▼ "
+        "responseStart, ▲ loadEventEnd."
+        + (f" Faint: {many - 1} more session{'s' if many > 2 else ''}." if many > 1 else "")
     )
     chart = facet_grid(layers, frame, where, height=210)
-    title = "Sequence numbers" if curves["transport"].n_unique() > 1 else "Bytes received"
-    return Figure("sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
+    title = "Bytes received" if set(curves["transport"]) == {"quic"} else "Time-sequence graph (Stevens)"
+    return Figure("time-sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
 
 
 def _meaning(transports: set[str]) -> str:
     if transports == {"tcp"}:
-        return "The height is TCP's sequence number."
+        return "The vertical axis is the TCP sequence number."
     if transports == {"quic"}:
-        return "The height is received IP bytes; there is no TCP connection to scale them to."
+        return "The vertical axis is received IP bytes, unscaled, because the store has no TCP connection."
     return (
-        "TCP: the sequence number. QUIC: received IP bytes, scaled in every unit so that its largest connection ends "
-        "where the largest TCP connection does."
+        "TCP: sequence number. QUIC: received IP bytes, scaled per session so that the largest "
+        "QUIC and TCP connections end at the same height."
     )
 
 

@@ -26,8 +26,8 @@ from bentpipe.metrics.windows import WINDOW_S
 
 _BY = ["run", "flow", "direction"]
 
-TOGETHER = "Of a group, all its flows together."
-MEAN = "Of a group, the mean over its flows that have a connection."
+TOGETHER = "For a group: sum over its flows."
+MEAN = "For a group: mean over its flows with a connection."
 
 
 def _range(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
@@ -106,7 +106,7 @@ def window(context: FigureContext) -> Figure | None:
     frame = frame.filter(pl.col("cwnd_bytes") < UNLIMITED_BYTES)
     return _lines(
         context, "cwnd", "Congestion window",
-        _caption(context, f"What the sender's controller allows in flight. {split_connections.caption(context)}",
+        _caption(context, f"Congestion window of the sender. {split_connections.caption(context)}",
               TOGETHER),
         METRICS["cwnd_bytes"].axis,
         frame.with_columns(y=_scaled("cwnd_bytes")),
@@ -127,8 +127,8 @@ def goodput(context: FigureContext) -> Figure | None:
         context, "goodput", f"Goodput, windows of {format_significant(window)} s",
         _caption(
             context,
-            "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
-            "packet.",
+            "Bytes available in order to the receiving application. A jump is data that waited "
+            "for a missing packet.",
             TOGETHER,
         ),
         METRICS["goodput_bit_s"].axis, frame.with_columns(y=_scaled("goodput_bit_s")), step=True,
@@ -142,7 +142,7 @@ def goodput_since_start(context: FigureContext) -> Figure | None:
     frame = _while_sending(context, frame)
     return _lines(
         context, "goodput-since-start", "Goodput since the start",
-        _caption(context, "The average from the start of the flow's data to each instant.", TOGETHER),
+        _caption(context, "Mean goodput from the start of the flow's data to each instant.", TOGETHER),
         METRICS["goodput_bit_s"].axis, frame.with_columns(y=_scaled("goodput_bit_s")),
     )  # fmt: skip
 
@@ -152,16 +152,16 @@ def rtt(context: FigureContext) -> Figure | None:
     frame = _while_sending(context, split_connections.samples(context, ["smoothed_rtt_ms"]))
     return _lines(
         context, "rtt", "Round-trip time",
-        _caption(context, f"Smoothed, as the sender knows it. {split_connections.caption(context)}", MEAN),
+        _caption(context, f"Smoothed RTT of the sender. {split_connections.caption(context)}", MEAN),
         METRICS["smoothed_rtt_ms"].axis,
         frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
 
 
-ALL_OF_THEM = "all of them"
+ALL_OF_THEM = "sum of all links"
 
 
-def propagation(context: FigureContext) -> Figure | None:
+def propagation_delay(context: FigureContext) -> Figure | None:
     """Draw the one-way delays that follow a trace (such as an orbit), by link and in total; ms."""
     rows: list[dict[str, Any]] = []
     links: list[str] = []
@@ -194,8 +194,9 @@ def propagation(context: FigureContext) -> Figure | None:
     if not rows:
         return None
     return _lines(
-        context, "propagation", "Propagation over time",
-        "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
+        context, "propagation-delay", "Propagation delay",
+        "One-way propagation delays that change during the run, from the client side to the "
+        "server side.",
         METRICS["propagation_ms"].axis, pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
     )  # fmt: skip
 
@@ -222,7 +223,7 @@ def _delay_at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
     return low + (high - low) * (at - begin) / (end - begin)
 
 
-def queue(context: FigureContext) -> Figure | None:
+def queue_length(context: FigureContext) -> Figure | None:
     """Draw the queue length of the bottleneck in the direction of the flows, packets."""
     ways = context.directions["direction"].unique(maintain_order=True).to_list()
     bottlenecks = context.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
@@ -232,12 +233,12 @@ def queue(context: FigureContext) -> Figure | None:
     frame = frame.join(bottlenecks, on=["run", "link"], how="inner", maintain_order="left")
     frame = frame.with_columns(y=pl.col("queued_packets").cast(pl.Float64))
     names = bottlenecks["link"].unique(maintain_order=True).to_list()
-    caption = f"Packets that wait for the transmitter of {', '.join(names)}, at each sample."
+    caption = f"Packets in the transmit queue of {', '.join(names)}, at each sample."
     if context.shared:
         frame = frame.with_columns(pl.col("link").alias("series"))
-        return _lines(context, "queue", "Queue", caption, "packets", frame, names, "link")
+        return _lines(context, "queue-length", "Queue length", caption, "packets", frame, names, "link")
     frame = frame.with_columns(flow=pl.lit(context.directions["flow"][0]))
-    return _lines(context, "queue", "Queue", caption, "packets", frame)
+    return _lines(context, "queue-length", "Queue length", caption, "packets", frame)
 
 
 def fairness(context: FigureContext) -> Figure | None:
@@ -256,13 +257,13 @@ def fairness(context: FigureContext) -> Figure | None:
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
     return _lines(
         context, "fairness", "Fairness over time",
-        "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
-        f"Shares count as fair from {FAIR_JAIN} on.",
+        "Jain's index of the flows' goodput in windows of 1 s: 1 for equal shares, 1/n if one "
+        f"flow gets everything. Shares count as fair at {FAIR_JAIN} or above.",
         METRICS["jain"].axis, frame, [METRICS["jain"].title], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 
 
-def internals(context: FigureContext) -> Figure | None:
+def controller_state(context: FigureContext) -> Figure | None:
     """Draw the internal state of controllers, only for stores of a single cell."""
     if context.store.index.height > context.store.index["seed"].n_unique():
         return None
@@ -296,5 +297,5 @@ def internals(context: FigureContext) -> Figure | None:
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")
     )  # fmt: skip
-    caption = "Values that the controller itself reports."
-    return Figure("internals", "Inside the controller", caption, chart, rows.height, of_runs=True)
+    caption = "State variables that the controller reports."
+    return Figure("controller-state", "Controller state", caption, chart, rows.height, of_runs=True)

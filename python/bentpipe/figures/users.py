@@ -72,17 +72,17 @@ def user_goodput(context: FigureContext) -> Figure | None:
     rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
     title = colour_dim.title if colour_dim is not None and not several else None
     line = alt.Chart().mark_line(interpolate="step-after").encode(
-        x=alt.X("x:Q", **axis(rows["x"].to_list(), f"goodput of a user, {_UNIT.unit}")),
+        x=alt.X("x:Q", **axis(rows["x"].to_list(), f"per-user goodput, {_UNIT.unit}")),
         y=alt.Y("y:Q", title="users, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(series, title=title),
     )  # fmt: skip
     seeds = context.store.index["seed"].n_unique()
     caption = (
-        "Share of the users that had at most this goodput"
-        + (f", those of {seeds} seeds together" if seeds > 1 else "")
-        + ". The steeper a curve, the more alike they are; the further right, the more they have."
+        "Share of users with at most this goodput"
+        + (f", over {seeds} seeds" if seeds > 1 else "")
+        + ". A steeper curve means more equal users; a curve further to the right means more goodput."
     )
     return Figure(
-        "user-goodput", "Users that share a link", f"{caption} {panels.note}".strip(),
+        "user-goodput", "Per-user goodput (ECDF)", f"{caption} {panels.note}".strip(),
         facet_grid([line], rows, panels, height=190), rows.height,
     )  # fmt: skip

@@ -78,7 +78,7 @@ def fit_delays(points: Points, model: Model) -> None:
         if (~lost).sum() >= MIN_ANSWERS:
             insides.append(inside)
     if not insides:
-        text = f"no slot of {model.every_s:g} s with {MIN_ANSWERS} answers at least in it"
+        text = f"no interval of {model.every_s:g} s with at least {MIN_ANSWERS} answers"
         raise ScenarioError([("", text)])
     model.slots = len(insides)
     if singles and np.isnan(points.delay_ms).any():

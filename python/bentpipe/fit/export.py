@@ -68,7 +68,7 @@ def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str
     one_way, has_delays = found.one_way, found.points is not None
     (known,) = segments(BASE_PRESET)
     lines = [
-        f"title = {inline(f'Slots of {model.every_s:g} s, fitted to {source}')}",
+        f"title = {inline(f'Reconfiguration intervals of {model.every_s:g} s, fitted to {source}')}",
         "",
         "[[path.segment]]",
         f"name = {inline(BASE_PRESET)}",
@@ -97,18 +97,18 @@ def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str
         lines += [f"[path.segment.{side}.slots]"]
         lines += [f"{key} = {inline(value)}" for key, value in slots.items()]
     comments = [
-        f"# `bentpipe fit` of {source}: {model.slots} slots. Lists have quantiles, equally spaced from 0 to 1."
+        f"# `bentpipe fit` of {source}: {model.slots} intervals. Lists are quantiles, equally spaced from 0 to 1."
     ]
     if not one_way and has_delays:
         comments += [
-            "# Of the round trip each way has a half of the delay and of the losses; what varies within a slot goes up."
+            "# Each direction has half of the round-trip delay and losses. The uplink has the jitter within intervals."
         ]
     comments += [
-        f"# Single losses {side}: {100 * most:.3g} % at most, by the retransmissions of iperf3."
+        f"# Single losses {side}: at most {100 * most:.3g} %, from the retransmissions of iperf3."
         for side, most in model.most_loss.items()
         if model.loss or not has_delays
     ]
-    comments += [f"# As preset {BASE_PRESET} has it, no log says: {', '.join(['queues', *taken])}."]
+    comments += [f"# From preset {BASE_PRESET}, not in any log: {', '.join(['queues', *taken])}."]
     return "\n".join([*comments, *lines]) + "\n", taken
 
 
@@ -139,8 +139,8 @@ send = "down"
 
 
 def _scenario(name: str, source: str) -> str:
-    return f"""# Run it: bentpipe run scenario.toml. A shell behind it: bentpipe shell {name}.toml
-title = {inline(f"A download over slots fitted to {source}")}
+    return f"""# Run: bentpipe run scenario.toml. Shell over the link: bentpipe shell {name}.toml
+title = {inline(f"Download over reconfiguration intervals fitted to {source}")}
 duration = "120 s"
 seeds = 5
 
@@ -195,7 +195,7 @@ def replay(found: MergedLogs, source: str) -> dict[str, str]:
         ways[side] = way | both
     duration = f"{max(1, int(min(spans)))} s"
     lines = [
-        "# Run it: bentpipe run replay.toml",
+        "# Run: bentpipe run replay.toml",
         f"title = {inline(f'{source}, replayed')}",
         f"duration = {inline(duration)}",
         "",

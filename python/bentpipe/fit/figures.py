@@ -41,17 +41,21 @@ def figures(found: MergedLogs, model: Model, fit_quality: GoodnessOfFit) -> list
     points = found.points
     if points is not None:
         samples = [sample(model, points.at_s, seed) for seed in SEEDS]
-        what = "one-way delay" if found.one_way else "round trip"
+        what = "one-way delay" if found.one_way else "round-trip time"
         made += [
             _over_time(points, samples[0], model, what),
-            _delays(points, samples, what, "whole", "Distribution of the delay"),
+            _delays(points, samples, what, "whole", "Delay (CDF)"),
         ]
         half = fit_quality.half
         if half is not None:
             again = [sample(half.model, half.second.at_s, seed) for seed in SEEDS]
             made.append(
                 _delays(
-                    half.second, again, what, "half", "The second half of the log, by the model of the first"
+                    half.second,
+                    again,
+                    what,
+                    "half",
+                    "Delay (CDF), first-half model and second half of the log",
                 )
             )
         made.append(_memory(points, samples))
@@ -89,7 +93,7 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
     begin = max(float(points.at_s[0]), begin - SHOWN_SLOTS // 2 * model.every_s)
     end = begin + SHOWN_SLOTS * model.every_s
     lines: dict[str, Line] = {}
-    for name, of in (("data", points), ("a sample of the model", modelled)):
+    for name, of in (("data", points), ("model sample", modelled)):
         shown = of.part(begin, end)
         seen = ~np.isnan(shown.delay_ms)
         every = max(1, int(np.ceil(seen.sum() / MAX_POINTS)))
@@ -112,8 +116,8 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
     chart = alt.vconcat(*panels, spacing=12)
     return Figure(
         "time", "Delay over time",
-        "Some slots of the log, and below them a sample of the model, whose slots are others by chance. Dashed: where "
-        "slots begin. One delay in 200 is above the axis.",
+        "Upper panel: intervals of the log. Lower panel: a random sample of the model. Dashed: "
+        "starts of the intervals. The axis cuts off 0.5 % of the delays.",
         chart, rows.height,
     )  # fmt: skip
 
@@ -126,11 +130,11 @@ def _delays(points: Points, samples: list[Points], what: str, key: str, title: s
     )
     chart = _chart(
         rows, alt.X("x:Q", **axis(rows["x"].to_list(), f"{what}, ms")),
-        alt.Y("y:Q", title="share of time below, %", scale=alt.Scale(domain=[0, 100])),
+        alt.Y("y:Q", title="CDF, % of time", scale=alt.Scale(domain=[0, 100])),
     )  # fmt: skip
     caption = (
-        "Distributions over time up to 99.9 %: a delay weighs as long as it is until the next one. "
-        "What is lost is left out."
+        "Time-weighted distributions up to 99.9 %: each delay counts until the next one. Lost "
+        "packets are excluded."
     )
     return Figure(f"delay-{key}", title, caption, chart, rows.height)
 
@@ -145,8 +149,9 @@ def _memory(points: Points, samples: list[Points]) -> Figure:
         alt.Y("y:Q", title="autocorrelation"), point=True,
     )  # fmt: skip
     caption = (
-        "Of the delay, over time. Slots are independent of each other in the model, and its jitter has one "
-        "correlation: what a log remembers beyond that is the distance of the lines."
+        "Autocorrelation of the delay over time. Intervals of the model are independent and its "
+        "jitter has one correlation coefficient. A difference of the curves shows further memory "
+        "in the log."
     )
     return Figure("autocorrelation", "Autocorrelation of the delay", caption, chart, rows.height)
 
@@ -165,12 +170,14 @@ def _losses(points: Points, samples: list[Points]) -> Figure:
 
     rows = _frame({"data": above(runs_of_loss(points)), "model": above(modelled)})
     chart = _chart(
-        rows, alt.X("x:Q", title=f"losses in a row, each {1000 * points.step_s():.3g} ms", scale=alt.Scale(type="log")),
-        alt.Y("y:Q", title="runs that are at least so long", scale=alt.Scale(type="log")),
+        rows,
+        alt.X("x:Q", title=f"consecutive losses ({1000 * points.step_s():.3g} ms each)", scale=alt.Scale(type="log")),
+        alt.Y("y:Q", title="bursts of at least this length", scale=alt.Scale(type="log")),
         interpolate="step-before",
     )  # fmt: skip
     caption = (
-        "How many runs of losses are at least so long: in the log, and in the model's samples on average."
+        "Number of loss bursts of at least this length in the log, and mean number in the samples "
+        "of the model."
     )
     return Figure("bursts", "Bursts of loss", caption, chart, rows.height)
 
@@ -178,16 +185,18 @@ def _losses(points: Points, samples: list[Points]) -> Figure:
 def _rate(rates: Rates, model: Model, side: str) -> Figure:
     shares = np.linspace(0, 1, STEPS)
     of = {
-        "data, as it was measured": np.quantile(rates.bit_s, shares),
-        "data, means of slots": np.quantile(rate_means(rates, model.every_s), shares),
+        "data, measured": np.quantile(rates.bit_s, shares),
+        "data, means of intervals": np.quantile(rate_means(rates, model.every_s), shares),
         "model": interpolate(model.rate_bit_s[side], shares),
     }
     rows = _frame({name: ((values / 1e6).tolist(), (100 * shares).tolist()) for name, values in of.items()})
     chart = _chart(
-        rows, alt.X("x:Q", **axis(rows["x"].to_list(), "rate, Mbit/s")), alt.Y("y:Q", title="share below, %")
+        rows, alt.X("x:Q", **axis(rows["x"].to_list(), "rate, Mbit/s")), alt.Y("y:Q", title="CDF, %")
     )
-    caption = "A slot has one rate in the model, the mean; what varies within it is not there."
-    return Figure(f"rate-{side}", f"Distribution of the rate, {side}", caption, chart, rows.height)
+    caption = (
+        "Each interval of the model has one rate, its mean. The model has no variation within an interval."
+    )
+    return Figure(f"rate-{side}", f"Rate (CDF), {side}", caption, chart, rows.height)
 
 
 def _phases(phase: Phase, unit: str) -> Figure:
@@ -195,7 +204,10 @@ def _phases(phase: Phase, unit: str) -> Figure:
     rows = _frame({"data": ([BIN_S * n for n in range(len(spreads))], spreads)})
     chart = _chart(
         rows, alt.X("x:Q", title="phase, s", scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1)),
-        alt.Y("y:Q", **axis(list(spreads), f"spread within slots, {unit}")), height=180,
+        alt.Y("y:Q", **axis(list(spreads), f"spread within intervals, {unit}")), height=180,
     )  # fmt: skip
-    caption = "Mean standard deviation within slots, by the phase at which they are taken to begin; the least is taken."
-    return Figure("phase", "Where slots begin", caption, chart, rows.height)
+    caption = (
+        "Mean standard deviation within intervals by the assumed phase of their start. The fit uses "
+        "the minimum."
+    )
+    return Figure("phase", "Phase of the reconfiguration intervals", caption, chart, rows.height)

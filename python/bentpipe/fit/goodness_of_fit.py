@@ -25,13 +25,13 @@ SEEDS = range(1, 21)
 SHARES = (5, 50, 95, 99)
 MIN_INTERVALS = 2
 """Minimum number of intervals of a half."""
-DISTANCE = "largest distance of distributions, %"
+DISTANCE = "largest distance of the CDFs, %"
 """Maximum distance of distributions from the data.
 
 That of the second half is its distance from the first one, which no model of the first can be expected to
 beat.
 """
-COLUMNS = ("data", "model", "second half", "model of the first")
+COLUMNS = ("data", "model", "second half", "first-half model")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def evaluate_fit(found: MergedLogs, model: Model) -> GoodnessOfFit:
         half = half_of(found.points, model)
         if half is not None:
             slots = half.model.slots
-            _delays(half.second, half.model, columns["second half"], columns["model of the first"])
+            _delays(half.second, half.model, columns["second half"], columns["first-half model"])
             columns["second half"][DISTANCE] = 100 * distance(half.first.delays, half.second.delays)
     for side, rates in found.rates.items():
         _rates(rates, model.rate_bit_s[side], side, model.every_s, columns["data"], columns["model"])
@@ -96,7 +96,7 @@ def evaluate_fit(found: MergedLogs, model: Model) -> GoodnessOfFit:
         slots = max(slots, other.slots)
         _rates(
             second_rates, other.rate_bit_s[side], side, model.every_s,
-            columns["second half"], columns["model of the first"],
+            columns["second half"], columns["first-half model"],
         )  # fmt: skip
     rows = [
         {"of": name, **{column: cells.get(name) for column, cells in columns.items()}}
@@ -134,7 +134,7 @@ def _delays(points: Points, model: Model, data: dict[str, float], modelled: dict
     samples = [sample(model, points.at_s, seed) for seed in SEEDS]
     both = points.delays, Distribution.pooled(samples)
     for share in SHARES:
-        name = f"{share} % of delays below, ms"
+        name = f"{share}th percentile of the delay, ms"
         data[name], modelled[name] = (float(of.quantiles([share / 100])[0]) for of in both)
     data["lost, %"], modelled["lost, %"] = (
         100 * points.lost,
@@ -161,7 +161,7 @@ def _rates(
     ranks = np.linspace(0, 1, 1001)
     values = interpolate(table, ranks) / 1e6
     for share in (5, 50, 95):
-        name = f"{share} % of slots {side} below, Mbit/s"
+        name = f"{share}th percentile of interval rates {side}, Mbit/s"
         data[name], modelled[name] = (float(np.percentile(of, share)) for of in (means, values))
-    name = f"mean of slots {side}, Mbit/s"
+    name = f"mean of intervals {side}, Mbit/s"
     data[name], modelled[name] = float(means.mean()), float(values.mean())

@@ -164,7 +164,7 @@ def mahimahi(lines: Lines, log: Log) -> None:
         )
     if first == last:
         raise log_error(
-            log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected some slots"
+            log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected several intervals"
         )
     for step in range(first, last):
         log.rate(None, step * RATE_STEP_S, counts.get(step, 0) * MAHIMAHI_BITS / RATE_STEP_S)

@@ -25,23 +25,24 @@ def headline_text(fit_quality: GoodnessOfFit) -> str:
     """Return the distance of the model from data: from the data outside its fit, if there are any."""
     rows = {str(row["of"]): row for row in fit_quality.rows}
     if (row := rows.get(DISTANCE)) is not None:
-        own, other, half = (row[name] for name in ("model", "model of the first", "second half"))
+        own, other, half = (row[name] for name in ("model", "first-half model", "second half"))
         if other is None or half is None:
             return (
-                f"The model's delays have a distribution that is {_share(own)} from the log's at most; the log is too "
-                "short to judge it by a part that it was not fitted to."
+                "The delay distribution of the model differs from that of the log by at most "
+                f"{_share(own)}. The log is too short for a comparison with data outside the fit."
             )
-        than = "no further than" if other <= half else "further than"
+        than = "no more than" if other <= half else "more than"
         return (
-            f"The model of the first half has delays whose distribution is {_share(other)} from the second half's at "
-            f"most, {than} the first half's own, which is {_share(half)} from it."
+            "The delay distribution of the first-half model differs from the second half of the "
+            f"log by at most {_share(other)}. This is {than} the difference between the halves, "
+            f"{_share(half)}."
         )
     output = [
         f"{format_significant(row['model'], 3)} Mbit/s {name.split()[3][:-1]} "
-        f"(the log's: {format_significant(row['data'], 3)})"
-        for name, row in rows.items() if name.startswith("mean of slots")
+        f"(log: {format_significant(row['data'], 3)})"
+        for name, row in rows.items() if name.startswith("mean of intervals")
     ]  # fmt: skip
-    return f"The model's slots have a mean of {join_names(output)}."
+    return f"The intervals of the model have a mean of {join_names(output)}."
 
 
 def _share(percent: float) -> str:
@@ -53,7 +54,7 @@ def render_page(
     figures: Sequence[Figure], output: CommandOutput, fit_quality: GoodnessOfFit, source: str
 ) -> str:
     """Return the HTML of the page."""
-    page = Page(f"Slots fitted to {source}")
+    page = Page(f"Reconfiguration intervals fitted to {source}")
     first, *texts = [part for part in output.shown if isinstance(part, str)]
     return page.render(
         "fit/page.html",

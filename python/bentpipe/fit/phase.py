@@ -61,7 +61,10 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
     """
     span = float(at_s[-1] - at_s[0]) if len(at_s) else 0.0
     if span < (MIN_INTERVALS + 1) * every_s:
-        text = f"it has {span:.3g} s, expected at least {(MIN_INTERVALS + 1) * every_s:g} s: {MIN_INTERVALS + 1} slots"
+        text = (
+            f"it has {span:.3g} s, expected at least {(MIN_INTERVALS + 1) * every_s:g} s: "
+            f"{MIN_INTERVALS + 1} intervals"
+        )
         raise ScenarioError([("", text)], source)
     if len(at_s) * every_s < MIN_POINTS * span:
         text = (
@@ -86,7 +89,7 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
         mixed = whole[:, random.permutation(whole.shape[1])].reshape(3, -1)
         other = _spreads(mixed, size)
         if other.max() - other.min() >= gain:
-            text = f"no slots of {every_s:g} s found: the spread within them is {spreads.min():.4g} to "
+            text = f"no intervals of {every_s:g} s found: the spread within them is {spreads.min():.4g} to "
             text += f"{spreads.max():.4g} at every phase, as in a shuffled log"
             raise ScenarioError([("", text)], source)
     best = int(np.argmin(spreads))

@@ -116,9 +116,10 @@ def headline_text(one: Comparison, transfer: Transfer) -> str:
     """Return the goodput over the preset against the log's, and the causes that lower it."""
     flows = "one flow" if one.streams == 1 else f"{one.streams} flows"
     text = (
-        f"Simulated over the preset, {flows} of {one.congestion} {'has' if one.streams == 1 else 'have'} "
-        f"{format_significant(one.preset_bit_s / 1e6, 3)} Mbit/s {one.side}, where the log's iperf3"
-        f"{f' ({transfer.congestion})' if transfer.congestion else ''} had "
+        f"In simulation over the preset, {flows} of {one.congestion} "
+        f"{'has' if one.streams == 1 else 'have'} {format_significant(one.preset_bit_s / 1e6, 3)} "
+        f"Mbit/s {one.side}. The log has "
+        f"iperf3{f' ({transfer.congestion})' if transfer.congestion else ''} at "
         f"{format_significant(one.log_bit_s / 1e6, 3)}: "
     )
     bound = f"within {100 * TOLERANCE:.0f} %."
@@ -127,4 +128,4 @@ def headline_text(one: Comparison, transfer: Transfer) -> str:
     rates = [
         f"{format_significant(rate / 1e6, 3)} without {cause}" for cause, rate in one.without_bit_s.items()
     ]
-    return f"{text}not {bound}" + (f" It is {', '.join(rates)}." if rates else "")
+    return f"{text}not {bound}" + (f" The simulated goodput is {', '.join(rates)}." if rates else "")

@@ -86,7 +86,7 @@ def answer(
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     shown = list(output.shown)
     if taken:
-        shown.append(f"No log says {', '.join(taken)}: as preset {export.BASE_PRESET} has it")
+        shown.append(f"No log has {', '.join(taken)}; the values are those of preset {export.BASE_PRESET}")
     shown.append(
         f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
         + ", ".join(list(written)[1:])
@@ -138,21 +138,21 @@ def _summarise(
         "judged": fit_quality.rows,
         "slots_of_the_first_half": fit_quality.slots,
     }
-    since = "the minute's" if found.of_day else "the log's"
-    head = f"{source}: {model.slots} slots of {model.every_s:g} s, "
-    head += f"the first begins {model.phase_s:g} s after {since} start."
+    since = "the minute" if found.of_day else "the log"
+    head = f"{source}: {model.slots} intervals of {model.every_s:g} s; "
+    head += f"the first starts {model.phase_s:g} s after the start of {since}."
     if found.phase is not None:
         data |= {"spread": found.phase.spread, "worst_spread": found.phase.worst}
         unit = "ms" if found.points is not None else "Mbit/s"
-        head += f" The spread within slots is {found.phase.spread:.3g} {unit} at best and "
-        head += f"{found.phase.worst:.3g} {unit} at worst, by their phase."
+        head += f" The spread within intervals is between {found.phase.spread:.3g} {unit} and "
+        head += f"{found.phase.worst:.3g} {unit}, depending on the assumed phase."
     shown: list[str | TextTable] = [head]
     notes = [f"{log.path.name}: {note}." for log in found.logs for note in log.notes]
     data["notes"] = notes
     shown += notes
     rows = _distributions(found, model)
     data["distributions"] = rows
-    shown.append(TextTable("What slots have", rows))
+    shown.append(TextTable("Parameters of the intervals", rows))
     if model.bursts is not None:
         data["bursts"] = {
             "probability": model.bursts.probability,
@@ -160,10 +160,10 @@ def _summarise(
         }
         middle, most = (float(one) for one in interpolate(model.bursts.length_ms, np.array([0.5, 1.0])))
         shown.append(
-            f"{100 * model.bursts.probability:.3g} % of the slots have a burst of loss or an outage, of "
-            f"{format_significant(middle, 3)} ms at the median and {format_significant(most, 3)} ms at most. "
-            "In the preset it is "
-            "where the slot begins."
+            f"{100 * model.bursts.probability:.3g} % of the intervals have a loss burst or an "
+            f"outage (median {format_significant(middle, 3)} ms, maximum "
+            f"{format_significant(most, 3)} ms). The preset places it at the start of the "
+            "interval."
         )
     if model.loss or found.points is None:
         data["single_losses"] = _single_losses(found, model)
@@ -173,20 +173,23 @@ def _summarise(
     if found.points is not None:
         data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
         data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
-    shown.append(TextTable("Model beside data", fit_quality.rows))
+    shown.append(TextTable("Goodness of fit", fit_quality.rows))
     if fit_quality.slots:
         known = (
-            "" if fit_quality.half is None or fit_quality.half.own_phase else "; the phase is the whole log's"
+            ""
+            if fit_quality.half is None or fit_quality.half.own_phase
+            else "; the phase comes from the whole log"
         )
         shown.append(
-            f"The model of the first half has seen {fit_quality.slots} slots and nothing of the second{known}."
+            f"The first-half model is fitted to {fit_quality.slots} intervals of the first half only{known}."
         )
         if fit_quality.half is not None:
             shown.append(
-                "The second half's distance is from the first half itself, the model's from the second half."
+                'Column "second half": distance from the first half of the log. Column '
+                '"first-half model": distance from the second half.'
             )
     if model.slots < 4 * MIN_INTERVALS:
-        shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
+        shown.append(f"The log has only {model.slots} intervals, so their distribution is uncertain.")
     return CommandOutput(data, tuple(shown))
 
 
@@ -213,32 +216,34 @@ def _loss_sentences(single: dict[str, Any]) -> list[str]:
     said = []
     if single["pings"] is not None:
         said.append(
-            f"Of the pings {100 * single['pings']:.3g} % are lost by themselves, outside bursts and outages."
+            f"{100 * single['pings']:.3g} % of the pings are single losses, outside bursts and outages."
         )
     for side in known:
-        text = f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %"
-        text += f": the preset has {100 * single[side]['preset']:.3g} %"
+        text = (
+            f"TCP retransmissions {side} limit single losses to {100 * single[side]['retransmissions']:.3g} %"
+        )
+        text += f"; the preset has {100 * single[side]['preset']:.3g} %"
         if single["pings"] is None:
             base = drawn_mean(export.taken_losses(side))
-            text += f" of single losses, where {export.BASE_PRESET} has {100 * base:.3g} %"
+            text += f" ({export.BASE_PRESET}: {100 * base:.3g} %)"
         said.append(f"{text}.")
     unknown = [side for side in export.SIDES if side not in known]
     if unknown and single["pings"]:
         said.append(
-            f"No log has retransmissions of TCP {' or '.join(unknown)}. The preset takes losses of pings for those of "
-            "all packets there, which may leave TCP far less than the link does."
+            f"No log has TCP retransmissions {' or '.join(unknown)}. The preset applies the ping "
+            "loss to all packets there, which may give TCP much less goodput than the link does."
         )
     return said
 
 
 def _distributions(found: MergedLogs, model: Model) -> list[dict[str, Any]]:
     what = "one-way delay" if found.one_way else "round trip"
-    tables = [(f"{what} of a slot, ms", model.delay_ms), ("jitter above it, ms", model.jitter_ms)]
+    tables = [(f"{what} of an interval, ms", model.delay_ms), ("additional jitter, ms", model.jitter_ms)]
     tables += [
         (f"rate {side}, Mbit/s", [one / 1e6 for one in table]) for side, table in model.rate_bit_s.items()
     ]
-    tables += [("single losses of a slot, %", [100 * one for one in model.loss])]
-    heads = {"least": 0.0, "5 %": 0.05, "50 %": 0.5, "95 %": 0.95, "most": 1.0}
+    tables += [("single losses of an interval, %", [100 * one for one in model.loss])]
+    heads = {"min": 0.0, "5 %": 0.05, "50 %": 0.5, "95 %": 0.95, "max": 1.0}
     return [
         {
             "of": name,

@@ -83,7 +83,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
             if metric.name == entry["metric"]:
                 rows[key][heading] = format_metric_mean(metric, _mean_or_median(metric, entry), runs[key])
     finished = f"{store.index.height} of {len(store.planned)} runs"
-    title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
+    title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval)"
     return Summary(title, _drop_redundant_columns(list(rows.values())), notes)
 
 
@@ -252,8 +252,8 @@ def user_tables(directory: Path | Store) -> list[TextTable]:
     names = [name for name in ("flow", "direction") if cells[name].n_unique() > 1]
     varying = [key for key in store.columns if key not in constant]
     titles = (
-        f"Users that share a link (over the users of each run; means over seeds{constants})",
-        "What became of their packets",
+        f"Per-user statistics (over the users of each run; means over seeds{constants})",
+        "Packet outcomes",
     )
     tables = []
     for title, metrics in zip(titles, (GOODPUT_METRICS, SERVICE_METRICS), strict=True):

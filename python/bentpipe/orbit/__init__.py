@@ -66,5 +66,8 @@ def run(
     names = ", ".join(path.name for path in written)
     return replace(
         output,
-        shown=(*output.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
+        shown=(
+            *output.shown,
+            f"\nPage: {drawn}; figures (.svg, .pdf) and traces in the same directory: {names}",
+        ),
     )

@@ -96,14 +96,14 @@ def _delay(timeline: RouteTimeline) -> Figure:
             .mark_point(filled=True, size=45, opacity=1)
             .encode(
                 x=_time(timeline), y="ms:Q",
-                color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
+                color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="handover")),
             )
         )  # fmt: skip
     chart = alt.layer(*layers).properties(width=WIDTH - 80, height=280)
     return Figure(
         "delay", "Delay over time",
-        "One way, from end to end: between hand-overs it changes smoothly with the satellites; a small one changes "
-        "one node of the way, a large one all of it. Grey: no way.", chart, len(rows),
+        "One-way propagation delay of the route. Between handovers it changes smoothly. A small "
+        "handover changes one node of the route, a large one all nodes. Grey: no route.", chart, len(rows),
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _hops(timeline: RouteTimeline) -> Figure:
     )
     chart = alt.layer(*_gaps(timeline), line).properties(width=WIDTH - 80, height=140)
     return Figure(
-        "hops", "Hops over time", "Links of the way, those to the ground among them.", chart, len(rows)
+        "hops", "Hops over time", "Number of links of the route, with the ground links.", chart, len(rows)
     )
 
 
@@ -169,18 +169,18 @@ def _steps(timeline: RouteTimeline) -> Figure:
                     "high": low[place],
                 }
             )
-    upright = alt.Y("low:Q", title="hand-overs", axis=alt.Axis(values=_whole(max(low.values())), format="d"))
+    upright = alt.Y("low:Q", title="handovers", axis=alt.Axis(values=_whole(max(low.values())), format="d"))
     chart = (
         alt.Chart(inline_csv(pl.DataFrame(rows), digits=8))
         .mark_rect()
         .encode(
             x=alt.X("from:Q", title="change of the one-way delay, ms", scale=alt.Scale(zero=False)), x2="to:Q",
             y=upright, y2="high:Q",
-            color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
+            color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="handover")),
         )
         .properties(width=WIDTH - 80, height=180)
     )  # fmt: skip
     return Figure(
-        "handovers", "Hand-overs by what they change",
-        "What the new way has less what the one before would have at the same instant.", chart, len(steps),
+        "handovers", "Delay change at handovers",
+        "Delay of the new route minus delay of the previous route at the same instant.", chart, len(steps),
     )  # fmt: skip

@@ -35,8 +35,8 @@ MAX_SATELLITES = 8000
 _PARTS = 12
 """Number of map segments of a straight line in space."""
 
-_X = alt.X("longitude:Q", scale=alt.Scale(domain=[-180, 180], nice=False), title="longitude, degrees East")
-_Y = alt.Y("latitude:Q", scale=alt.Scale(domain=[-90, 90], nice=False), title="latitude, degrees North")
+_X = alt.X("longitude:Q", scale=alt.Scale(domain=[-180, 180], nice=False), title="longitude, degrees east")
+_Y = alt.Y("latitude:Q", scale=alt.Scale(domain=[-90, 90], nice=False), title="latitude, degrees north")
 
 Position = tuple[float, float, float]
 """Kilometres, in a frame that turns with the Earth."""
@@ -55,11 +55,11 @@ def route_map(query: RouteQuery, timeline: RouteTimeline, *, linked: bool) -> Fi
         layers.append(_lines([_straight(pair) for pair in drawn], color=SKY, strokeWidth=0.7, opacity=0.8))
     line = _straight([_on_ground(ends[0]), *nodes, _on_ground(ends[1])])
     layers += [_satellites(sky), _lines([line], color=RED, strokeWidth=2), *_places(ends)]
-    every = f"one satellite in {_every(sky)}" if _every(sky) > 1 else "satellites"
-    caption = f"After {frame['at_ns'] / 1e9:g} s: {every} over the ground (green), the way (red)"
+    every = f"1 of {_every(sky)} satellites" if _every(sky) > 1 else "satellites"
+    caption = f"Map at {frame['at_ns'] / 1e9:g} s: {every} (green) and route (red)"
     if drawn:
         caption += ", links between satellites (blue)"
-    return _figure("map", "The way on a map", f"{caption}. Coastlines: Natural Earth.", layers, len(sky))
+    return _figure("map", "Route map", f"{caption}. Coastlines: Natural Earth.", layers, len(sky))
 
 
 def coverage_map(query: RouteQuery, timeline: RouteTimeline) -> Figure:
@@ -73,8 +73,8 @@ def coverage_map(query: RouteQuery, timeline: RouteTimeline) -> Figure:
         _satellites(sky),
         *_places((orbit.from_, orbit.to[route.end])),
     ]
-    caption = f"After {frame['at_ns'] / 1e9:g} s: satellites (green), and where each of them is within reach (orange)."
-    return _figure("coverage", "What the satellites cover", caption, layers, len(sky))
+    caption = f"Map at {frame['at_ns'] / 1e9:g} s: satellites (green) and the coverage of each (orange)."
+    return _figure("coverage", "Satellite coverage", caption, layers, len(sky))
 
 
 @cache

@@ -136,7 +136,7 @@
     }
     const delay = data.delays[Math.min(data.delays.length - 1, Math.round(time / data.step))];
     said.textContent = `${time.toFixed(1)} s: ` + (nodes.length && delay !== null
-      ? `${delay.toFixed(2)} ms one way, ${nodes.length + 1} hops` : "no way");
+      ? `${delay.toFixed(2)} ms one way, ${nodes.length + 1} hops` : "no route");
     slider.value = time;
   }
   function tick(now) {

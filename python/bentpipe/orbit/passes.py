@@ -134,10 +134,11 @@ def write(query: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
         "links": links,
         "places": [{key.replace(", s", "_s"): value for key, value in row.items()} for row in rows],
     }
-    head = f"{plan['title']}: {query.duration} from {plan['epoch']}, a look every {query.orbit.step}"
-    tail = f"\n{data['contacts']:,} contacts, {links:,} times that satellites see each other: {file}"
+    head = f"{plan['title']}: {query.duration} from {plan['epoch']}, time step {query.orbit.step}"
+    tail = f"\n{data['contacts']:,} contacts and {links:,} visibility windows between satellites in {file}"
     return CommandOutput(
-        data, (head, "", TextTable("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws it")
+        data,
+        (head, "", TextTable("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws the plan"),
     )
 
 

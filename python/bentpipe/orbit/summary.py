@@ -24,7 +24,7 @@ MAX_ROWS = 20
 SIZES = {
     "small": "small (one node)",
     "partial": "partial",
-    "large": "large (the whole way)",
+    "large": "large (all nodes)",
 }
 
 
@@ -32,7 +32,7 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
     """Return the summary as data and text."""
     orbit, flies = query.orbit, query.orbit.constellation
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
-    when = f"{query.duration} from {instant(timeline.start_unix_ns)}, a look every {orbit.step}"
+    when = f"{query.duration} from {instant(timeline.start_unix_ns)}, time step {orbit.step}"
     head = f"{pair} over {flies.title}: {when}"
     hops = [route.hops for route in timeline.routes if route.hops is not None]
     data: dict[str, Any] = {
@@ -62,13 +62,16 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
     }
     shown: list[str | TextTable] = [head]
     if flies.remark:
-        shown.append(f"Remark: {flies.remark}.")
+        shown.append(f"Note: {flies.remark}.")
     if old := _elements_remark(query, timeline):
         shown.append(old)
     delays = _delays(timeline)
     if not delays:
-        shown.append("\nNo way at any time: an end has no satellite in reach, or theirs are not linked.\n")
-        shown.append(TextTable("Satellites in reach", _in_reach(query, timeline)))
+        shown.append(
+            "\nNo route at any time: an endpoint has no visible satellite, or the visible satellites "
+            "are not connected.\n"
+        )
+        shown.append(TextTable("Visible satellites", _in_reach(query, timeline)))
         return CommandOutput(data, tuple(shown))
     shown += ["", TextTable("Delay", delays)]
     shown.append(
@@ -77,15 +80,17 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
     )
     if len(orbit.to) > 1:
         ends = ", ".join(f"{place} {100 * share:.4g} %" for place, share in data["ends"].items())
-        shown.append(f"Where it ends, of the time: {ends}.")
-    shown += ["", TextTable("Satellites in reach", _in_reach(query, timeline))]
+        shown.append(f"Destination, share of time: {ends}.")
+    shown += ["", TextTable("Visible satellites", _in_reach(query, timeline))]
     if timeline.gaps:
-        gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in timeline.gaps]
+        gaps = [
+            {"from, s": a / 1e9, "to, s": b / 1e9, "duration, s": (b - a) / 1e9} for a, b in timeline.gaps
+        ]
         shown += ["", TextTable("Gaps" + _first(gaps), gaps[:MAX_ROWS])]
     if timeline.handovers:
-        shown += ["", TextTable("Hand-overs by size", _by_size(timeline.handovers))]
+        shown += ["", TextTable("Handovers by size", _by_size(timeline.handovers))]
         rows = [_row(one) for one in timeline.handovers]
-        shown += ["", TextTable("Hand-overs" + _first(rows), rows[:MAX_ROWS])]
+        shown += ["", TextTable("Handovers" + _first(rows), rows[:MAX_ROWS])]
     return CommandOutput(data, tuple(shown))
 
 
@@ -93,28 +98,30 @@ def build_headline(query: RouteQuery, timeline: RouteTimeline) -> Headline:
     """Return the headline: delay and availability of the route, and the basis of both."""
     orbit = query.orbit
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
-    looks = f"{query.duration} from {instant(timeline.start_unix_ns)}, {len(timeline.delay_ns):,} looks: "
+    looks = (
+        f"{query.duration} from {instant(timeline.start_unix_ns)}, {len(timeline.delay_ns):,} time steps: "
+    )
     looks += f"{_counted(len(timeline.names), 'satellite')}"
     delays = _spread(_ms(timeline.delay_ns))
     if delays is None:
-        return Headline(f"{pair}: no way at any time.", f"{looks}.")
+        return Headline(f"{pair}: no route at any time.", f"{looks}.")
     least, median, most = (format_significant(delays[name], 3) for name in ("least", "median", "most"))
-    takes = f"{least} ms one way"
+    takes = f"{least} ms"
     if least != most:
-        takes = f"{least} to {most} ms one way, {median} ms at the median"
+        takes = f"{least} to {most} ms (median {median} ms)"
     when = "all the time"
     if timeline.gaps:
         longest = max(b - a for a, b in timeline.gaps) / 1e9
         share = format_significant(100 * coverage(timeline), 5)
-        when = f"for {share} % of the time, and none for {format_significant(longest, 3)} s at the longest"
+        when = f"{share} % of the time (longest gap {format_significant(longest, 3)} s)"
     hops = [route.hops for route in timeline.routes if route.hops is not None]
     sizes = [f"{sum(one.size == size for one in timeline.handovers):,} {size}" for size in SIZES]
-    turns = _counted(len(timeline.handovers), "hand-over") + (
+    turns = _counted(len(timeline.handovers), "handover") + (
         f" ({', '.join(sizes)})" if timeline.handovers else ""
     )
     span = f"{min(hops)}" if min(hops) == max(hops) else f"{min(hops)} to {max(hops)}"
     return Headline(
-        f"{pair} takes {takes}; there is a way {when}.",
+        f"{pair}: one-way delay {takes}; a route exists {when}.",
         f"{looks}, {span} hops, {turns}, {_counted(len(timeline.gaps), 'gap')}.",
     )
 
@@ -157,7 +164,10 @@ def _elements_remark(query: RouteQuery, timeline: RouteTimeline) -> str | None:
     if days <= FRESH_DAYS:
         return None
     epochs = instant(earliest) if earliest == latest else f"{instant(earliest)} to {instant(latest)}"
-    return f"Remark: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
+    return (
+        f"Note: the elements are from {epochs}, {days:,.0f} days from the simulated time; the error of "
+        "SGP4 grows by kilometres per day."
+    )
 
 
 def _ms(delays: Iterable[int | None]) -> list[float]:
@@ -186,9 +196,9 @@ def _reach(query: RouteQuery, timeline: RouteTimeline) -> dict[str, dict[str, An
 
 def _in_reach(query: RouteQuery, timeline: RouteTimeline) -> list[dict[str, Any]]:
     return [
-        {"at": one["place"], "least": one["least"], "mean": one["mean"], "most": one["most"],
-         "some, % of the time": 100 * one["share"], "way's least elevation, degrees": one["least_elevation_deg"],
-         "greatest, degrees": one["most_elevation_deg"]}
+        {"place": one["place"], "min": one["least"], "mean": one["mean"], "max": one["most"],
+         "≥ 1 satellite, % of time": 100 * one["share"], "min elevation, degrees": one["least_elevation_deg"],
+         "max elevation, degrees": one["most_elevation_deg"]}
         for one in _reach(query, timeline).values()
     ]  # fmt: skip
 
@@ -211,9 +221,9 @@ def _delays(timeline: RouteTimeline) -> list[dict[str, Any]]:
         return []
     trips = [2 * delay for delay in whole]
     return [
-        {"": name, "at first, ms": spread["first"], "least, ms": spread["least"],
-         "median, ms": spread["median"], "most, ms": spread["most"]}
-        for name, values in (("one way", whole), ("there and back", trips), ("of it the last leg, one way", last))
+        {"": name, "at start, ms": spread["first"], "min, ms": spread["least"],
+         "median, ms": spread["median"], "max, ms": spread["most"]}
+        for name, values in (("one way", whole), ("round trip", trips), ("last hop, one way", last))
         if (spread := _spread(values)) is not None
     ]  # fmt: skip
 
@@ -235,21 +245,21 @@ def _by_size(handovers: list[Handover]) -> list[dict[str, Any]]:
     for size, name in SIZES.items():
         steps = [abs(one.after_ns - one.before_ns) / 1e6 for one in handovers if one.size == size]
         rows.append(
-            {"size": name, "hand-overs": len(steps),
+            {"size": name, "handovers": len(steps),
              "median step, ms": statistics.median(steps) if steps else None,
-             "largest step, ms": max(steps, default=None)}
+             "max step, ms": max(steps, default=None)}
         )  # fmt: skip
     return rows
 
 
 def _row(one: Handover) -> dict[str, Any]:
     return {
-        "at, s": one.at_ns / 1e9,
+        "time, s": one.at_ns / 1e9,
         "size": one.size,
         "new": one.new,
         "left": one.left,
         "kept": one.kept,
-        "one way before, ms": one.before_ns / 1e6,
+        "one-way delay before, ms": one.before_ns / 1e6,
         "after, ms": one.after_ns / 1e6,
     }
 

@@ -28,7 +28,7 @@ def rows(store: Path) -> list[dict[str, Any]]:
 
     page_loads = PageLoads(FigureContext(open_store(store)))
     ttr_s, plt_s = METRICS["ttr_s"].heading, METRICS["plt_s"].heading
-    fixed = [page_loads.variant_title, "load", "came by", "units", ttr_s, plt_s]
+    fixed = [page_loads.variant_title, "load", "negotiated protocol", "sessions", ttr_s, plt_s]
     headings = column_headings({dim.key: dim.title for dim in page_loads.cell_dims}, fixed)
     table = []
     for plt, ttr in zip(page_loads.samples("plt_s"), page_loads.samples("ttr_s"), strict=True):
@@ -36,9 +36,9 @@ def rows(store: Path) -> list[dict[str, Any]]:
         row |= {
             page_loads.variant_title: plt.variant,
             "load": plt.load,
-            "came by": ", ".join(plt.protocols) or None,
+            "negotiated protocol": ", ".join(plt.protocols) or None,
         }
-        row |= {"units": plt.loads, ttr_s: _format_median(ttr.values), plt_s: _format_median(plt.values)}
+        row |= {"sessions": plt.loads, ttr_s: _format_median(ttr.values), plt_s: _format_median(plt.values)}
         table.append(row)
     return table
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TWO_CLOCKS", "CallReport", "figures", "headline_text", "shown", "write"]
 
-TWO_CLOCKS = "two clocks: one-way delays are of a path that takes as long there as back"
+TWO_CLOCKS = "two host clocks: the one-way delays assume equal delay in both directions"
 
 DIRECTIONS = ("up", "down")
 
@@ -69,11 +69,13 @@ def headline_text(report: CallReport) -> str:
         lost = sum(row["lost_ratio"] or 0 for row in rows) / len(rows)
         marks = [row["mos"] for row in rows if row["mos"] is not None]
         delays = [row["delay_ms"] for row in rows if row["delay_ms"] is not None]
-        after = f", {sum(delays) / len(delays):.3g} ms on the way on the average" if delays else ""
-        end = f"{100 * lost:.2g} % of the datagrams lost{after}"
+        after = f", mean one-way delay {sum(delays) / len(delays):.3g} ms" if delays else ""
+        end = f"{100 * lost:.2g} % of datagrams lost{after}"
         if marks:
-            good = "content" if min(marks) >= GOOD else "not content"
-            end = f"listeners are {good} (MOS {min(marks):.2f}{' at the least' if len(marks) > 1 else ''}): {end}"
+            good = "satisfied" if min(marks) >= GOOD else "not satisfied"
+            end = (
+                f"most users are {good} (MOS {min(marks):.2f}{' or higher' if len(marks) > 1 else ''}): {end}"
+            )
         parts.append(f"{direction}, {end}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
@@ -98,8 +100,8 @@ def figures(report: CallReport) -> list[Figure]:
         .properties(width=WIDTH - 60, height=220)
     )  # fmt: skip
     caption = (
-        "Share of the datagrams that took at most this long, from when they were full, over all calls. A curve that "
-        "ends below 100 % has lost the rest."
+        "Share of datagrams with at most this one-way delay, over all calls. The delay starts "
+        "when the datagram is full. A curve that ends below 100 % shows loss."
     )
     drawn = [Figure("delay", "Delay", caption, chart, rows.height)]
     arrived = report.calls.filter(pl.col("received_packets") > 0)
@@ -110,7 +112,10 @@ def figures(report: CallReport) -> list[Figure]:
         .sort("line", "time_s")
     )
     if over["time_s"].n_unique() > 1:
-        text = f"Mean delay of what was sent in each {CALL_WINDOW_S:g} s, over all calls, at their middle."
+        text = (
+            f"Mean delay of the datagrams sent in each window of {CALL_WINDOW_S:g} s, over all calls. "
+            "Each point is at the middle of its window."
+        )
         drawn.append(
             lines(
                 "delay-over-time",
@@ -127,7 +132,7 @@ def figures(report: CallReport) -> list[Figure]:
 
 def write(report: CallReport, out: Path, engine: str) -> Path:
     """Write the page to ``out``; return ``out``."""
-    page = Page("Calls between two programs")
+    page = Page("Call measurement")
     count = len({row["call"] for row in report.rows})
     sources = join_names(sorted({str(row["source"]) for row in report.rows}))
     made = f"{count} {'call' if count == 1 else 'calls'} ({sources}) with {report.peer}"

@@ -10,21 +10,26 @@ from bentpipe.report.html_table import MAX_ROWS, Heading, HtmlTable, TabularCell
 
 __all__ = ["DEFINITIONS", "FIGURES", "table"]
 
-FIGURES = ("call-opinion", "call-delay")
+FIGURES = ("call-mos", "call-delay")
 """Figures of calls, in the order of the page."""
 
 _METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
 _MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
 
 _MEANINGS = {
-    "delay_ms": "from when a datagram was full to when it came, averaged over those that came",
-    "jitter_ms": "RFC 3550's interarrival jitter, averaged over datagrams",
-    "late_ratio": "came after the play-out delay: in each 10 s the last 10 s' mean delay and four mean deviations "
-    "(Ramjee et al. 1994)",
-    "mouth_to_ear_ms": "until a datagram is full, coded, and played",
-    "rating": "of the E-model (ITU-T G.107, 2015) with its defaults, no echo, no advantage factor; `bentpipe calls` "
-    "judges with another codec, play-out or advantage",
-    "mos": "from R (ITU-T G.107 annex B)",
+    "delay_ms": "mean over received datagrams, from the instant when a datagram is full to its arrival",
+    "jitter_ms": "interarrival jitter of RFC 3550, mean over datagrams",
+    "late_ratio": (
+        "share of datagrams that arrive after the play-out delay. The play-out delay of each 10 s is "
+        "the mean of the previous 10 s plus four mean deviations (Ramjee et al. 1994)"
+    ),
+    "mouth_to_ear_ms": "packetisation, coding, network and play-out delay",
+    "rating": (
+        "transmission rating R of the E-model (ITU-T G.107, 2015) with default values, without echo "
+        "and advantage factor. `bentpipe calls` rates with another codec, play-out or advantage "
+        "factor"
+    ),
+    "mos": "mean opinion score, computed from R (ITU-T G.107 annex B)",
 }
 DEFINITIONS = {METRICS[name].title: meaning for name, meaning in _MEANINGS.items()}
 """Definitions of the terms of this section."""

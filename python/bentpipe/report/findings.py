@@ -77,7 +77,7 @@ class _Case:
 
 def findings(context: FigureContext) -> str:
     """Return the one or two findings of a store as sentences."""
-    return " ".join(f"{_sentence(item)}." for item in _comparisons(context)) or "No flow has sent anything."
+    return " ".join(f"{_sentence(item)}." for item in _comparisons(context)) or "No flow sent data."
 
 
 def _comparisons(context: FigureContext) -> list[_VariantComparison]:
@@ -262,7 +262,7 @@ def _compare_variants(
 
 def _sentence(comparison: _VariantComparison) -> str:
     if not comparison.frame.height:
-        return f"No {comparison.metric.title} is known"
+        return f"No value of {comparison.metric.title} is available"
     cases = comparison.results
     if cases is None:
         cases = _compare_cases(comparison) if comparison.variants else []
@@ -303,7 +303,7 @@ def _range(comparison: _VariantComparison) -> str:
     rows.sort(key=lambda row: (comparison.metric.better or 1) * row[1].estimate)
     (worst, smallest), (best, largest) = rows[0], rows[-1]
     if smallest.estimate == largest.estimate:
-        return f"{metric}: {_format_value(comparison, largest)} in all {len(rows):,} cases{note}"
+        return f"{metric}: {_format_value(comparison, largest)} in all {len(rows):,} cells{note}"
     high, low = ("at best", "at worst") if comparison.metric.better else ("at most", "at least")
     return (
         f"{metric}: {_format_value(comparison, largest)} {high} ({_case_text(comparison, best)}), "
@@ -390,12 +390,14 @@ def _one_case_sentence(comparison: _VariantComparison, case: _Case) -> str:
     if case.ahead:
         return f"{best} is ahead: {value}, {by}"
     if case.unfinished:
-        return f"None is ahead: {metric} of {best} is {by}, but a smaller part of its loads finished"
+        return f"No variant is ahead: {metric} of {best} is {by}, but fewer of its loads finished"
     if case.gain.estimate == 0:
         return f"{best} and {other} have the same {metric}, {_format_value(comparison, case.value)}"
     if not case.gain.known:
         return f"{best} has the best {metric}, {_format_value(comparison, case.value)}, {by}; {NO_INTERVAL}"
-    return f"None is ahead: {metric} of {best} is {by}, which {case.gain.n} seeds cannot tell from none"
+    return (
+        f"No variant is ahead: {metric} of {best} is {by}, which is not significant with {case.gain.n} seeds"
+    )
 
 
 def _many_cases_sentence(comparison: _VariantComparison, cases: Sequence[_Case]) -> str:
@@ -403,12 +405,12 @@ def _many_cases_sentence(comparison: _VariantComparison, cases: Sequence[_Case])
     known = [case for case in cases if case.gain.known or case.ahead]
     best = [case for case in known if case.ahead] if known else list(cases)
     if not best:
-        return f"None is ahead by {metric} in any of {len(cases):,} cases, as far as their seeds can tell"
+        return f"No variant is significantly ahead by {metric} in any of {len(cases):,} cells"
     shares = [_wins_text(comparison, name, of, len(cases)) for name, of in _cases_by_best(best)]
     if not known:
         return f"Best {metric}: {join_names(shares)}; {NO_INTERVAL}"
     rest = len(cases) - len(best)
-    return f"Ahead by {metric}: {join_names(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
+    return f"Ahead by {metric}: {join_names(shares)}{f'; not significant in {rest:,}' if rest else ''}"
 
 
 def _cases_by_best(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
@@ -424,4 +426,4 @@ def _wins_text(comparison: _VariantComparison, name: str, of: Sequence[_Case], t
     low, high = (format_significant(end, 2) for end in (gains[0], gains[-1]))
     span = low if low == high else f"{low} to {high}"
     where = f"all {total:,}" if len(of) == total else f"{len(of):,} of {total:,}"
-    return f"{comparison.variants[name]} in {where} cases (by {span} %)"
+    return f"{comparison.variants[name]} in {where} cells (by {span} %)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["NO_INTERVAL", "Headline", "join_names"]
 
-NO_INTERVAL = "of one seed no interval can be had"
+NO_INTERVAL = "one seed gives no confidence interval"
 """Note beside a number without interval."""
 
 

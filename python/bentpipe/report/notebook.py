@@ -22,7 +22,7 @@ from bentpipe.store.reader import Store, open_store
 MAX_ROWS = 12
 """Largest number of rows of the table; the others are counted."""
 
-KEY_FIGURES = ("page-load-time", "completion", "goodput-against", "friendliness", "goodput")
+KEY_FIGURES = ("page-load-time", "completion-time", "goodput-by-parameter", "goodput-shares", "goodput")
 """Candidates for the key figure; the first with data in the store is used."""
 
 

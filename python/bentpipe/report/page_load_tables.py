@@ -15,29 +15,45 @@ from bentpipe.report.headline import join_names
 from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow, first_groups
 
 FIGURES = (
-    "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "sequence",
-    "ladder", "independence",
+    "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "time-sequence",
+    "packet-sequence", "autocorrelation",
 )  # fmt: skip
 """Figures of page loads, in the order of the page."""
 
 DEFINITIONS = {
-    "page load time (PLT)": "from connectStart to loadEventEnd; time to response (TTR): from connectStart to "
-    "responseStart (W3C Navigation Timing); name resolution is not in it",
-    "connect": "connection set-up: from connectStart to connectEnd, transport and TLS",
-    "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
-    "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
-    "(Le Boudec 2010, theorem 2.1); needs 6 values",
-    "faster": "the variant that a test names, and “none” where neither does or the two disagree, or where a smaller "
-    "part of its loads finished. Ratio: its interval does not hold 1. Intervals (P1): the interval of its median lies "
-    "wholly below the other's (Thomas 2018, section 5.1.1). Dominance is named beside them and is no test, because of "
-    "few loads it may be chance: at every instant at least as large a part of its loads is done (first-order "
-    "stochastic dominance of the empirical distributions)",
-    "Welch p": "probability of a difference of means at least this large if the means were equal, with variances of "
-    "their own (Welch 1947)",
-    "independent": "the autocorrelation of page load times over units, at up to n/4 lags: “yes” unless more of it lies "
-    "outside ±1.96/√n than chance explains (binomial, 2.5 %), or one value is far outside",
-    "ratio": "geometric mean of the ratios of the first variant to the second, of the same seeds where both have them, "
-    "with the 95 % interval of the logarithms' mean (Student's t); loads of one run count as one value, their mean",
+    "page load time (PLT)": (
+        "from connectStart to loadEventEnd, without name resolution. Time to response (TTR): from "
+        "connectStart to responseStart (W3C Navigation Timing)"
+    ),
+    "connect": "connection set-up with transport and TLS: from connectStart to connectEnd",
+    "Alt-Svc": (
+        "the browser starts with HTTP/2 and switches to HTTP/3 after the server advertises it (RFC 7838)"
+    ),
+    "interval of a median": (
+        "order-statistic interval with at least 95 % coverage for independent values of any "
+        "distribution (Le Boudec 2010, theorem 2.1). It needs 6 values"
+    ),
+    "faster": (
+        "the variant that a test selects. The value is “none” if no test selects one, if the tests "
+        "disagree, or if fewer of its loads finished. Ratio: the interval of the ratio excludes 1. "
+        "Intervals (P1): the interval of its median is entirely below the other one (Thomas 2018, "
+        "section 5.1.1). Dominance: first-order stochastic dominance of the empirical distributions. "
+        "It is listed but is not a test, because few loads can show it by chance"
+    ),
+    "Welch p": (
+        "p-value of Welch's t-test: probability of a difference of means at least this large under "
+        "equal means, with unequal variances (Welch 1947)"
+    ),
+    "independent": (
+        "result of the autocorrelation of page load times over sessions, at up to n/4 lags. The value "
+        "is “yes” unless significantly many coefficients (binomial test, 2.5 %) or one extreme "
+        "coefficient lie outside ±1.96/√n"
+    ),
+    "ratio": (
+        "geometric mean of the ratios of the first variant to the second, paired by seed if both have "
+        "the seed. The 95 % interval is that of the mean of the logarithms (Student's t). The loads "
+        "of one run count as one value, their mean"
+    ),
 }
 """Definitions of the terms of this section."""
 
@@ -81,7 +97,7 @@ def _medians(
 ) -> HtmlTable:
     heads = [
         *(Heading(dim.title, text=True) for dim in page_loads.cell_dims),
-        Heading("load"), Heading(page_loads.variant_title, text=True), Heading("came by", text=True),
+        Heading("load"), Heading(page_loads.variant_title, text=True), Heading("negotiated protocol", text=True),
         Heading("finished", "of loads"),
         *(
             Heading(f"{METRICS[name].short_title}, median", METRICS[name].unit)

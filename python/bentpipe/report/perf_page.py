@@ -84,9 +84,9 @@ def headline_text(endpoints: Sequence[PerfEndpoint]) -> str:
         for direction in _directions(endpoints)
     ]
     if not parts:
-        return "No byte of a stream went through."
+        return "No stream data arrived."
     least = [one.rtt_min_ms for one in _connections(endpoints) if one.rtt_min_ms is not None]
-    behind = f", behind a round trip of at least {format_significant(min(least), 3)} ms" if least else ""
+    behind = f", minimum RTT {format_significant(min(least), 3)} ms" if least else ""
     text = join_names(parts)
     return f"{text[:1].upper()}{text[1:]}{behind}."
 
@@ -119,7 +119,7 @@ def _endpoint_text(endpoint: PerfEndpoint) -> str:
     streams = [stream for one in endpoint.connections for stream in one.streams]
     if streams:
         done = sum(stream.done for stream in streams)
-        text += f", {done:,} of {len(streams):,} stream{'s' * (len(streams) != 1)} done"
+        text += f", {done:,} of {len(streams):,} stream{'s' * (len(streams) != 1)} completed"
     sent = [one.sent_packets for one in endpoint.connections if one.sent_packets is not None]
     lost = [one.points[-1].lost_packets for one in endpoint.connections if one.points]
     known = [count for count in lost if count is not None]
@@ -140,7 +140,7 @@ def notes(endpoints: Sequence[PerfEndpoint]) -> list[str]:
     for endpoint in endpoints:
         if endpoint.end is None:
             found.append(
-                f"The file of the {endpoint.name} ends before its process did: it was killed, or goes on."
+                f"The file of the {endpoint.name} is incomplete: its process was killed or is still running."
             )
         elif endpoint.end != "done":
             found.append(f"The {endpoint.name} ended early: {endpoint.end}.")
@@ -158,16 +158,16 @@ def figures(endpoints: Sequence[PerfEndpoint]) -> list[Figure]:
     made = [
         _figure(
             "goodput", f"Goodput, windows of {format_significant(window)} s",
-            "Bytes of streams that the receiving application could read in order; where only the sender was kept, "
-            "those that its transport took.",
+            "Stream bytes available in order to the receiving application. If only the sender was "
+            "recorded: bytes that its transport accepted.",
             METRICS["goodput_bit_s"].axis,
             {direction.called: _rate_steps(direction, window) for direction in _directions(endpoints)},
         ),
-        _gauge(endpoints, "rtt", "Round-trip time", "Smoothed, as each endpoint knows it.",
+        _gauge(endpoints, "rtt", "Round-trip time", "Smoothed RTT of each endpoint.",
                METRICS["smoothed_rtt_ms"].axis, "rtt_ms", 1.0),
-        _gauge(endpoints, "cwnd", "Congestion window", "What a sender's controller allows in flight.",
+        _gauge(endpoints, "cwnd", "Congestion window", "Congestion window of each sender.",
                METRICS["cwnd_bytes"].axis, "window_bytes", METRICS["cwnd_bytes"].scale),
-        _gauge(endpoints, "lost", "Lost packets", "Declared lost so far; of TCP, sent again.",
+        _gauge(endpoints, "lost", "Lost packets", "Cumulative number of packets declared lost (TCP: retransmitted).",
                "packets", "lost_packets", 1.0),
     ]  # fmt: skip
     return [one for one in made if one is not None]
@@ -197,7 +197,10 @@ def _gauge(
             if any(value for _, value in found):
                 series[called] = found
         if len(shown) < len(endpoint.connections):
-            caption += f" The first {len(shown)} of {len(endpoint.connections):,} connections of the {endpoint.name}."
+            caption += (
+                f" The table shows the first {len(shown)} of {len(endpoint.connections):,} connections "
+                f"of the {endpoint.name}."
+            )
     return _figure(key, title, caption, axis, series)
 
 
@@ -232,7 +235,7 @@ def connection_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
             METRICS["rtt_min_ms"].axis: one.rtt_min_ms,
             WINDOW.axis: _window(one.largest_window_bytes),
             "packets sent": one.sent_packets, "packets lost": one.points[-1].lost_packets if one.points else None,
-            "sent again, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,
+            "retransmitted, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,
             "end": one.end,
         }
         for endpoint in endpoints for one in endpoint.connections
@@ -253,7 +256,7 @@ def stream_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
             "side": endpoint.name, "connection": one.number, "stream": stream.number,
             "sent, kB": stream.sent_bytes / 1e3, "received, kB": stream.received_bytes / 1e3,
             "opened, s": stream.opened_s,
-            "took, s": None if stream.ended_s is None else stream.ended_s - stream.opened_s,
+            "duration, s": None if stream.ended_s is None else stream.ended_s - stream.opened_s,
             "done": stream.done,
         }
         for endpoint in endpoints for one in endpoint.connections for stream in one.streams
@@ -262,7 +265,7 @@ def stream_rows(endpoints: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
 
 def write(endpoints: Sequence[PerfEndpoint], out: Path, engine: str) -> Path:
     """Write the page to ``out``; return ``out``."""
-    page = Page("A measurement between two programs")
+    page = Page("Transport measurement (perf)")
     return page.write(
         out, "report/perf_page.html", Headline(headline_text(endpoints), supporting_text(endpoints)),
         notes=notes(endpoints),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Session", "figures", "headline_text", "supporting_text", "totals", "write"]
 
 SERIES = (
-    ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
-    ("queue", "Queue", "What waited for each direction's transmitter.", "queue, kB", "queued_bytes", 1e-3),
-    ("drops", "Drops", "Packets that each direction dropped, whatever the cause.", "packets", "dropped_packets", 1.0),
+    ("rate", "Rate", "IP bytes delivered per second, by direction.", "delivered, Mbit/s", "rate_bit_s", 1e-6),
+    ("queue", "Queue", "Bytes in the transmit queue of each direction.", "queue, kB", "queued_bytes", 1e-3),
+    ("drops", "Drops", "Packets dropped in each direction, for all causes.", "packets", "dropped_packets", 1.0),
 )  # fmt: skip
 """Key, title, caption, axis, column and its scale factor of each figure."""
 
@@ -46,7 +46,7 @@ def headline_text(session: Session) -> str:
     for one in totals(session):
         lost = f", {one['dropped']:,} packets dropped" if one["dropped"] else ""
         parts.append(f"{one['line']} {one['delivered, kB']:,.0f} kB{lost}")
-    rtt = "" if session.rtt_ms is None else f" behind a round trip of {session.rtt_ms:.1f} ms"
+    rtt = "" if session.rtt_ms is None else f" at an RTT of {session.rtt_ms:.1f} ms"
     return f"{session.command} ran {session.wall_s:.1f} s{rtt}: {'; '.join(parts)}"
 
 
@@ -57,9 +57,9 @@ def supporting_text(session: Session) -> str:
     known = ("line", "packets", "delivered, kB", "dropped")
     causes = {key: sum(int(one[key]) for one in rows) for row in rows[:1] for key in row if key not in known}
     of = f" ({', '.join(f'{count:,} by {cause}' for cause, count in causes.items())})" if causes else ""
-    text = f"{left:,} packets came through in {len(rows)} directions, {lost:,} were dropped{of}"
+    text = f"{left:,} packets were delivered in {len(rows)} directions and {lost:,} dropped{of}"
     instants = {float(one["time_s"]) for one in session.rows}
-    return f"{text}; {len(instants):,} instants over {max(instants, default=0.0):.1f} s."
+    return f"{text}; {len(instants):,} samples over {max(instants, default=0.0):.1f} s."
 
 
 def totals(session: Session) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def figures(session: Session) -> list[Figure]:
 
 def write(session: Session, out: Path, engine: str) -> Path:
     """Write the page to ``out``; return ``out``."""
-    page = Page("A recorded session")
+    page = Page("Recording of a command")
     return page.write(
         out, "report/recording_page.html", Headline(headline_text(session), supporting_text(session)),
         notes=session.notes,

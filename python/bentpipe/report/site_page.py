@@ -31,30 +31,30 @@ PHASES = (
 """Phases of a request: name, start and end, from its row and :func:`_instants`; instants may be missing."""
 
 KEY = (
-    ("queued", "queued", "known, and waiting for the host's address, a connection, or more urgent requests"),
-    ("connect", "connecting", "the handshakes of TCP and TLS, or of QUIC, where the request had to open a connection"),
-    ("wait", "waiting", "from the request's being sent until the answer begins: a round trip, and the server's time"),
-    ("receive", "receiving", "from the first to the last byte of the answer"),
-    ("open", "unfinished", "no whole answer: from the last that is known until it failed or the browser was left"),
+    ("queued", "queued", "waiting for name resolution, a connection, or requests of higher priority"),
+    ("connect", "connecting", "handshakes of TCP and TLS, or of QUIC, if the request opens a connection"),
+    ("wait", "waiting", "from the request to the first byte of the response: a round trip and the server's time"),
+    ("receive", "receiving", "from the first to the last byte of the response"),
+    ("open", "unfinished", "incomplete response: from the last known event to its failure or the end of the load"),
 )  # fmt: skip
 """Phases with title and definition."""
 
 MARKS = {
-    "first byte": "the answer to the page itself begins, after all redirects (responseStart)",
-    "first content": "something of the page is painted for the first time: text or a picture (First Contentful Paint)",
-    "content loaded": "the page's HTML is read and its deferred scripts have run (domContentLoadedEventEnd)",
-    "loaded": "pictures, styles and scripts that the page names are there (loadEventEnd)",
+    "first byte": "first byte of the page's response, after all redirects (responseStart)",
+    "first contentful paint": "first paint of text or an image (First Contentful Paint)",
+    "DOM content loaded": "the HTML is parsed and deferred scripts have run (domContentLoadedEventEnd)",
+    "loaded": "all images, style sheets and scripts of the page are loaded (loadEventEnd)",
 }
 """Instants of a load with definition."""
 
 COLUMNS = {
-    "status": "of HTTP",
-    "by": "the protocol by which it came, as server and browser agreed on it (ALPN)",
-    "kB": "of the body, as the page has it: decompressed",
-    "queued": "when the browser knew of the request",
-    "sent": "when the request left; before lie the queue and, for some, the connection's handshakes",
-    "answered": "when the answer began",
-    "whole": "when the answer's last byte was there",
+    "status": "HTTP status code",
+    "protocol": "negotiated protocol (ALPN)",
+    "kB": "size of the decompressed body",
+    "queued": "instant when the browser creates the request",
+    "sent": "instant when the browser sends the request, after queueing and any handshake",
+    "first byte": "instant of the first byte of the response",
+    "last byte": "instant of the last byte of the response",
 }
 """Columns of the table with definition."""
 
@@ -83,25 +83,27 @@ class SiteReport:
 
 def headline_text(load: SiteReport) -> str:
     """Return one sentence with the load time or the error."""
-    place = f"{load.url} behind {load.access}"
+    place = f"{load.url} over {load.access}"
     if load.error:
         return f"{place} did not load: {load.error}."
-    content = load.marks.get("first content")
-    first = "" if content is None else f"; its first content is seen after {_seconds(content)}"
+    content = load.marks.get("first contentful paint")
+    first = "" if content is None else f"; first contentful paint after {_seconds(content)}"
     return f"{place} loads in {_seconds(load.marks['loaded'])}{first}."
 
 
 def supporting_text(load: SiteReport) -> str:
     """Return the other instants and the number and size of requests."""
-    said = () if load.error else ("first content", "loaded")
+    said = () if load.error else ("first contentful paint", "loaded")
     others = [f"{name} after {_seconds(ms)}" for name, ms in load.marks.items() if name not in said]
     first = f"{', '.join(others)[:1].upper()}{', '.join(others)[1:]}. " if others else ""
     if not load.requests:
-        return f"{first}No request was made."
+        return f"{first}The browser made no request."
     size = sum(int(one["bytes"]) for one in load.requests)
     by: dict[str, int] = {}
     for one in load.requests:
-        way = f"by {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
+        way = (
+            f"over {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
+        )
         by[way] = by.get(way, 0) + 1
     count = len(load.requests)
     ways = join_names([f"{number:,} {way}" for way, number in by.items()])
@@ -116,9 +118,10 @@ def rows(load: SiteReport) -> list[dict[str, Any]]:
 
     return [
         {
-            "request": _short(one["url"]), "status": one["status"] or None, "by": one["protocol"] or None,
+            "request": _short(one["url"]), "status": one["status"] or None, "protocol": one["protocol"] or None,
             "kB": round(one["bytes"] / 1e3, 1), "queued, ms": ms(one, "queued_s"), "sent, ms": ms(one, "sent_s"),
-            "answered, ms": ms(one, "response_start_s"), "whole, ms": ms(one, "end_s"), "error": one["error"] or None,
+            "first byte, ms": ms(one, "response_start_s"), "last byte, ms": ms(one, "end_s"),
+            "error": one["error"] or None,
         }
         for one in load.requests
     ]  # fmt: skip

@@ -27,19 +27,19 @@ from bentpipe.store.reader import Store, open_store
 
 __all__ = ["write_report"]
 
-KEY = ("completion", "goodput-against", "friendliness")
+KEY = ("completion-time", "goodput-by-parameter", "goodput-shares")
 OVER_TIME = (
     "bundles",
     "goodput",
     "goodput-since-start",
     "cwnd",
     "rtt",
-    "propagation",
-    "queue",
+    "propagation-delay",
+    "queue-length",
     "fairness",
-    "internals",
+    "controller-state",
 )
-AFTER = ("queueing",)
+AFTER = ("queueing-delay",)
 
 MAX_KEY_FIGURES = 3
 """Largest number of figures before the tables."""
@@ -51,31 +51,48 @@ MAX_VARIANTS = 6
 """Largest number of values of a dimension to choose from, because each adds figures to the page."""
 
 DEFINITIONS = {
-    "goodput": "stream bytes that the receiving application could read in order, over the time from the start of the "
-    "flow's data to the last of them, or to the end of the run when the flow had more to send",
-    "Jain's index": "(Σx)² / (n Σx²) of the flows' goodput: 1 when all get the same, 1/n when one gets all "
-    "(Jain, Chiu and Hawe 1984)",
-    "fair after": f"from the start of the last flow's data to the first window of 1 s from which Jain's index of the "
-    f"windows stays at {FAIR_JAIN} or above for {HOLD_WINDOWS} s (after RFC 5166's delta-fair "
-    "convergence time); the median of the runs that get there",
-    "completion": "from the opening of a stream to its last byte; the median, or the 95 % quantile, over the streams "
-    "of a run that finished, and the mean of these over seeds",
-    "handshake": "from the client's first packet of a connection until its handshake is done, of TCP without TLS; the "
-    "median over the flow's connections",
-    "harm": "(solo − shared) / solo of the goodput, where the sweep holds the same flow alone (Ware et al. 2019)",
-    "sent again": "bytes of retransmissions over all bytes sent, headers included",
-    "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",
-    "± and bars": "half of the 95 % interval of the mean over seeds (Student's t); seeds are paired between cells",
+    "goodput": (
+        "stream bytes available in order to the receiving application, divided by the time from the "
+        "start of the flow's data to the last byte, or to the end of the run if the flow has more "
+        "data"
+    ),
+    "Jain's index": (
+        "(Σx)² / (n Σx²) of the flows' goodput: 1 for equal shares, 1/n if one flow gets everything "
+        "(Jain, Chiu and Hawe 1984)"
+    ),
+    "fair after": (
+        "time from the start of the last flow's data until Jain's index in windows of 1 s stays at "
+        f"{FAIR_JAIN} or above for {HOLD_WINDOWS} s (based on the delta-fair convergence time of RFC "
+        "5166). Median of the runs that converge"
+    ),
+    "completion": (
+        "time from the opening of a stream to its last byte. Median or 95th percentile over the "
+        "finished streams of a run, then mean over seeds"
+    ),
+    "handshake": (
+        "time from the client's first packet of a connection to the end of its handshake (TCP: "
+        "without TLS). Median over the flow's connections"
+    ),
+    "harm": "(solo − shared) / solo goodput, if the sweep also runs the flow alone (Ware et al. 2019)",
+    "sent again": "retransmitted bytes divided by all sent bytes, with headers",
+    "queueing": "waiting time of packets at the transmitter, without serialisation and propagation",
+    "± and bars": (
+        "half-width of the 95 % confidence interval of the mean over seeds (Student's t); seeds are "
+        "paired between cells"
+    ),
 }
 """Definitions of terms."""
 
 
 GROUP_DEFINITIONS = {
-    "group": "flows that one table of the scenario stands for, by its count. A group has one value a run: the mean "
-    "over its flows, of its bytes for what was sent again, of all its streams for completion times. Over time its "
-    "flows are added up: goodput, windows; a round-trip time is the mean over the flows that have a connection then",
-    "5th, 50th, 95th percentile": "of the goodput of a group's flows in a run, averaged over seeds",
-    "Jain's index within": "of the goodput of a group's flows alone",
+    "group": (
+        "flows of one scenario table with a count. A group has one value per run: the mean over its "
+        "flows, over its bytes (retransmissions) or over its streams (completion time). Time series "
+        "of a group are sums of goodput and windows. Their RTT is the mean over the flows with a "
+        "connection at that time"
+    ),
+    "5th, 50th, 95th percentile": "percentile of the goodput of a group's flows in a run, mean over seeds",
+    "Jain's index within": "Jain's index of the goodput of the group's own flows",
 }
 
 
@@ -189,7 +206,7 @@ def summary(context: FigureContext) -> str:
     count = store.index.height
     ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
-    text = f"{_flows(context)}, {format_significant(longest, 3)} s a run"
+    text = f"{_flows(context)}, {format_significant(longest, 3)} s per run"
     if context.dims:
         swept = "; ".join(f"{context.title(dim)} {dim.values_text}" for dim in context.dims)
         text += f". Swept: {swept}"

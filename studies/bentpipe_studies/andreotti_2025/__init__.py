@@ -57,10 +57,11 @@ WHY = ("why", "why-alone", "why-tcp", "why-tcp-split")
 """Parts that are evidence for explanations."""
 
 TOLERANCE = (
-    "A published number agrees when it lies where one more run would with 95 %: the mean ± t s √(1 + 1/n) over seeds, "
-    f"and at least ± {FLOOR:.0%} (clocks, log interval and headers differ by that much). A claim is a list of checks "
-    "on means over seeds; each holds or fails with its whole 95 % interval, else it is undecided. With one seed no "
-    f"row can be decided. Jain's indices recomputed from the printed goodputs: within {JAIN_TOLERANCE:g}."
+    "A published value agrees if it lies in the 95 % prediction interval: mean ± t s √(1 + 1/n) "
+    f"over seeds, and at least ± {FLOOR:.0%}, because clocks, log interval and headers differ by "
+    "that much. A claim is a list of checks on means over seeds. Each check holds or fails with "
+    "its whole 95 % interval; otherwise it is undecided. One seed decides no row. Tolerance of "
+    f"Jain's indices recomputed from the published goodputs: {JAIN_TOLERANCE:g}."
 )
 
 
@@ -152,7 +153,7 @@ class Andreotti2025(PublishedStudy):
             findings,
             notes=(*chapter.notes, *findings.notes),
             charts=chapter.charts,
-            interpretation_title="reading" if rows or claims else "controller",
+            interpretation_title="interpretation" if rows or claims else "controller",
             rows_title=findings.rows_title if rows else "Numbers in the text of chapter 5, s",
         )
 
@@ -164,7 +165,7 @@ class Andreotti2025(PublishedStudy):
             tuple(table for table in tables if table.rows),
             TOLERANCE,
             tuple(self.reminders()),
-            (("single-flow", "goodput-against"), ("friendliness", "friendliness")),
+            (("single-flow", "goodput-by-parameter"), ("friendliness", "goodput-shares")),
         )
 
     def reminders(self) -> list[str]:
@@ -173,11 +174,11 @@ class Andreotti2025(PublishedStudy):
         rows = self.published["friendliness"]
         wrong = [row for row in rows if abs((jain_index(row["goodput"]) or 0) - row["jain"]) > JAIN_TOLERANCE]
         text = "".join(
-            f"; {row['id']}: {jain_index(row['goodput']):.5f}, printed {row['jain']}" for row in wrong
+            f"; {row['id']}: {jain_index(row['goodput']):.5f}, published {row['jain']}" for row in wrong
         )
         found.append(
-            f"Jain's index recomputed from the printed goodputs: {len(rows) - len(wrong)} of {len(rows)} rows "
-            f"within {JAIN_TOLERANCE:g}{text}."
+            f"Jain's index recomputed from the published goodputs: {len(rows) - len(wrong)} of "
+            f"{len(rows)} rows within {JAIN_TOLERANCE:g}{text}."
         )
         return found
 

@@ -69,7 +69,7 @@ def c3(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...
         got = {name: measurements.goodput(part, alone(GEO, loss, name)) for name in CONTROLLERS}
         checks += [Check(f"{name} at {loss}, Mb/s", got[name], CLOSE * 10) for name in CONTROLLERS[1:]]
         ratio = tuple(reno / min(others) for reno, *others in per_seed(*got.values()))
-        checks.append(Check(f"NewReno at {loss} over the least of the others", ratio, 1.0, at_least=False))
+        checks.append(Check(f"NewReno at {loss} over the minimum of the others", ratio, 1.0, at_least=False))
     return tuple(checks)
 
 
@@ -93,7 +93,7 @@ def c5(measurements: Measurements, part: str, _reading: str) -> tuple[Check, ...
     checks = [Check(f"bbr at {loss}, Mb/s", got["bbr", loss], CLOSE * 100) for loss in LOSSES[GEO]]
     for name in ("newreno", "cubic", "hybla"):
         least = tuple(min(values) for values in per_seed(*(got[name, loss] for loss in LOSSES[GEO])))
-        checks.append(Check(f"{name}, least over losses, Mb/s", least, CLOSE * 100, at_least=False))
+        checks.append(Check(f"{name}, minimum over losses, Mb/s", least, CLOSE * 100, at_least=False))
     checks.append(Check("hybla at 0.01 %, Mb/s (half of the rate)", got["hybla", "0.01 %"], 50.0))
     for loss in LOSSES[GEO][:2]:
         trio = per_seed(*(got[name, loss] for name in ("hybla", "newreno", "cubic")))
@@ -127,6 +127,6 @@ CRITERIA = {
         c4,
     ),
     "c5": (_C5, c5),
-    "c6": (f"Jain's index of what both deliver ≥ {_FAIR} from 10 to 30 s, and from 5 s to the end", c6),
+    "c6": (f"Jain's index of both flows' goodput ≥ {_FAIR} from 10 to 30 s, and from 5 s to the end", c6),
 }
 """Criteria of the claims: text and checks."""

@@ -87,7 +87,7 @@ def _verdicts(comparison: EngineComparison, published: Mapping[str, Any]) -> lis
     return [
         {
             "id": _pair(row), "what": f"{'LEO' if row.cell[DELAY] == LEO else 'GEO'}: {_pair(row)}",
-            "reading": "real against simulated", "part": "hybla" if row.flow == "hybla" else _rival(row),
+            "interpretation": "emulation against simulation", "part": "hybla" if row.flow == "hybla" else _rival(row),
             "published": None if (printed := _printed(row, published["friendliness"])) is None else float(printed),
             **interval_columns(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value,
             "together": row.verdict.value,

@@ -47,7 +47,7 @@ def alone_table(measurements: Measurements, interpretation: str, part: str) -> T
                 if any(got.values()):
                     head = {"path": "LEO" if delay == LEO else "GEO", "rate": rate, "loss": loss}
                     rows.append({**head, **{name: format_values(values) for name, values in got.items()}})
-    return TextTable(f"One flow, {interpretation} reading: goodput, Mb/s (section 4.2)", tuple(rows))
+    return TextTable(f"One flow, {interpretation} interpretation: goodput, Mb/s (section 4.2)", tuple(rows))
 
 
 def grid_table(measurements: Measurements, interpretation: str) -> TextTable:
@@ -72,7 +72,8 @@ def grid_table(measurements: Measurements, interpretation: str) -> TextTable:
                         }
                     )
     return TextTable(
-        f"Hybla and a rival at 10 Mb/s, {interpretation} reading: goodput, Mb/s (section 4.3)", tuple(rows)
+        f"Hybla and a rival at 10 Mb/s, {interpretation} interpretation: goodput, Mb/s (section 4.3)",
+        tuple(rows),
     )
 
 
@@ -128,7 +129,8 @@ def why_table(measurements: Measurements) -> TextTable:
             }
         )  # fmt: skip
     return TextTable(
-        "Evidence: the printed pairs with controllers nearer to picoquic's, netem reading: goodput, Mb/s",
+        "Evidence: the published pairs with controllers closer to those of picoquic, netem "
+        "interpretation: goodput, Mb/s",
         tuple(rows),
     )
 
@@ -146,15 +148,16 @@ def why_alone_table(measurements: Measurements) -> TextTable:
         swing = format_values(measures.variation(measurements, "why-alone", cell, SETTLED_S))
         rows.append({**head, "goodput, Mb/s": goodput, "variation of 1 s goodput": swing})
     return TextTable(
-        "Evidence: one flow at 10 Mb/s with controllers nearer to picoquic's, netem reading", tuple(rows)
+        "Evidence: one flow at 10 Mb/s with controllers closer to those of picoquic, netem interpretation",
+        tuple(rows),
     )
 
 
 def why_tcp_tables(measurements: Measurements) -> list[TextTable]:
     """Return Hybla beside TCP with a controller nearer to picoquic's or Linux's, over LEO and split GEO."""
     titles = {
-        "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
-        "why-tcp-split": "Evidence: Hybla and split TCP over GEO, netem reading: goodput, Mb/s",
+        "why-tcp": "Evidence: Hybla and TCP over LEO, netem interpretation: goodput, Mb/s",
+        "why-tcp-split": "Evidence: Hybla and split TCP over GEO, netem interpretation: goodput, Mb/s",
     }
     tables = []
     for part, title in titles.items():

@@ -37,15 +37,16 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "QUIC cubic": ("quic", {CONTROLLER: "cubic"}),
     "QUIC bbr": ("quic", {CONTROLLER: "bbr"}),
     "QUIC hybla": ("quic", {CONTROLLER: "hybla"}),
-    "TCP split, hybla between": ("tcp-split", {KNOWING: "false"}),
-    "TCP split, rate known": ("tcp-split", {KNOWING: "true"}),
+    "TCP split, hybla between PEPs": ("tcp-split", {KNOWING: "false"}),
+    "TCP split, line rate": ("tcp-split", {KNOWING: "true"}),
 }
 """Variants that run on every access: part and cell of each."""
 
 TOLERANCE = (
-    "An objective is met (agrees) when the mean time over seeds, from the start of the connection to the last byte in "
-    "order, is at most the draft's; with several seeds the whole 95 % interval must be. A transfer that the run's end "
-    "cuts off has missed it (differs). The draft calls its numbers first thoughts."
+    "An objective is met (agrees) if the mean time over seeds, from the start of the connection "
+    "to the last in-order byte, is at most that of the draft. With several seeds, the whole 95 % "
+    "interval must be. An unfinished transfer misses the objective (differs). The draft calls its "
+    "numbers first thoughts."
 )
 
 
@@ -89,7 +90,7 @@ def fact(text: str, values: Sequence[float | None], limit_s: float) -> Check | F
     if len(finished) == len(values):
         return Check(text, finished, limit_s, at_least=False)
     needed = f"≤ {format_significant(limit_s)}"
-    return Fact(text, f"{len(values) - len(finished)} of {len(values)} not done", needed, Verdict.DIFFERS)
+    return Fact(text, f"{len(values) - len(finished)} of {len(values)} unfinished", needed, Verdict.DIFFERS)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Etosat(PublishedStudy):
                         continue
                     if any(objectives.values()):
                         claims.append(self._claim(access_, send, variant, times, objectives))
-                    head = {"access": access_.id, "by": variant}
+                    head = {"access": access_.id, "transport": variant}
                     if send == "down":
                         points += _points(head, times, objectives)
                     tables[send].append({**head, **{_mb(size): _time(times[size]) for size in objectives}})
@@ -141,13 +142,13 @@ class Etosat(PublishedStudy):
             (),
             tuple(claims),
             tuple(
-                TextTable(f"{titles[send]}: seconds until so much had come", tuple(rows))
+                TextTable(f"{titles[send]}: time to receive each amount, s", tuple(rows))
                 for send, rows in tables.items()
                 if rows
             ),
             TOLERANCE,
             charts=tuple(figure for figure in [downloads(points)] if figure is not None),
-            interpretation_title="by",
+            interpretation_title="transport",
         )
 
     def _claim(
@@ -161,7 +162,7 @@ class Etosat(PublishedStudy):
             f"{_mb(size)} in {value:g} s" for size, value in limits.items()
         )
         explanation = self.notes["objectives"].get(name, "")
-        return Claim(name, text, "each time at most the objective", variant, checks, explanation)
+        return Claim(name, text, "each time ≤ objective", variant, checks, explanation)
 
 
 def _points(
@@ -189,7 +190,7 @@ def _mb(size: int) -> str:
 
 def _time(values: Sequence[float | None]) -> str:
     if any(value is None for value in values):
-        return "not done"
+        return "unfinished"
     finished = [value for value in values if value is not None]
     return format_significant(sum(finished) / len(finished), 3) if finished else "–"
 

@@ -36,7 +36,7 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     sizes = frame["size"].unique(maintain_order=True).to_list()
     accesses = frame["access"].unique(maintain_order=True).to_list()
     y = alt.Y("access:N", sort=accesses, title=None, axis=alt.Axis(grid=True, minExtent=70))
-    title = "seconds, logarithmic"
+    title = "time, s (logarithmic)"
     x = alt.X("x:Q", title=title, scale=alt.Scale(type="log"))
     base = alt.Chart()
     layers = alt.layer(
@@ -49,5 +49,5 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     ).properties(width=(WIDTH - 160) // 3, height=34 * len(accesses))
     panel = alt.Facet("size:N", sort=sizes, title=None, header=alt.Header(labelAnchor="start"))
     chart = layers.facet(data=inline_csv(frame), facet=panel, columns=3).resolve_scale(x="independent")
-    caption = "Mean over seeds; grey: the draft's objective. A transfer that does not end within its run has no point."
-    return Figure("downloads", "Downloads: until 2, 10 and 100 MB had come", caption, chart, frame.height)
+    caption = "Means over seeds. Grey: objective of the draft. Unfinished transfers have no point."
+    return Figure("downloads", "Download time of 2, 10 and 100 MB", caption, chart, frame.height)

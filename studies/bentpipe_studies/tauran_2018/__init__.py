@@ -47,23 +47,25 @@ PARTS = (
 )  # fmt: skip
 
 TOLERANCE = (
-    "What is claimed of a number, and why: the share decoded within 1 point and the mean coded bits within 5 % "
-    "(another sample of the channel, its speed and the code's margin move them by as much), goodput within 35 % from "
-    "10 dB on and within a factor of 2 below (the speed moves it by as much). The mean over seeds must lie there with "
-    "its whole 95 % interval. Shares of events (RTO, DUPACK, spurious) are of packets sent; they and everything else "
-    "agree when they lie where one more run would. A standard deviation over n users, here as there, is known to "
-    "1 / sqrt(2 (n - 1)) of itself, so that with one seed it agrees within a factor of exp(1.96 / sqrt(n - 1)), 1.92 "
-    "at 10 users, 1.22 at 100. What had a part in the fit (shares, bits and goodput at 7, 10 and "
-    "13 dB) is calibrated: it would agree, but proves nothing."
+    "Tolerances: the decoded share within 1 point, and the mean coded bits within 5 %. Another "
+    "sample of the channel, its speed and the margin of the code change them by as much. Goodput: "
+    "within 35 % from 10 dB on and within a factor of 2 below, because the speed changes it by as "
+    "much. The whole 95 % interval of the mean over seeds must lie in this range. Shares of "
+    "events (RTO, DUPACK, spurious) are shares of sent packets. They and all other values agree "
+    "if they lie in the prediction interval. A standard deviation over n users has a relative "
+    "error of 1 / sqrt(2 (n - 1)), in the thesis too. With one seed it therefore agrees within a "
+    "factor of exp(1.96 / sqrt(n - 1)), 1.92 at 10 users and 1.22 at 100. Values used for the fit "
+    "(shares, bits and goodput at 7, 10 and 13 dB) are calibrated: they agree, but are no "
+    "evidence."
 )
 
 
 SLIPS = (
-    "Slips of the thesis, which are not chased: table 4.2's shares decoded for NewReno are table 4.1's for CUBIC, "
-    "digit for digit; p. 67 has RTO events rise with reordering, NewReno's at 7 dB fall from 0.74 to 0.62 %; p. 69 "
-    "has delay "
-    "take away all gain of reordering at low SNR, the tables have +93 and +70 % at 7 dB; equation 3.3 confirms 40 Mb/s "
-    "without loss, where it has no value."
+    "Inconsistencies of the thesis, which this study ignores: the decoded shares of NewReno in "
+    "table 4.2 equal those of CUBIC in table 4.1, digit for digit. RTO events rise with "
+    "reordering on p. 67, but those of NewReno at 7 dB fall from 0.74 to 0.62 %. Delay removes "
+    "all gain of reordering at low SNR on p. 69, but the tables have +93 and +70 % at 7 dB. "
+    "Equation 3.3 confirms 40 Mb/s without loss, although it is undefined there."
 )
 
 
@@ -130,8 +132,8 @@ class Tauran2018(PublishedStudy):
             TOLERANCE,
             (SLIPS, *last.notes),
             charts=(*figures(measurements, material, self.published), *last.charts),
-            rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: printed and measured",
-            interpretation_title="reading",
+            rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: published and measured",
+            interpretation_title="interpretation",
         )
 
     def claims(self, material: StudyRuns) -> list[Claim]:

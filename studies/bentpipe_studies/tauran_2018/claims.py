@@ -42,10 +42,10 @@ def t1(m: StudyRuns) -> Checks:
     reno, cubic, hybla = (_goodput(m, name, reordering=False) for name in ("NewReno", "CUBIC", "Hybla"))
     return (
         Check("NewReno's goodput, mean ratio over SNRs", over_snrs(reno), 1.0),
-        Check("NewReno's largest ratio", best(reno), 1 + HALF_OF_40),
+        Check("NewReno's maximum ratio", best(reno), 1 + HALF_OF_40),
         Check("CUBIC's mean ratio, at least", over_snrs(cubic), 1 - UNCHANGED),
         Check("CUBIC's mean ratio, at most", over_snrs(cubic), 1 + UNCHANGED, at_least=False),
-        Check("Hybla's smallest ratio", best(hybla, -1), 1 - HALF_OF_40, at_least=False),
+        Check("Hybla's minimum ratio", best(hybla, -1), 1 - HALF_OF_40, at_least=False),
     )
 
 
@@ -112,9 +112,9 @@ def t5(m: StudyRuns) -> Checks:
 
         checks.append(Check(f"{name}, mean ratio of the RTO", over_snrs(rto), 1.0, at_least=False))
         if name == "CUBIC":
-            checks.append(Check("CUBIC, its smallest", best(rto, -1), 1 - HALF_OF_25, at_least=False))
+            checks.append(Check("CUBIC, its minimum", best(rto, -1), 1 - HALF_OF_25, at_least=False))
         checks.append(
-            Check(f"{name}, time-outs at all SNRs, ratio", _events(m, "timeouts", name, reordering=True), 1.0)
+            Check(f"{name}, timeouts at all SNRs, ratio", _events(m, "timeouts", name, reordering=True), 1.0)
         )
     return tuple(checks)
 
@@ -135,7 +135,7 @@ def t6(m: StudyRuns) -> Checks:
     for measure, label in (("dupack", "DUPACK"), ("spurious", "spurious")):
         ratio = _events(m, measure, "CUBIC", reordering=False)
         checks.append(Check(f"CUBIC, {label}, at most", ratio, 1 + UNCHANGED, at_least=False))
-        checks.append(Check(f"CUBIC, {label}, at least (as little as NewReno's)", ratio, 1 - HALF_OF_40))
+        checks.append(Check(f"CUBIC, {label}, at least (as small as NewReno's)", ratio, 1 - HALF_OF_40))
     return tuple(checks)
 
 
@@ -153,7 +153,7 @@ def t8(m: StudyRuns) -> Checks:
         return best(ratio, -1)
 
     return tuple(
-        Check(f"{more} over {fewer}, the least ratio of all SNRs", least(more, fewer), 1.0)
+        Check(f"{more} over {fewer}, minimum ratio over all SNRs", least(more, fewer), 1.0)
         for more, fewer in (("Hybla", "CUBIC"), ("CUBIC", "NewReno"))
     )
 
@@ -230,7 +230,7 @@ def r1(m: StudyRuns) -> Checks:
         return m.by_buffer("goodput_kbps", snr, name)
 
     checks = [
-        Check(f"{name}, the least ratio of all SNRs", best(lambda snr, name=name: gain(name, snr), -1), 1.0)  # type: ignore[misc]
+        Check(f"{name}, minimum ratio over all SNRs", best(lambda snr, name=name: gain(name, snr), -1), 1.0)  # type: ignore[misc]
         for name in ("NewReno", "CUBIC")
     ]
     return (
@@ -282,7 +282,7 @@ def r4(m: StudyRuns) -> Checks:
     congested = m.values("overflow", 13, "CUBIC", reordering=True)
     failed = m.values("dropped", 13, "CUBIC", reordering=True)
     share = tuple(one / max(one + other, 1) for one, other in zip(congested, failed, strict=True))
-    return (Check("CUBIC at 13 dB with reordering, share of drops that are overflows", share, 0.5),)
+    return (Check("CUBIC at 13 dB with reordering, share of overflows among drops", share, 0.5),)
 
 
 def r5(m: StudyRuns) -> Checks:
@@ -291,7 +291,7 @@ def r5(m: StudyRuns) -> Checks:
     peak = m.values("peak_mbps", 13, "CUBIC", reordering=True)
     return (
         Check("CUBIC, bits on the link, mean ratio over SNRs", use, 1.0),
-        Check("CUBIC at 13 dB with reordering, most in a second, Mb/s (nine tenths of 50)", peak, 45.0),
+        Check("CUBIC at 13 dB with reordering, maximum in 1 s, Mb/s (9/10 of 50)", peak, 45.0),
     )
 
 
@@ -331,25 +331,25 @@ def _window(m: StudyRuns, variant: str, measure: str, delayed: bool) -> Values:
 
 
 CRITERIA: dict[str, tuple[str, str, Callable[[StudyRuns], Checks]]] = {
-    "reordering_claims.r1": ("", "ratios of goodput with and without the buffer, of a seed, ≥ 1", r1),
+    "reordering_claims.r1": ("", "goodput ratio per seed, with to without the buffer, ≥ 1", r1),
     "reordering_claims.r1b": (
-        "CUBIC has more goodput than NewReno without reordering too (table 4.1)", "ratio ≥ 1", r1b),
-    "reordering_claims.r2": ("", "ratios of shares, with over without the buffer", r2),
-    "reordering_claims.r3": ("", "ratios of shares, with over without the buffer", r3),
+        "without reordering, CUBIC also has more goodput than NewReno (table 4.1)", "ratio ≥ 1", r1b),
+    "reordering_claims.r2": ("", "ratios of shares, with to without the buffer", r2),
+    "reordering_claims.r3": ("", "ratios of shares, with to without the buffer", r3),
     "reordering_claims.r4": ("", "more than half", r4),
-    "reordering_claims.r5": ("", "ratio ≥ 1, and a second of nine tenths of the rate", r5),
+    "reordering_claims.r5": ("", "ratio ≥ 1, and at least one second at 9/10 of the rate", r5),
     "reordering_claims.r6": ("", "ratios of goodput", r6),
     "d_sack.t1": ("", "ratio of goodput within 3 %, mean over SNRs", d1),
-    "delack.t1": ("", "ratios of goodput, delayed ACKs over none; half of 40 % at some SNR; CUBIC within 10 %", t1),
+    "delack.t1": ("", "goodput ratios, with to without delayed ACKs; half of 40 % at some SNR; CUBIC within 10 %", t1),
     "delack.t2": ("", "ratios ≤ 1, CUBIC's from 11 dB on ≤ 0.9 and below NewReno's", t2),
     "delack.t3": ("", "ratios of goodput with and without the buffer, both with delayed ACKs", t3),
-    "delack.t4": ("", "the timer of the largest mean goodput, over all SNRs and at each", t4),
-    "delack.t5": ("", "ratio of mean RTO ≤ 1, half of 25 % at some SNR; ratio of time-outs ≥ 1", t5),
+    "delack.t4": ("", "timer with the maximum mean goodput, over all SNRs and at each", t4),
+    "delack.t5": ("", "ratio of mean RTO ≤ 1, half of 25 % at some SNR; ratio of timeouts ≥ 1", t5),
     "delack_more.t6": ("", "ratios of shares with and without delayed ACKs", t6),
-    "delack_more.t7": ("", "time to a window, and growth after the first loss, each 10 % slower or not", t7),
-    "delack_more.t8": ("", "least ratio over SNRs ≥ 1", t8),
+    "delack_more.t7": ("", "time to a window and growth after the first loss, each 10 % slower or not", t7),
+    "delack_more.t8": ("", "minimum ratio over SNRs ≥ 1", t8),
     "delack_more.t9": ("", "ratios of means over all samples", t9),
-    "delack_more.t10": ("", "ratio of time-outs over retransmissions ≥ 1", t10),
+    "delack_more.t10": ("", "ratio of timeouts over retransmissions ≥ 1", t10),
     "further.delack_pair_wait": ("wait within a pair of a delayed ACK", "5 to 20 % above 10 ms", wait),
     **EXTENSION_CRITERIA,
 }  # fmt: skip

@@ -40,7 +40,7 @@ def evidence(measurements: Measurements) -> tuple[TextTable, ...]:
         if rows:
             tables.append(
                 TextTable(
-                    f"Evidence: one setting at a time at 13 dB, {title}",
+                    f"Evidence: single changes at 13 dB, {title}",
                     ({"setting": "thesis", **first}, *rows),
                 )
             )
@@ -50,7 +50,7 @@ def evidence(measurements: Measurements) -> tuple[TextTable, ...]:
         return ratios(on, off)
 
     if rows := _by_setting(runs, by_acks):
-        tables.append(TextTable("Evidence: goodput with delayed ACKs over without, at 13 dB", rows))
+        tables.append(TextTable("Evidence: goodput ratio with to without delayed ACKs at 13 dB", rows))
     moving, constant = Runs(measurements, "moving"), Runs(measurements, "tables")
     return (*tables, *_cubic(Runs(measurements, "why-cubic")), *_moving(moving, constant))
 
@@ -97,7 +97,7 @@ def _cubic(runs: Runs) -> tuple[TextTable, ...]:
             {"controller": setting, **{f"{snr} dB": _format_mean(values) for snr, values in by_snr.items()}}
         )
     return (
-        (TextTable("Evidence: forms of CUBIC without reordering buffer, goodput, kb/s", tuple(rows)),)
+        (TextTable("Evidence: CUBIC variants without reordering buffer, goodput, kb/s", tuple(rows)),)
         if rows[1:]
         else ()
     )
@@ -113,7 +113,8 @@ def _moving(moving: Runs, constant: Runs) -> tuple[TextTable, ...]:
             row[f"{snr} dB, constant"] = _format_mean(constant.values({**cell, ACKS: "true"}, "goodput_kbps"))
         rows.append(row)
     title = (
-        "Evidence: delays of Sydney to Paris over 66 satellites (figure 3.3) in place of 85 ms, goodput, kb/s"
+        "Evidence: delays from Sydney to Paris over 66 satellites (figure 3.3) instead of 85 ms, "
+        "goodput, kb/s"
     )
     return (TextTable(title, tuple(rows)),) if moving.frame.height else ()
 

@@ -56,7 +56,7 @@ def others(m: StudyRuns) -> Checks:
     hybla = over_snrs(lambda snr: m.by_buffer("goodput_kbps", snr, "Hybla"))
     return (
         Check(
-            "Westwood+, goodput with the buffer over without, mean at 7, 10, 13 dB",
+            "Westwood+, goodput ratio with to without the buffer, mean at 7, 10, 13 dB",
             over_snrs(westwood, FITTED_DB),
             1.0,
         ),
@@ -80,7 +80,8 @@ def rates(m: StudyRuns) -> Checks:
 
         means = {name: over_snrs(partial(gain, variant=name), FITTED_DB) for name in ("NewReno", "CUBIC")}
         checks += [
-            Check(f"{rate}, {name}, with the buffer over without", mean, 1.0) for name, mean in means.items()
+            Check(f"{rate}, {name}, ratio with to without the buffer", mean, 1.0)
+            for name, mean in means.items()
         ]
         checks.append(
             Check(
@@ -132,7 +133,12 @@ def users(m: StudyRuns) -> Checks:
 def g1(m: StudyRuns) -> Checks:
     """Check that the delay is linear between route changes."""
     return tuple(
-        _fact(f"{pair}, part of the variance on a straight line", part, f"≥ {STRAIGHT}", part >= STRAIGHT)
+        _fact(
+            f"{pair}, share of the variance explained by a straight line",
+            part,
+            f"≥ {STRAIGHT}",
+            part >= STRAIGHT,
+        )
         for pair, part in m.orbits.straightness().items()
     )
 
@@ -145,7 +151,7 @@ def g2(m: StudyRuns) -> Checks:
         drops = sorted((one.before_ns - one.after_ns) / 1e6 for one in found.handovers if one.size == "small")
         if drops:
             middle = drops[len(drops) // 2]
-            text = f"{pair}, drop at a small hand-over, median of {len(drops)}, ms"
+            text = f"{pair}, drop at a small handover, median of {len(drops)}, ms"
             facts.append(_fact(text, middle, f"{low:g} … {high:g}", low <= middle <= high))
     return tuple(facts)
 
@@ -156,7 +162,7 @@ def g3(m: StudyRuns) -> Checks:
     if not all_:
         return ()
     share = sum(one.size == "large" for one in all_) / len(all_)
-    text = f"share of large hand-overs among {len(all_)}"
+    text = f"share of large handovers among {len(all_)}"
     return (_fact(text, share, f"≤ {VERY_UNLIKELY}", share <= VERY_UNLIKELY),)
 
 
@@ -183,22 +189,23 @@ def equation(m: StudyRuns) -> Checks:
             cell = {"path.constellation.down.loss": loss, ACKS: "false" if delayed else "true"}
             expected = equation_kbps(float(loss.split()[0]) / 100, 2 if delayed else 1)
             ratio = tuple(value / expected for value in m.equation.values(cell, "goodput_kbps"))
-            how = "delayed ACKs" if delayed else "an ACK each (3/2 in place of 3/4)"
+            how = "delayed ACKs" if delayed else "one ACK per segment (3/2 instead of 3/4)"
             checks.append(Check(f"{loss}, {how}, at least", ratio, 1 / SQUARE_ROOT))
             checks.append(Check(f"{loss}, {how}, at most", ratio, SQUARE_ROOT, at_least=False))
     return tuple(checks)
 
 
 EXTENSION_CRITERIA: dict[str, tuple[str, str, Callable[[StudyRuns], Checks]]] = {
-    "constellation_claims.g1": ("", "nine tenths of the variance between two hand-overs, in the median", g1),
-    "constellation_claims.g2": ("", "the median drop is of 1 to 10 ms", g2),
-    "constellation_claims.g3": ("", "at most a tenth of all hand-overs", g3),
+    "constellation_claims.g1": ("", "median over handovers: straight line explains 9/10 of the variance", g1),
+    "constellation_claims.g2": ("", "median drop of 1 to 10 ms", g2),
+    "constellation_claims.g3": ("", "at most 1/10 of all handovers", g3),
     "equation_3_3": ("TCP's throughput is sqrt(3/4) MSS / (RTT sqrt p) (equation 3.3)",
                      "NewReno's goodput over the equation's within 25 % at random loss", equation),
     "further.other_variants": ("reordering helps Westwood and Hybla too (p. 67)", "ratios of goodput ≥ 1", others),
     "setup.lms_rate_mbps": ("higher and lower rates of the link give the same conclusions (p. 59)",
                             "ratios of goodput at 10 and 100 Mb/s as in r1", rates),
     "further.delack_users": ("delayed ACKs with several users: the same tendencies as with one (p. 84)",
-                             "ratios of goodput: unchanged within 10 % as with one user, or on its side of 1", users),
+                             ("ratios of goodput: unchanged within 10 % as with one user, or on "
+                             "the same side of 1"), users),
 }  # fmt: skip
 """Criteria as in :data:`bentpipe_studies.tauran_2018.claims.CRITERIA`."""

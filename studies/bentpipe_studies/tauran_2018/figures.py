@@ -37,8 +37,8 @@ Series = tuple[str, str, str, bool]
 
 _BUFFER: list[Series] = [
     ("CUBIC", "CUBIC", "", False),
-    ("CUBIC, reordering by TCP's numbers", "CUBIC", BY_TCP, False),
-    ("CUBIC, reordering by the link's", "CUBIC", BY_LINK, False),
+    ("CUBIC, reordering by TCP sequence number", "CUBIC", BY_TCP, False),
+    ("CUBIC, reordering by link sequence number", "CUBIC", BY_LINK, False),
 ]
 
 
@@ -56,20 +56,20 @@ _FOUR = _acks(("CUBIC",), False) + [
 ]
 FIGURES: tuple[tuple[str, str, str, str, list[Series]], ...] = (
     ("4.7", "Reordering and goodput, CUBIC", "goodput, kb/s", "goodput_kbps", _BUFFER),
-    ("4.8", "Reordering and time-outs, CUBIC", "RTO, % of packets", "rto", _BUFFER),
+    ("4.8", "Reordering and timeouts, CUBIC", "RTO, % of packets", "rto", _BUFFER),
     ("4.9", "Reordering and duplicate ACKs, CUBIC", "DUPACK, % of packets", "dupack", _BUFFER),
     ("4.10", "Reordering and spurious retransmissions, CUBIC", "spurious, % of packets", "spurious", _BUFFER),
     ("4.13", "Reordering and delayed ACKs, CUBIC", "goodput, kb/s", "goodput_kbps", _FOUR),
     ("5.2", "Delayed ACKs and goodput", "goodput, kb/s", "goodput_kbps", _acks(("NewReno", "CUBIC"), False)),
     ("5.3", "Delayed ACKs and duplicate ACKs", "DUPACK, % of packets", "dupack", _acks(("NewReno", "CUBIC"), False)),
-    ("5.4", "Delayed ACKs and time-outs", "RTO, % of packets", "rto", _acks(("NewReno", "CUBIC"), False)),
+    ("5.4", "Delayed ACKs and timeouts", "RTO, % of packets", "rto", _acks(("NewReno", "CUBIC"), False)),
     ("5.5", "Delayed ACKs and spurious retransmissions", "spurious, % of packets", "spurious",
      _acks(("NewReno", "CUBIC"), False)),
     ("5.6", "Delayed ACKs and goodput, Hybla", "goodput, kb/s", "goodput_kbps", _acks(("Hybla",), False)),
     ("5.9", "Delayed ACKs with reordering, NewReno", "goodput, kb/s", "goodput_kbps", _acks(("NewReno",), True)),
     ("5.10", "Delayed ACKs with reordering, CUBIC", "goodput, kb/s", "goodput_kbps", _BOTH),
     ("5.12", "The retransmission timer with reordering, CUBIC", "mean RTO, ms", "rto_ms", _BOTH),
-    ("5.13", "Time-outs among retransmissions with reordering", "time-outs, % of retransmissions", "rto_share",
+    ("5.13", "Timeouts among retransmissions with reordering", "timeouts, % of retransmissions", "rto_share",
      _acks(("NewReno", "CUBIC"), True)),
 )  # fmt: skip
 
@@ -141,7 +141,7 @@ def _lines(
     )
     lines = base.mark_line(point=True).encode(x=x, y=y, color=colour(names))
     layers = [bars, lines]
-    caption = f"Figure {number} of the thesis. Means over seeds with their 95 % intervals."
+    caption = f"Figure {number} of the thesis. Means over seeds with 95 % confidence intervals."
     if number in PUBLISHED:
         printed = [
             {"series": name, "x": snr, "y": published[table][PUBLISHED[number]]["cubic"][index]}
@@ -150,9 +150,9 @@ def _lines(
         ]
         points = alt.Chart(inline_csv(pl.DataFrame(printed))).mark_point(size=70, strokeWidth=1.6)
         layers.append(points.encode(x=x, y=y, color=colour(names)))
-        caption += " Circles: tables 4.1 and 4.2, whose buffer goes by TCP's numbers (figure 4.6)."
+        caption += " Circles: tables 4.1 and 4.2. Their buffer uses TCP sequence numbers (figure 4.6)."
     elif any(buffer for _, _, buffer, _ in series):
-        caption += " The buffer goes by TCP's numbers."
+        caption += " The buffer uses TCP sequence numbers."
     chart = alt.layer(*layers).properties(width=WIDTH - 120, height=280)
     return Figure(_key(number), f"{number} {title}", caption, chart, frame.height)
 
@@ -184,8 +184,8 @@ def _use(measurements: Measurements) -> Figure | None:
         )
         .properties(width=WIDTH - 120, height=280)
     )
-    caption = "Figures 4.11 and 4.12 of the thesis: CUBIC at 13 dB, first seed, coded bits by second."
-    return Figure("figure-4-11", "4.11, 4.12 Use of the link", caption, chart, data.height)
+    caption = "Figures 4.11 and 4.12 of the thesis: coded bits per second, CUBIC at 13 dB, first seed."
+    return Figure("figure-4-11", "4.11, 4.12 Utilisation of the link", caption, chart, data.height)
 
 
 def _windows(measurements: Measurements, until_s: float, every: int) -> pl.DataFrame:
@@ -221,7 +221,7 @@ def _growth(measurements: Measurements) -> Figure | None:
     if not data.height:
         return None
     names = data["series"].unique(maintain_order=True).to_list()
-    caption = "Figure 5.7 of the thesis: one flow between two nodes; what is lost is lost by the full queue."
+    caption = "Figure 5.7 of the thesis: one flow between two nodes. All losses are queue overflows."
     chart = _window_chart(data, colour(names), dashed=True)
     return Figure("figure-5-7", "5.7 Windows without loss on the link", caption, chart, data.height)
 
@@ -233,7 +233,7 @@ def _pacing(measurements: Measurements) -> Figure | None:
         return None
     data = data.filter(pl.col("series") == "NewReno")
     caption = (
-        "Figure 3.9 of the thesis: NewReno alone between two nodes, an ACK for each segment or delayed ACKs."
+        "Figure 3.9 of the thesis: NewReno alone between two nodes, with an ACK per segment or delayed ACKs."
     )
     chart = _window_chart(data, colour(["each", "delayed"], title="ACKs", field="acks"), dashed=False)
     return Figure("figure-3-9", "3.9 Delayed ACKs and the window", caption, chart, data.height)
@@ -245,7 +245,7 @@ def _sawtooth(measurements: Measurements) -> Figure | None:
     if not data.height:
         return None
     data = data.filter((pl.col("series") == "CUBIC") & (pl.col("acks") == "each"))
-    caption = "Figure 3.13 of the thesis: CUBIC alone between two nodes, without loss but by the full queue."
+    caption = "Figure 3.13 of the thesis: CUBIC alone between two nodes. All losses are queue overflows."
     return Figure(
         "figure-3-13", "3.13 CUBIC's window", caption, _window_chart(data, None, dashed=False), data.height
     )
@@ -292,8 +292,8 @@ def _surface(runs: Runs) -> Figure | None:
         .facet(column=alt.Column("variant:N", title=None, sort=["NewReno", "CUBIC"]))
     )
     caption = (
-        "Figure 5.8 of the thesis as seen from above; it does not say its variant. Without reordering buffer, means "
-        "over seeds. A dot is the best timer at its SNR."
+        "Figure 5.8 of the thesis as a map, without reordering buffer, means over seeds. The "
+        "thesis does not name the TCP variant. Dots: best timer of each SNR."
     )
     return Figure("figure-5-8", "5.8 The timer of delayed ACKs", caption, chart, frame.height)
 
@@ -315,7 +315,7 @@ def _waits(runs: Runs) -> Figure | None:
         .mark_line(point=True)
         .encode(
             x=alt.X("x:Q", title="wait within a pair, ms"),
-            y=alt.Y("y:Q", **axis(frame["y"].to_list(), "pairs that wait no longer, %")),
+            y=alt.Y("y:Q", **axis(frame["y"].to_list(), "pairs with at most this wait, %")),
             color=colour(names), shape=shape(names),
         )
         .properties(width=WIDTH - 120, height=260)

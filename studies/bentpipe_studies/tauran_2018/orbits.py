@@ -69,8 +69,8 @@ class Orbits:
             .properties(width=WIDTH - 120, height=280)
         )  # fmt: skip
         caption = (
-            "Figure 3.3 of the thesis, which does not name its places: shortest ways over 66 satellites at 800 km. A "
-            "break is a change of the way."
+            "Figure 3.3 of the thesis, which does not name its places: shortest routes over 66 "
+            "satellites at 800 km. Each step is a handover."
         )
         return Figure("figure-3-3", "3.3 Delay over the constellation", caption, chart, frame.height)
 

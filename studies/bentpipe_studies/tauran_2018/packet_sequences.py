@@ -25,8 +25,8 @@ DELAY_MS, ANSWER_MS = 10.0, 20.0
 """Propagation delay of the link, and time from the end of an attempt to its answer (``ladders.toml``), ms."""
 
 COLOURS = {
-    "decoded": GREEN, "not decoded": RED, "not kept": ORANGE, "answer": GREY,
-    "data": BLUE, "sent again": RED, "lost": ORANGE, "ACK": GREY,
+    "decoded": GREEN, "not decoded": RED, "discarded": ORANGE, "feedback": GREY,
+    "data": BLUE, "retransmitted": RED, "lost": ORANGE, "ACK": GREY,
 }  # fmt: skip
 
 Parts = tuple[tuple[str, str, float, float], ...]
@@ -34,30 +34,34 @@ Parts = tuple[tuple[str, str, float, float], ...]
 
 LINK_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
     ("table-3-2", "Table 3.2 ARQ",
-     ("A packet is sent again when the answer says that it was not decoded. Stop-and-wait sends one at a time; "
-      "go-back-N sends all that came after it again, which the receiver did not keep; selective repeat only what is "
-      "missing."),
+     ("The sender retransmits a packet after negative feedback. Stop-and-wait sends one packet at "
+         "a time. Go-back-N also retransmits all later packets, which the receiver discards. "
+         "Selective repeat retransmits only missing packets."),
      (("table 3.2, stop-and-wait", "stop-and-wait", 1002, 1098), ("table 3.2, go-back-N", "go-back-N", 1002, 1068),
       ("table 3.2, selective repeat", "selective repeat", 1002, 1068))),
     ("figure-3-4", "3.4, 3.5 Type I and type II HARQ",
-     ("The same fade: Chase combining adds Es/N0 of the same bits and needs three attempts, incremental redundancy "
-      "adds information of new bits and needs two."),
+     ("Both panels have the same fade. Chase combining adds Es/N0 of the same bits and needs three "
+         "attempts. Incremental redundancy adds new bits and needs two."),
      (("3.4", "type I (Chase combining)", 1012, 1078), ("3.5", "type II (incremental redundancy)", 1012, 1078))),
     ("figure-3-6", "3.6 Adaptive-HARQ",
-     "On the fading channel at 7 dB; beside each attempt its coded bits, which the design of the link gives.",
+     ("Fading channel at 7 dB. The labels are the coded bits of each attempt, from the link "
+     "design."),
      (("3.6", "Adaptive-HARQ", 460, 560),)),
 )  # fmt: skip
 
 TCP_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
-    ("figure-3-7", "3.7, 3.11 A packet that comes late",
-     ("Segment 174 needs a second attempt and comes 22 ms late: four ACKs more say 173. Three make TCP send it again "
-      "in vain; RACK, which has seen reordering before, waits a quarter of the least RTT and does not."),
+    ("figure-3-7", "3.7, 3.11 Late packet",
+     ("Segment 174 needs a second attempt and arrives 22 ms late, after four duplicate ACKs of "
+         "173. Three of them trigger a spurious TCP retransmission. RACK has seen reordering before, "
+         "waits a quarter of the minimum RTT and retransmits nothing."),
      (("3.7", "three duplicate ACKs", 1012, 1112), ("3.11", "RACK", 1012, 1112))),
-    ("figure-3-8", "3.8 Delayed ACKs", "One ACK for two segments; the last one is alone and waits 40 ms for the timer.",
+    ("figure-3-8", "3.8 Delayed ACKs",
+     "The receiver sends one ACK for two segments. The last segment is alone and waits 40 ms for the timer.",
      (("3.8", "delayed ACKs", 820, 1050),)),
     ("figure-3-10", "3.10, 3.12 RACK and TLP",
-     ("RACK sends a lost segment again when one that was sent later has arrived and the reordering window has passed. "
-      "Behind the last segments nothing follows: a probe is sent after two SRTT, which are 206 ms here."),
+     ("RACK retransmits a lost segment after a later segment has arrived and the reordering window "
+         "has passed. No segment follows the last ones, so TCP sends a tail loss probe after two "
+         "SRTT, here 206 ms."),
      (("3.10", "RACK", 995, 1180), ("3.12", "tail loss probe", 1070, 1500))),
 )  # fmt: skip
 
@@ -122,7 +126,7 @@ def attempts(
             count += 1
         if scheme == "go-back-n" and count == 1 and begin < back - air[0] < left:
             # Sent before the loss of an earlier packet was known: discarded, and retransmitted after it.
-            mine = [(begin, begin + air[0], "not kept")] if begin < back else []
+            mine = [(begin, begin + air[0], "discarded")] if begin < back else []
             mine.append((left - air[0], left, "decoded"))
         else:
             mine, end = [], left
@@ -161,7 +165,7 @@ def _link(store: Store, run: str, span: tuple[float, float]) -> Diagram:
                 continue
             rows.append(_line(0, 1, begin, end + DELAY_MS, label))
             if label == "not decoded":
-                rows.append(_line(1, 0, end + DELAY_MS, end + ANSWER_MS, "answer"))
+                rows.append(_line(1, 0, end + DELAY_MS, end + ANSWER_MS, "feedback"))
             if len(set(bits)) > 1:
                 texts.append(
                     {"x": 0, "t": begin, "text": f"{bits[number] / 1e3:.1f} kbit", "left": 0, "first": False}
@@ -208,7 +212,7 @@ def _tcp(store: Store, run: str, span: tuple[float, float]) -> Diagram:
         ends = (0.0, 1.0) if mine else (1.0, 0.0)
         if mine and one["payload_bytes"] > 0:
             number = round((one["sequence"] - base) / SEGMENT)
-            kind = "lost" if lost else "sent again" if one["retransmission"] else "data"
+            kind = "lost" if lost else "retransmitted" if one["retransmission"] else "data"
             rows.append(_line(ends[0], 0.5 if lost else ends[1], sent, end, kind))
             texts.append({"x": 0, "t": sent, "text": str(number), "left": 0, "first": kind != "data"})
         elif not mine and one["label"] == "ACK":
@@ -267,7 +271,7 @@ def _panel(diagram: Diagram, title: str, span: tuple[float, float], kinds: Seque
         scale=alt.Scale(domain=list(kinds), range=[COLOURS[kind] for kind in kinds]),
     )  # fmt: skip
     dashed = alt.condition(
-        "datum.kind == 'answer' || datum.kind == 'ACK'", alt.value([3, 3]), alt.value([1, 0])
+        "datum.kind == 'feedback' || datum.kind == 'ACK'", alt.value([3, 3]), alt.value([1, 0])
     )
     layers: list[Any] = [
         alt.Chart(inline_csv(frame, digits=7))

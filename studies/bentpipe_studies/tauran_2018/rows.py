@@ -101,7 +101,7 @@ def _link(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) 
         Row("probe bits", "mean coded bits of a packet at 13 dB", "equation 6.6", EVEN,
             (Quantity("", float(setup["mean_coded_bits_per_packet"]), bits, tolerance=BITS, fitted=True),),
             notes.get("probe bits", "")),
-        Row("probe time", "mean air time of a packet at 13 dB, ms", "equation 6.7", EVEN,
+        Row("probe time", "mean airtime of a packet at 13 dB, ms", "equation 6.7", EVEN,
             (Quantity("", float(setup["mean_packet_time_ms"]), tuple(one / 50e3 for one in bits),
                       tolerance=BITS, fitted=True),), notes.get("probe bits", "")),
     ]  # fmt: skip

@@ -50,10 +50,10 @@ BOXES = ("page-load-time", "time-to-response", "page-load-distribution")
 """Figures of the stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
 
 TOLERANCE = (
-    "A result is a list of checks. Medians have the 95 % interval of order statistics (Le Boudec, theorem 2.1); a "
-    "check holds, or fails, when the whole interval does, else it is undecided. Order P1 is the report's: the interval "
-    "of one lies below that of the other. The rate counts as reached from the first instant at which the next round "
-    f"trip brings {REACHED:.0%} of it."
+    "Each result is a list of checks. Medians have the 95 % interval of order statistics (Le "
+    "Boudec, theorem 2.1). A check holds or fails if the whole interval does; otherwise it is "
+    "undecided. Order P1 of the report: the interval of one median lies below that of the other. "
+    f"The rate is reached at the first instant at which the next RTT delivers {REACHED:.0%} of it."
 )
 
 
@@ -127,7 +127,7 @@ class Thomas2019(PublishedStudy):
             tuple(self.reminders(measurements)),
             tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
             charts=figures(measurements),
-            interpretation_title="with",
+            interpretation_title="controller",
         )
 
     def claims(self, measurements: Measurements) -> list[Claim]:
@@ -153,16 +153,20 @@ class Thomas2019(PublishedStudy):
         """Return notes on the published values themselves, and on what a figure rests on."""
         one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
         equation = (
-            f"Equation 2.1 for 25 Mb/s, 750 ms and a first window of 32 x 1460 B: {one:.2f} s with the one-way BDP "
-            f"that it is written with, {two:.2f} s with the two-way BDP; the report prints 4.5 s, the paper 3.5 s."
+            f"Equation 2.1 gives {one:.2f} s with the one-way BDP, as written, and {two:.2f} s "
+            "with the two-way BDP (25 Mb/s, 750 ms, initial window 32 x 1460 B). The report "
+            "prints 4.5 s, the paper 3.5 s."
         )
         found = [
             equation,
-            "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
+            (
+                "The variation between sessions is a model of this study: waits for frames of 26.5 "
+                "and 10 ms, and pauses."
+            ),
         ]
         lost = extensions.lost_packets(measurements)
         if lost:
-            found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
+            found.append(f"Lost packets of the runs with one loss: {', '.join(map(str, lost))}.")
         return found
 
 

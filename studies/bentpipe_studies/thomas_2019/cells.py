@@ -50,6 +50,6 @@ MODELS: tuple[tuple[str, dict[str, str] | None], ...] = (
     ("pooled, IW 32", {SETUP: "pooled", WINDOW: "32 packets", KNOWING: "false"}),
     ("pooled, IW 100", {SETUP: "pooled", WINDOW: "100 packets", KNOWING: "false"}),
     ("pooled, IW 1600", {SETUP: "pooled", WINDOW: "1600 packets", KNOWING: "false"}),
-    ("pooled, knows the rate", {SETUP: "pooled", KNOWING: "true"}),
+    ("pooled, line rate", {SETUP: "pooled", KNOWING: "true"}),
 )
 """Models of the proxy, from none to one that needs no probing; the last is that of satcom.toml."""

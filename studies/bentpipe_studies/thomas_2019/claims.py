@@ -64,7 +64,7 @@ def r1(measurements: Measurements, _reading: str) -> Checks:
     checks: list[Check | Fact] = []
     for load in (2, 3):
         quic, tcp = _satcom(measurements, "target-a", load)
-        checks.append(orderings.ratio(f"load {load}, median PLT, QUIC over TCP", quic, tcp, *TWICE))
+        checks.append(orderings.ratio(f"load {load}, median PLT ratio, QUIC to TCP", quic, tcp, *TWICE))
         checks.append(orderings.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
     return tuple(checks)
 
@@ -95,7 +95,7 @@ def r4(measurements: Measurements, _reading: str) -> Checks:
     """Check that QUIC's TTR is a little shorter."""
     most = MUCH_LESS * SATCOM_RTT * 1e3
     return tuple(
-        orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+        orderings.gap(f"load {load}, TTR of TCP minus TTR of QUIC", tcp, quic, 0.0, most)
         for load in (2, 3)
         for quic, tcp in [_satcom(measurements, "target-a", load, "ttr_s")]
     )
@@ -116,7 +116,7 @@ def r5(measurements: Measurements, interpretation: str) -> Checks:
     for load in (2, 3):
         quic, tcp = _g4(measurements, interpretation, load)
         checks += [
-            orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY),
+            orderings.ratio(f"load {load}, median PLT ratio, TCP to QUIC", tcp, quic, *SLIGHTLY),
             orderings.overlapping(f"load {load}, median PLT, QUIC and TCP, s", quic, tcp),
             orderings.undominated(f"load {load}, dominance, QUIC and TCP", quic, tcp),
         ]
@@ -126,7 +126,7 @@ def r5(measurements: Measurements, interpretation: str) -> Checks:
 def r5b(measurements: Measurements, interpretation: str) -> Checks:
     """Check the gap of 90 ms between TTRs."""
     return tuple(
-        orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
+        orderings.gap(f"load {load}, TTR of TCP minus TTR of QUIC", tcp, quic, *ABOUT_90_MS)
         for load in (2, 3)
         for quic, tcp in [_g4(measurements, interpretation, load, "ttr_s")]
     )
@@ -135,7 +135,7 @@ def r5b(measurements: Measurements, interpretation: str) -> Checks:
 def r6(measurements: Measurements, _reading: str) -> Checks:
     """Check that target B is slightly better with QUIC, and almost dominated at load 2."""
     checks: list[Check | Fact] = [
-        orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+        orderings.ratio(f"load {load}, median PLT ratio, TCP to QUIC", tcp, quic, *SLIGHTLY)
         for load in (2, 3)
         for quic, tcp in [_satcom(measurements, "target-b", load)]
     ]
@@ -145,7 +145,7 @@ def r6(measurements: Measurements, _reading: str) -> Checks:
     verdict = Verdict.AGREES if share >= ALMOST else Verdict.DIFFERS
     checks.append(
         Fact(
-            "load 2, quantiles of PLT at which QUIC is ahead",
+            "load 2, share of PLT quantiles with QUIC ahead",
             f"{share:.0%}" if ahead else orderings.NO_SAMPLE,
             f"≥ {ALMOST:.0%}",
             verdict if ahead else Verdict.NOT_RUN,
@@ -165,7 +165,7 @@ def two_valued(values: Sequence[float]) -> tuple[float, float]:
 def r7(measurements: Measurements, _reading: str) -> Checks:
     """Check that TCP's TTR has two values."""
     values = times(measurements, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
-    text, needed = "load 2, widest gap between TTRs of TCP, and the part below it", "≥ 75 ms, 30 … 70 %"
+    text, needed = "load 2, widest gap between TTRs of TCP, and the share below it", "≥ 75 ms, 30 … 70 %"
     if len(values) < 2:
         return (Fact(text, orderings.NO_SAMPLE, needed, Verdict.NOT_RUN),)
     wide, below = two_valued(values)
@@ -185,7 +185,7 @@ def r8(measurements: Measurements, _reading: str) -> Checks:
 
 def r9(measurements: Measurements, interpretation: str) -> Checks:
     """Check that TCP's rate rises from 1 to 4 s."""
-    text = "load 2, TCP's rate from 3 to 4 s over that from 1 to 2 s"
+    text = "load 2, TCP rate ratio, 3 to 4 s to 1 to 2 s"
     return (Check(text, growth(measurements, "4g", g4(WITHOUT, interpretation), 2), CLIMBS),)
 
 
@@ -194,7 +194,7 @@ def r10(measurements: Measurements, interpretation: str) -> Checks:
     split = times(measurements, "satcom", satcom("target-a", WITHOUT), 1)
     return tuple(
         orderings.ordered(
-            f"median PLT, split TCP and {label} from end to end, s",
+            f"median PLT, split TCP and {label} end to end, s",
             split,
             times(measurements, "end-to-end", end_to_end(http, interpretation, "60 packets"), 1),
         )
@@ -206,27 +206,27 @@ TCP_INTERPRETATIONS = {"r5": TCP_4G, "r5b": TCP_4G, "r9": TCP_4G, "r10": CONTROL
 """Results that depend on an unknown controller, and its candidates."""
 
 CRITERIA: dict[str, tuple[str, Callable[[Measurements, str], Checks]]] = {
-    "r1": ("loads 2 and 3: ratio of medians 1.5 to 2.5, and TCP before QUIC in order P1", r1),
-    "r2": ("load 1: median intervals meet, and Welch's p is at least 0.05", r2),
-    "r3": ("loads 2 and 3: mean part of the download until 90 % of the rate is at least two thirds", r3),
-    "r4": ("loads 2 and 3: median gap of TTR, TCP less QUIC, between 0 and a quarter of a round trip", r4),
-    "r5": ("loads 2 and 3: ratio of medians TCP over QUIC 1 to 1.5, intervals meet, neither dominates", r5),
+    "r1": ("loads 2 and 3: ratio of medians 1.5 to 2.5, TCP faster in order P1", r1),
+    "r2": ("load 1: median intervals overlap, and Welch's p ≥ 0.05", r2),
+    "r3": ("loads 2 and 3: mean share of the download before 90 % of the rate ≥ 2/3", r3),
+    "r4": ("loads 2 and 3: median TTR difference, TCP minus QUIC, between 0 and RTT/4", r4),
+    "r5": ("loads 2 and 3: ratio of medians TCP to QUIC 1 to 1.5, intervals overlap, no dominance", r5),
     "r5b": (
-        f"loads 2 and 3: median gap of TTR, TCP less QUIC, 90 ms ± a quarter of {G4_RTT * 1e3:.0f} ms",
+        (f"loads 2 and 3: median TTR difference, TCP minus QUIC, 90 ms ± a quarter of {G4_RTT * 1e3:.0f} ms"),
         r5b,
     ),
     "r6": (
-        "loads 2 and 3: ratio of medians TCP over QUIC 1 to 1.5; at load 2 QUIC ahead at 90 % of quantiles",
+        ("loads 2 and 3: ratio of medians TCP to QUIC 1 to 1.5; load 2: QUIC ahead at 90 % of the quantiles"),
         r6,
     ),
     "r7": (
-        "load 2: the widest gap between TTRs is at least a tenth of a round trip, with 30 to 70 % below it",
+        "load 2: widest gap between TTRs ≥ RTT/10, with 30 to 70 % of the values below it",
         r7,
     ),
-    "r8": ("loads 2 and 3: neither distribution of TTR dominates", r8),
-    "r9": ("load 2: TCP's mean rate from 3 to 4 s is at least 1.1 of that from 1 to 2 s", r9),
+    "r8": ("loads 2 and 3: no dominance between the distributions of TTR", r8),
+    "r9": ("load 2: mean TCP rate from 3 to 4 s ≥ 1.1 times that from 1 to 2 s", r9),
     "r10": (
-        "load 1: split TCP before QUIC and TCP from end to end with a first window of 60 in order P1",
+        ("load 1: split TCP faster in order P1 than end-to-end QUIC and TCP with an initial window of 60"),
         r10,
     ),
 }

@@ -51,9 +51,10 @@ TARGETS = {"target-a": "A", "target-b": "B"}
 FIGURES = ("page-load-time", "time-to-response", "sequence")
 
 TOLERANCE = (
-    "Medians over units with the 95 % interval of order statistics (Le Boudec, theorem 2.1; of 6 units or more). A "
-    "check holds, or fails, when the whole interval does, else it is undecided. Claims are judged for each model of "
-    "the proxy by itself: a model for which a claim fails cannot have been the operator's."
+    "Medians over sessions with the 95 % interval of order statistics (Le Boudec, theorem 2.1; at "
+    "least 6 sessions). A check holds or fails if the whole interval does; otherwise it is "
+    "undecided. Claims are rated for each proxy model separately. A failed claim excludes its "
+    "model as the operator's proxy."
 )
 
 
@@ -112,7 +113,7 @@ def run(
         found, reports = compare(STUDY, job)
     except KeyboardInterrupt:
         raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
-    title = f"{STUDY.title}, in real time"
+    title = f"{STUDY.title}, emulation"
     stores = {name: {"store": str(summary.store), "runs": summary.planned, "kept": summary.kept, "done": summary.done,
                      "failed": len(summary.failed)} for name, summary in reports.items()}  # fmt: skip
     data = {"study": STUDY.name, "title": title, "stores": stores, **to_json(found)}
@@ -200,7 +201,7 @@ def findings(study: Thomas2019, measurements: Measurements) -> Findings:
         TOLERANCE,
         figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
         notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measurements, part)),
-        interpretation_title="clock and proxy",
+        interpretation_title="engine and proxy",
     )
 
 
@@ -229,7 +230,7 @@ def _loads_table(measurements: Measurements) -> TextTable:
                     row: dict[str, Any] = {
                         "access": part,
                         "target": target,
-                        "TCP's proxy": stack,
+                        "TCP proxy": stack,
                         "load": load,
                     }
                     found = False
@@ -240,7 +241,7 @@ def _loads_table(measurements: Measurements) -> TextTable:
                             found = found or bool(values)
                     if found:
                         rows.append(row)
-    return TextTable("Medians over units with 95 % intervals", tuple(rows))
+    return TextTable("Medians over sessions with 95 % confidence intervals", tuple(rows))
 
 
 def _ratio_table(measurements: Measurements) -> TextTable:
@@ -250,7 +251,7 @@ def _ratio_table(measurements: Measurements) -> TextTable:
         for stack in _stacks(measurements, part):
             if stack == ON:
                 continue
-            row: dict[str, Any] = {"access": part, "TCP's proxy": stack, "published": published}
+            row: dict[str, Any] = {"access": part, "TCP proxy": stack, "published": published}
             for tail, clock in ENGINES.items():
                 for load in (2, 3):
                     quic, tcp = (
@@ -259,7 +260,7 @@ def _ratio_table(measurements: Measurements) -> TextTable:
                     )
                     row[f"{clock}, load {load}"] = _ratio(quic, tcp)
             rows.append(row)
-    return TextTable("Target A: ratio of page load times, QUIC over TCP", tuple(rows))
+    return TextTable("Target A: ratio of page load times, QUIC to TCP", tuple(rows))
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> str:
@@ -288,21 +289,19 @@ def _claims(study: Thomas2019, measurements: Measurements) -> Iterator[Claim]:
             checks = []
             for load in (2, 3):
                 quic, tcp = pair("target-a", load, "plt_s")
-                checks.append(orderings.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
+                checks.append(orderings.ratio(f"load {load}, PLT ratio, QUIC to TCP", quic, tcp, *TWICE))
             yield Claim(
                 "r1", statements["r1"], "the ratio of PLT is 1.5 to 2.5", interpretation, tuple(checks)
             )
             most = 0.25 * 750.0
             gaps = [
-                orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+                orderings.gap(f"load {load}, TTR of TCP minus TTR of QUIC", tcp, quic, 0.0, most)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-a", load, "ttr_s")]
             ]
-            yield Claim(
-                "r4", statements["r4"], "a gap below a quarter of a round trip", interpretation, tuple(gaps)
-            )
+            yield Claim("r4", statements["r4"], "difference below RTT/4", interpretation, tuple(gaps))
             better = [
-                orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+                orderings.ratio(f"load {load}, PLT ratio, TCP to QUIC", tcp, quic, *SLIGHTLY)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-b", load, "plt_s")]
             ]
@@ -318,9 +317,9 @@ def _claims(study: Thomas2019, measurements: Measurements) -> Iterator[Claim]:
             for column in ("plt_s", "ttr_s")
             for load in (2, 3)
         ]
-        ratios = [orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+        ratios = [orderings.ratio(f"load {load}, PLT ratio, TCP to QUIC", tcp, quic, *SLIGHTLY)
                   for load, (quic, tcp) in zip((2, 3), g4[:2], strict=True)]  # fmt: skip
         yield Claim("r5", statements["r5"], "the ratio of PLT is 1 to 1.5", clock, tuple(ratios))
-        waits = [orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *G4_GAP_MS)
+        waits = [orderings.gap(f"load {load}, TTR of TCP minus TTR of QUIC", tcp, quic, *G4_GAP_MS)
                  for load, (quic, tcp) in zip((2, 3), g4[2:], strict=True)]  # fmt: skip
-        yield Claim("r5b", statements["r5b"], "a gap of 70 to 110 ms", clock, tuple(waits))
+        yield Claim("r5b", statements["r5b"], "difference of 70 to 110 ms", clock, tuple(waits))

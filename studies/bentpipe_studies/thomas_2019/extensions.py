@@ -89,7 +89,7 @@ def satcom_table(measurements: Measurements) -> TextTable:
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
     ]
-    return _table("SATCOM: medians over units with 95 % intervals", rows)
+    return _table("SATCOM: medians over sessions with 95 % confidence intervals", rows)
 
 
 def four_g_table(measurements: Measurements) -> TextTable:
@@ -100,7 +100,7 @@ def four_g_table(measurements: Measurements) -> TextTable:
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
     ]
-    return _table("4G, target A: medians over units with 95 % intervals", rows)
+    return _table("4G, target A: medians over sessions with 95 % confidence intervals", rows)
 
 
 def _model_times(
@@ -141,10 +141,10 @@ def model_table(measurements: Measurements) -> TextTable:
                 "proxy": name, "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
                 "witness: PLT, s": witness[0] if witness else "–",
                 "witness: TTR, s": witness[1] / 1e3 if witness else "–",
-                **{f"QUIC {quic} over it": format_significant(ratios[name, quic], 3) for quic in quics},
+                **{f"QUIC {quic} through it": format_significant(ratios[name, quic], 3) for quic in quics},
             }
         )  # fmt: skip
-    return TextTable("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
+    return TextTable("Target A over HTTP/2 by proxy model, and PLT of QUIC divided by it", tuple(rows))
 
 
 def controllers_table(measurements: Measurements) -> TextTable:
@@ -162,13 +162,13 @@ def controllers_table(measurements: Measurements) -> TextTable:
     if rows:
         witness = {f"PLT, s: {window}": PROTOTYPE_QUIC.get(window, "–") for window in WINDOWS}
         rows.append({"transport": "witness: QUIC", "controller": "cubic", **witness})
-    return TextTable("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
+    return TextTable("Target A over SATCOM, end to end, by controller and initial window", tuple(rows))
 
 
 def tcp_table(measurements: Measurements) -> TextTable:
     """Return times over split TCP by controller of the ends."""
     rows = [_row({"TCP": name}, measurements, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
-    return _table("Target A over split TCP, by the controller of the two ends", rows)
+    return _table("Target A over split TCP, by controller of the two endpoints", rows)
 
 
 def start_up_table(measurements: Measurements) -> TextTable:
@@ -179,7 +179,7 @@ def start_up_table(measurements: Measurements) -> TextTable:
         for name in CONTROLLERS
     ]
     cases += [("TCP cubic end to end, IW 32", "end-to-end", end_to_end("2", "cubic", "32 packets"), 1, 32)]
-    cases += [("split TCP that knows the rate", "satcom", satcom("target-a", WITHOUT), 2, None)]
+    cases += [("split TCP, line rate", "satcom", satcom("target-a", WITHOUT), 2, None)]
     cases += [("QUIC of the browser, load 2", "satcom", satcom("target-a", WITH), 2, 32)]
     for label, part, cell, load, window in cases:
         found = parts_of_load(measurements, part, cell, load)
@@ -194,7 +194,7 @@ def start_up_table(measurements: Measurements) -> TextTable:
             {
                 "connection": label, "reached the rate": f"{len(reached)} of {len(found)}",
                 "start-up, s": format_median([one.start_up_s for one in reached], 3),
-                "the rest, s": format_median([one.download_s - one.start_up_s for one in reached], 3),
+                "steady state, s": format_median([one.download_s - one.start_up_s for one in reached], 3),
                 "download, s": format_median([one.download_s for one in found], 3),
                 "log2(BDP/IW) RTT, one-way BDP, s": format_significant(model[0], 3),
                 "with the two-way BDP, s": format_significant(model[1], 3),
@@ -208,7 +208,7 @@ def start_up_table(measurements: Measurements) -> TextTable:
 def figure_2_11(measurements: Measurements) -> list[dict[str, Any]]:
     """Return start-up time against RTT, with and without a proxy half way: measured, and by the model."""
     rows = []
-    for part, label, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
+    for part, label, split in (("startup", "end to end", 1), ("startup-split", "proxy at half the RTT", 2)):
         for rtt, found in sorted(bulk_start_up(measurements, part).items()):
             one, two = (slow_start_s(SATCOM_RATE, rtt / split, 32 * SEGMENT, way) for way in (True, False))
             rows.append(
@@ -237,25 +237,25 @@ def rtt_table(measurements: Measurements) -> TextTable:
                 "ratio measured": format_significant(one["measured"] / two["measured"], 3) if both else "–",
             }
         )  # fmt: skip
-    return TextTable("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
+    return TextTable("Report, figure 2.11: slow start at 25 Mb/s by RTT, initial window 32", tuple(rows))
 
 
 def congested_table(measurements: Measurements) -> TextTable:
     """Return PLT of target A beside background traffic."""
-    share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
+    share = {"128 ms": "1/4", "64 ms": "1/2", "42.7 ms": "3/4"}
     rows = []
     for every, label in share.items():
         quic, tcp = (times(measurements, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
         if quic and tcp:
             rows.append(
                 {
-                    "the others' mean load": label, "QUIC, PLT, s": format_median(quic, 3),
+                    "mean background load": label, "QUIC, PLT, s": format_median(quic, 3),
                     "split TCP, PLT, s": format_median(tcp, 3),
                     "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
             )  # fmt: skip
-    return TextTable("Target A over SATCOM beside the traffic of others", tuple(rows))
+    return TextTable("Target A over SATCOM with background traffic", tuple(rows))
 
 
 def dependent_table(measurements: Measurements) -> TextTable:
@@ -280,7 +280,7 @@ def dependent_table(measurements: Measurements) -> TextTable:
                         }
                     )  # fmt: skip
     return TextTable(
-        "Pages with dependencies over SATCOM; opinion scores (G.1030) by the network that people expect",
+        "Pages with dependencies over SATCOM; MOS (G.1030) by the expected network",
         tuple(rows),
     )
 
@@ -312,13 +312,11 @@ def head_of_line_table(measurements: Measurements) -> TextTable:
         for http in ("2", "3"):
             calm, lost = ends.get((http, False, name)), ends.get((http, True, name))
             if calm is not None and lost is not None:
-                row[f"HTTP/{http}: came at, s"] = format_significant(calm, 4)
-                row[f"HTTP/{http}: later by, ms"] = format_significant((lost - calm) * 1e3, 3)
+                row[f"HTTP/{http}: completed at, s"] = format_significant(calm, 4)
+                row[f"HTTP/{http}: delay by the loss, ms"] = format_significant((lost - calm) * 1e3, 3)
         if len(row) > 1:
             rows.append(row)
-    return TextTable(
-        "One lost packet: when each object had come, and how much later with the loss", tuple(rows)
-    )
+    return TextTable("One lost packet: completion of each object, and its delay by the loss", tuple(rows))
 
 
 def lost_packets(measurements: Measurements) -> list[int]:

@@ -63,7 +63,7 @@ def sequence(measurements: Measurements) -> Figure | None:
         )
         .properties(width=WIDTH - 80, height=260)
     )  # fmt: skip
-    caption = f"Load 2 of {SESSIONS} units, stream bytes at the client; figure 3 of the paper."
+    caption = f"Load 2 of {SESSIONS} sessions, stream bytes at the client. Figure 3 of the paper."
     return Figure("sequence", "Bytes received over time, target A over SATCOM", caption, chart, frame.height)
 
 
@@ -80,7 +80,7 @@ def ratios(measurements: Measurements) -> Figure | None:
         title=None,
         axis=alt.Axis(grid=True, labelLimit=300, minExtent=150),
     )
-    x = alt.X("ratio:Q", title="median PLT of QUIC over that of TCP", scale=alt.Scale(zero=True))
+    x = alt.X("ratio:Q", title="median PLT ratio, QUIC to TCP", scale=alt.Scale(zero=True))
     data = inline_csv(frame)
     points = (
         alt.Chart(data)
@@ -101,9 +101,9 @@ def ratios(measurements: Measurements) -> Figure | None:
         width=WIDTH - 260, height=44 * frame["model"].n_unique()
     )
     caption = (
-        "Target A over SATCOM; IW: first window, packets. Dashed: equal times, and the published factor of 2."
+        "Target A over SATCOM. IW: initial window, packets. Dashed: ratio 1 and the published factor of 2."
     )
-    return Figure("proxy-ratio", "What the proxy is decides the ratio", caption, chart, frame.height)
+    return Figure("proxy-ratio", "PLT ratio by proxy model", caption, chart, frame.height)
 
 
 def start_up(measurements: Measurements) -> Figure | None:
@@ -124,7 +124,7 @@ def start_up(measurements: Measurements) -> Figure | None:
     series = ["measured", "model, one-way BDP", "model, two-way BDP"]
     base = alt.Chart()
     x = alt.X("x:Q", title="RTT of the path, ms")
-    y = alt.Y("y:Q", title="until 90 % of 25 Mb/s, s")
+    y = alt.Y("y:Q", title="time to 90 % of 25 Mb/s, s")
     layers = alt.layer(
         base.mark_line().encode(x=x, y=y, color=colour(series)),
         base.mark_point(filled=True, size=50, opacity=1).encode(
@@ -133,9 +133,11 @@ def start_up(measurements: Measurements) -> Figure | None:
     ).properties(width=(WIDTH - 120) // 2, height=240)
     panel = alt.Facet("path:N", title=None, header=alt.Header(labelAnchor="start"))
     chart = layers.facet(data=inline_csv(frame), facet=panel, columns=2)
-    caption = "One TCP connection, first window 32, NewReno. Split: the longest start-up of the two segments."
+    caption = (
+        "One TCP connection with NewReno, initial window 32. Split: the longer start-up of the two segments."
+    )
     return Figure(
-        "start-up", "Start-up against RTT, with and without a proxy half way", caption, chart, frame.height
+        "start-up", "Start-up by RTT, with and without a proxy at half the RTT", caption, chart, frame.height
     )
 
 
@@ -146,20 +148,20 @@ def blocking(measurements: Measurements) -> Figure | None:
         return None
     frame = pl.DataFrame(
         {
-            "protocol": f"HTTP/{row['http']}", "series": "one packet lost" if row["lost"] else "none lost",
+            "protocol": f"HTTP/{row['http']}", "series": "one lost packet" if row["lost"] else "no loss",
             "object": row["object"], "x": row["end_s"],
         }
         for row in rows
         if row["end_s"] is not None
     )  # fmt: skip
-    series = ["none lost", "one packet lost"]
+    series = ["no loss", "one lost packet"]
     y = alt.Y(
         "object:N",
         title=None,
         sort=frame["object"].unique(maintain_order=True).to_list(),
         axis=alt.Axis(grid=True),
     )
-    x = alt.X("x:Q", title="came whole at, s", scale=alt.Scale(zero=False))
+    x = alt.X("x:Q", title="completed at, s", scale=alt.Scale(zero=False))
     points = (
         alt.Chart()
         .mark_point(filled=True, size=70, opacity=1)
@@ -169,6 +171,6 @@ def blocking(measurements: Measurements) -> Figure | None:
     panel = alt.Facet("protocol:N", title=None, header=alt.Header(labelAnchor="start"))
     chart = points.facet(data=inline_csv(frame), facet=panel, columns=2)
     caption = (
-        "Over TCP everything behind the lost packet waits for its repair, over QUIC its own stream does."
+        "TCP delays all data behind the lost packet until its retransmission. QUIC delays only its stream."
     )
-    return Figure("head-of-line", "One lost packet, eight pictures", caption, chart, frame.height)
+    return Figure("head-of-line", "One lost packet, eight objects", caption, chart, frame.height)

@@ -39,7 +39,7 @@ def ordered(text: str, faster: Times, slower: Times) -> Fact:
 
     It differs for the opposite order, and is undecided where the intervals overlap.
     """
-    needed = "the first interval below the second"
+    needed = "first interval below the second"
     pair = _pair(text, faster, slower, needed)
     if isinstance(pair, Fact):
         return pair
@@ -51,7 +51,7 @@ def ordered(text: str, faster: Times, slower: Times) -> Fact:
 
 def overlapping(text: str, one: Times, two: Times) -> Fact:
     """Judge that neither interval lies below the other: order P1 does not compare them."""
-    needed = "intervals that meet"
+    needed = "overlapping intervals"
     pair = _pair(text, one, two, needed)
     if isinstance(pair, Fact):
         return pair
@@ -110,6 +110,6 @@ def undominated(text: str, one: Times, two: Times) -> Fact:
     if not one or not two:
         return Fact(text, NO_SAMPLE, "neither", Verdict.NOT_RUN)
     found = stochastic_dominance(one, two)
-    texts = {"first": "the first dominates", "second": "the second dominates", "none": "neither"}
+    texts = {"first": "first dominates", "second": "second dominates", "none": "neither"}
     verdict = Verdict.AGREES if found.smaller == "none" else Verdict.DIFFERS
     return Fact(text, texts[found.smaller], "neither", verdict)

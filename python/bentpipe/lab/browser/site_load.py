@@ -198,7 +198,7 @@ def _read(out: Path, found: Mapping[str, Any]) -> SiteLoad:
     navigation = timings.get("navigation") or {}
     marks = {
         "first byte": navigation.get("responseStart"),
-        "first content": next(
+        "first contentful paint": next(
             (
                 one["startTime"]
                 for one in timings.get("paints", ())
@@ -206,7 +206,7 @@ def _read(out: Path, found: Mapping[str, Any]) -> SiteLoad:
             ),
             None,
         ),
-        "content loaded": navigation.get("domContentLoadedEventEnd"),
+        "DOM content loaded": navigation.get("domContentLoadedEventEnd"),
         "loaded": navigation.get("loadEventEnd"),
     }
     return SiteLoad(

@@ -73,7 +73,7 @@ def chapter_5(
         text_tables += tables.first(measurements)
     panels = {name.upper(): InterpretationRuns(Bundles(measurements), name) for name in cells.CONTROLLERS}
     if verdicts:
-        panels["what supports most, together"] = interpretations.combined_runs(measurements)
+        panels["combination with the most support"] = interpretations.combined_runs(measurements)
     return Chapter5(
         dtn_claims.rows(measurements, published, notes),
         dtn_claims.claims(measurements, published, notes),

@@ -98,11 +98,11 @@ def d1(runs: InterpretationRuns) -> list[Check]:
     begins, cell = STARTS[SHORT], runs.near()
     after = runs.short(cell, lambda run: generated_rate(run, 18, 30) / generated_rate(run, 4, 14))
     return [
-        Check("the longest time without a new bundle begins, s", runs.short(cell, lambda run: void(run, 5, 30)[0]),
+        Check("start of the longest gap without a new bundle, s", runs.short(cell, lambda run: void(run, 5, 30)[0]),
               begins - READ_S),
-        Check("it ends, s", runs.short(cell, lambda run: void(run, 5, 30)[1]), 16.0 + READ_S, at_least=False),
-        Check("it lasts, s", runs.short(cell, lambda run: _length(void(run, 5, 30))), 1.0),
-        Check("bundles a second afterwards over those before", after, SAME),
+        Check("its end, s", runs.short(cell, lambda run: void(run, 5, 30)[1]), 16.0 + READ_S, at_least=False),
+        Check("its duration, s", runs.short(cell, lambda run: _length(void(run, 5, 30))), 1.0),
+        Check("bundle rate afterwards over that before", after, SAME),
     ]  # fmt: skip
 
 
@@ -113,9 +113,9 @@ def d2(runs: InterpretationRuns) -> list[Check]:
     returned = runs.long(cell, lambda run: float(len(times(run, "returned"))))
     dark = runs.long(cell, lambda run: _length(void(run, 29, 60)))
     return [
-        Check("the first bundle is at the relay, s", first, STARTS[LONG], at_least=False),
-        Check("the longest time without a new bundle from 29 to 60 s, s", dark, BURST_S, at_least=False),
-        Check("bundles that had to be sent again on another way", returned, 0.0, at_least=False),
+        Check("first bundle at the relay, s", first, STARTS[LONG], at_least=False),
+        Check("longest gap without a new bundle from 29 to 60 s, s", dark, BURST_S, at_least=False),
+        Check("bundles retransmitted on another route", returned, 0.0, at_least=False),
     ]
 
 
@@ -136,8 +136,8 @@ def d4(runs: InterpretationRuns) -> list[Check]:
         few, many, lambda one, two: len(times(two, "generated")) / len(times(one, "generated"))
     )
     return [
-        Check("the last acknowledgement comes later by, s", later, 25.0),
-        Check("the last acknowledgement comes later by, s", later, 30.0, at_least=False),
+        Check("additional delay of the last acknowledgement, s", later, 25.0),
+        Check("additional delay of the last acknowledgement, s", later, 30.0, at_least=False),
         Check("bundles at 1 % over those at 0.01 %", share, 0.5, at_least=False),
     ]
 
@@ -153,10 +153,10 @@ def d5(runs: InterpretationRuns) -> list[Check]:
         runs.short(runs.near(disruption="none", streams=streams), burst_spread)
         for streams in STREAM
     )  # fmt: skip
-    text = "first to last delivery of the first burst, as a part of its time"
+    text = "spread of the deliveries of the first burst, share of its duration"
     return [
         Check(f"{text}: one stream", one, 1 - 3 / WINDOW),
-        Check(f"{text}: a stream a bundle", each, 0.2, at_least=False),
+        Check(f"{text}: one stream per bundle", each, 0.2, at_least=False),
     ]
 
 
@@ -176,7 +176,10 @@ def d6(runs: InterpretationRuns) -> list[Check]:
         took = ways(run).join(via, on=ID, how="semi").sort("generated").head(5)["took"].to_list()
         return sum(took) / len(took) / mean_way(run, switch - 10, switch) if took else float("nan")
 
-    text = "time on the way of the first five bundles by the relay after the last direct one, over that of 10 s before"
+    text = (
+        "delay ratio of the first five bundles over the relay after the last direct one to those of "
+        "the 10 s before"
+    )
     return [Check(text, runs.long(runs.far(), share), 0.5, at_least=False)]
 
 
@@ -185,11 +188,11 @@ def d7(runs: InterpretationRuns) -> list[Check]:
     cell, end = runs.far("without relay"), runs.end_s - 5
     dark = runs.long(cell, lambda run: _length(void(run, 5, end)))
     after = runs.long(cell, lambda run: generated_rate(run, 135, end) / generated_rate(run, 4, 26))
-    text = "the longest time without a new bundle, s"
+    text = "longest gap without a new bundle, s"
     return [
         Check(text, dark, 95.0),
         Check(text, dark, 105.0, at_least=False),
-        Check("bundles a second afterwards over those before", after, SAME),
+        Check("bundle rate afterwards over that before", after, SAME),
     ]
 
 
@@ -202,9 +205,12 @@ def d8(runs: InterpretationRuns) -> list[Check]:
     begins = runs.short(far, lambda run: void(run, 8, 30)[0])
     return [
         Check("bundles at 125 ms over those at 10 ms", fewer, 1.0, at_least=False),
-        Check("at 125 ms the longest time without a new bundle begins, s", begins, STARTS[SHORT] - READ_S),
+        Check("at 125 ms start of the longest gap without a new bundle, s", begins, STARTS[SHORT] - READ_S),
         Check(
-            "at 125 ms the longest time without a new bundle begins, s", begins, 15.5 + READ_S, at_least=False
+            "at 125 ms start of the longest gap without a new bundle, s",
+            begins,
+            15.5 + READ_S,
+            at_least=False,
         ),
     ]
 
@@ -220,76 +226,78 @@ def d9(runs: InterpretationRuns) -> list[Check]:
     took = runs.short(cell, longest_way)
     dark = runs.short(cell, lambda run: _length(void(run, 5, 30)))
     return [
-        Check("longest time from generation to delivery, s", took, 1.5 * BURST_S, at_least=False),
-        Check("longest time without a new bundle after 5 s, s", dark, 0.5, at_least=False),
+        Check("maximum time from generation to delivery, s", took, 1.5 * BURST_S, at_least=False),
+        Check("longest gap without a new bundle after 5 s, s", dark, 0.5, at_least=False),
     ]
 
 
 def d10(runs: InterpretationRuns) -> list[Check]:
     """Check that none is relayed. A window of 350 bundles is 0.09; the threshold is half of it."""
     calm = runs.near(disruption="none", relay=runs.relay)
-    text = "relayed without a disruption, the relay in the plan, part of bundles"
+    text = "relayed bundles without a disruption, relay in the plan, share"
     checks = [Check(text, runs.short(calm, share_relayed), 0.0, at_least=False)]
     for disruption in DISRUPTIONS:
         dark = runs.near(disruption=disruption, relay=runs.relay)
         more = runs.pairs(calm, dark, lambda one, two: share_relayed(two) - share_relayed(one))
         if more:
-            checks.append(
-                Check(f"more of them with a disruption of {disruption}", more, 0.05, at_least=False)
-            )
+            checks.append(Check(f"increase with a disruption of {disruption}", more, 0.05, at_least=False))
     return checks
 
 
 CRITERIA: dict[str, tuple[str, Callable[[InterpretationRuns], list[Check]]]] = {
     "d1": (
         (
-            "no bundle from 14.5 s on, within the half second to which the figure is read, until at most half a second "
-            "after 16; then nine tenths of the rate before, since a window of 32 is 0.09 of what 30 s hold"
+            "no bundle from 14.5 s (± 0.5 s, the resolution of the figure) to at most 16.5 s; "
+            "then 9/10 of the previous rate, since a window of 32 is 0.09 of the bundles of 30 s"
         ),
         d1,
     ),
     "d2": (
         (
-            "relayed before the contact ends at 30 s; over the 60 s of figure 5.3 never longer without a new bundle "
-            "than a window takes at the link's rate; nothing sent twice"
+            "relayed before the contact ends at 30 s; in the 60 s of figure 5.3 no gap longer "
+            "than the transmission of a window at the link rate; no retransmission"
         ),
         d2,
     ),
-    "d3": ('"almost 8 s": from 7 to 8 s, half a round trip', d3),
+    "d3": ('"almost 8 s": from 7 to 8 s, half of an RTT', d3),
     "d4": (
         (
-            '"almost 30 s later": 25 to 30 s, as an axis with a tick every 10 s is read; "incredibly low": at most '
-            "half of the bundles"
+            '"almost 30 s later": 25 to 30 s, the resolution of an axis with a tick every 10 s; '
+            '"incredibly low": at most half of the bundles'
         ),
         d4,
     ),
     "d5": (
         (
-            f"first burst of 32: one by one it is spread over 31/32 of its time, needed are {1 - 3 / WINDOW:.2f}; on "
-            "streams of their own all end together, allowed is 0.2 for start-up"
+            "first burst of 32: in sequence it spreads over 31/32 of its duration (required: "
+            f"{1 - 3 / WINDOW:.2f}); on separate streams all end together (allowed: 0.2 for "
+            "start-up)"
         ),
         d5,
     ),
     "d6": (
         (
-            "two empty hops take a fifteenth of what a window takes; the first five by the relay take at most half of "
-            "the time of those before"
+            "two empty hops take 1/15 of the time of a window; the first five over the relay take "
+            "at most half of the time of those before"
         ),
         d6,
     ),
     "d7": (
-        "no bundle for 100 s, within the 5 s of a backed-off timer; then nine tenths of the rate before",
+        ("no bundle for 100 s, within the 5 s of a backed-off timer; then 9/10 of the previous rate"),
         d7,
     ),
-    "d8": ("fewer than at 10 ms, and the void begins with the disruption, within half a second", d8),
+    "d8": ("fewer than at 10 ms, and the gap starts within 0.5 s of the disruption", d8),
     "d9": (
         (
-            "each within 1.5 times what a window takes at 100 Mb/s, half of it for start-up and losses; never half a "
-            "second, six bundles, without a new one"
+            "each within 1.5 times the transmission of a window at 100 Mb/s (half of it for "
+            "start-up and losses); no gap of 0.5 s, six bundles, without a new one"
         ),
         d9,
     ),
-    "d10": ("none by the relay, and none more with a disruption, within half a window of 350 bundles", d10),
+    "d10": (
+        "none over the relay, and no increase with a disruption, within half a window of 350 bundles",
+        d10,
+    ),
 }
 
 

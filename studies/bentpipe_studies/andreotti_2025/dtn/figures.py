@@ -35,7 +35,7 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
     ("5.4", SHORT, "125 ms, 1 s of disruption", {RTT: "125 ms", LOSS: "0.01 %", DISRUPTION: "1 s"}, 35.0),
     ("5.5", SHORT, "125 ms, 1 % of loss, 1 s of disruption", {RTT: "125 ms", LOSS: "1 %", DISRUPTION: "1 s"}, 65.0),
     ("5.6", SHORT, "2 s, 1 s of disruption", {RTT: "2 s", LOSS: "0.01 %", DISRUPTION: "1 s"}, 40.0),
-    ("5.7", SHORT, "10 ms, a stream a bundle", {RTT: "10 ms", LOSS: "0.01 %", DISRUPTION: "none"}, 10.0),
+    ("5.7", SHORT, "10 ms, one stream per bundle", {RTT: "10 ms", LOSS: "0.01 %", DISRUPTION: "none"}, 10.0),
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def figures(panels: Mapping[str, InterpretationRuns]) -> Iterator[Figure]:
             color=colour(list(EVENTS), title="event"),
         ).properties(width=panel_width(len(charts), own_axis=False), height=220)  # fmt: skip
         chart = dots.facet(column=alt.Column("panel:N", title=None, sort=list(panels)))
-        caption = f"Figure {number} of the thesis: {label}. One dot an event of a bundle; the first seed."
+        caption = f"Figure {number} of the thesis: {label}. Each dot is an event of a bundle, first seed."
         yield Figure(f"figure-{number.replace('.', '-')}", f"Bundles, {label}", caption, chart, rows.height)
 
 

@@ -125,35 +125,35 @@ _WAITS = {f"graph.{link}.netem": False for link in ("direct", "to-relay", "from-
 _LARGER = {"quic.initial_window": "93696 B", "quic.unpaced_burst": 10}
 
 INTERPRETATIONS = (
-    Interpretation("hybla", "QUIC's controller: Hybla", DIRECT, controller="hybla"),
-    Interpretation("unfrozen", "QUIC's controller: Hybla that grows in the round trip after a cut, as picoquic's",
+    Interpretation("hybla", "QUIC controller: Hybla", DIRECT, controller="hybla"),
+    Interpretation("unfrozen", "QUIC controller: Hybla with growth in the RTT after a reduction, as in picoquic",
             DIRECT, controller="unfrozen-hybla"),
-    Interpretation("pico", "QUIC's controller: CUBIC with picoquic's filter of losses", DIRECT,
+    Interpretation("pico", "QUIC controller: CUBIC with the loss filter of picoquic", DIRECT,
             controller="filtered-cubic"),
-    Interpretation("leap", "that, and picoquic's start: 94 kB, then half of what the fastest train of ACKs would fill",
+    Interpretation("leap", "the same with the start of picoquic: 94 kB, then half of the BDP of the fastest ACK train",
             DIRECT, settings=_LARGER, controller="leaping-cubic"),
-    Interpretation("newreno", "QUIC's controller: NewReno", DIRECT, controller="newreno"),
-    Interpretation("bbr1", "QUIC's controller: BBR version 1", DIRECT, controller="bbr1"),
-    Interpretation("room", "queue: a BDP of packets waits beside those on the way", DIRECT, settings=_WAITS),
-    Interpretation("thousand", "queue: 1000 packets, tc's own limit", DIRECT, _queue("1000 packets")),
-    Interpretation("lifetime", "lifetime: dtnperf's 60 s", ("d4", "d7"), words="-W 32 -P 1M -T {}"),
-    Interpretation("own-way", "the way back: each node opens a connection of its own", ("d1", "d3", "d4", "d7", "d8"),
+    Interpretation("newreno", "QUIC controller: NewReno", DIRECT, controller="newreno"),
+    Interpretation("bbr1", "QUIC controller: BBR version 1", DIRECT, controller="bbr1"),
+    Interpretation("room", "queue: one BDP of packets in addition to those in flight", DIRECT, settings=_WAITS),
+    Interpretation("thousand", "queue: 1000 packets, the default of tc", DIRECT, _queue("1000 packets")),
+    Interpretation("lifetime", "lifetime: 60 s, as dtnperf", ("d4", "d7"), words="-W 32 -P 1M -T {}"),
+    Interpretation("own-way", "return path: each node opens its own connection", ("d1", "d3", "d4", "d7", "d8"),
             own_way=True),
-    Interpretation("open", "connections are open 20 s before the client begins", ("d1", "d3", "d4", "d8"), _later(20.0),
+    Interpretation("open", "connections are open 20 s before the client starts", ("d1", "d3", "d4", "d8"), _later(20.0),
             {"duration": "110 s", "flow.one-six.start": "20 s"}, start_s=20.0),
     Interpretation("plan-90", "plan: 90 Mb/s for every hop", RELAYED, _rates("90 Mbit/s", "90 Mbit/s")),
     Interpretation("plan-50", "plan: 50 Mb/s for every hop", RELAYED, _rates("50 Mbit/s", "50 Mbit/s")),
     Interpretation("plan-slow", "plan: 5 Mb/s for hops 1-3 and 3-6", RELAYED, _rates("100 Mbit/s", "5 Mbit/s")),
-    Interpretation("blind", "backlog not counted: what a layer has taken does not wait in the node", RELAYED,
+    Interpretation("blind", "backlog not counted: bundles of a convergence layer do not wait in the node", RELAYED,
             settings={"dtn.backlog": "ignored"}),
-    Interpretation("blind-90", "that, and 90 Mb/s for every hop in the plan", RELAYED, _rates("90 Mbit/s", "90 Mbit/s"),
-            {"dtn.backlog": "ignored"}),
-    Interpretation("client", "a second client, at the relay, with a window of 32 too", RELAYED,
+    Interpretation("blind-90", "the same with 90 Mb/s for every hop in the plan", RELAYED,
+            _rates("90 Mbit/s", "90 Mbit/s"), {"dtn.backlog": "ignored"}),
+    Interpretation("client", "a second client at the relay, also with a window of 32", RELAYED,
             settings={"flow.three-six.load.bundles.dtnperf": "-W 32 -P 1M -T {} -l 600"}),
     Interpretation("near", "hops 1-3 and 3-6: 0.5 ms each way", RELAYED, _hops("0.5 ms")),
     Interpretation("distant", "hops 1-3 and 3-6: 62.5 ms each way", RELAYED, _hops("62.5 ms")),
-    Interpretation("together", "together: that Hybla, initial window times rho; backlog not counted, 75 Mb/s in the "
-            "plan",
+    Interpretation("together",
+            "together: Hybla as above, initial window times rho; backlog not counted, 75 Mb/s in the plan",
             tuple(CRITERIA), _rates("75 Mbit/s", "75 Mbit/s"), {"dtn.backlog": "ignored"}, controller="scaled-hybla"),
 )  # fmt: skip
 """Changes to the runs that receive verdicts (CUBIC and BBR); the last combines the best-supported ones."""
@@ -278,7 +278,7 @@ def _format_verdict(claim: Claim) -> str:
     if claim.verdict is Verdict.AGREES:
         return claim.verdict.value
     worst = next(check for check in claim.checks if check.verdict is claim.verdict)
-    return f"{claim.verdict.value}: {worst.measured} not {worst.needed}"
+    return f"{claim.verdict.value}: {worst.measured}, required {worst.needed}"
 
 
 def tables(found: Claims) -> tuple[TextTable, ...]:
@@ -290,12 +290,12 @@ def tables(found: Claims) -> tuple[TextTable, ...]:
     ]
     lines = [
         {
-            "reading": label,
+            "interpretation": label,
             **{name: _format_verdict(claims[name]) if name in claims else "" for name in disputed},
         }
         for label, claims in found.items()
     ]
-    title = "Readings of what chapter 5 leaves open, one thing at a time"
+    title = "Interpretations of open points of chapter 5, single changes"
     return (TextTable(title, tuple(lines)),) if lines else ()
 
 
@@ -305,8 +305,8 @@ def supporting_text(found: Claims) -> tuple[str, ...]:
         return ()
     lines = [
         (
-            "Readings: CUBIC where nothing is said; an empty field is not touched by it; of a check that fails, what "
-            "was measured and what is needed."
+            "Interpretations use CUBIC unless they name a controller. An empty field is "
+            "unaffected. Failed checks show the measured and the required value."
         )
     ]
     for name in CRITERIA:
@@ -317,6 +317,7 @@ def supporting_text(found: Claims) -> tuple[str, ...]:
         start = f"all{' but ' if fails else ''}" if most else ""
         names = start + "; ".join(fails if most else holds)
         lines.append(
-            f"{name} is supported by {len(holds)} of {len(verdicts)} readings{f': {names}' if names else ''}."
+            f"{name} is supported by {len(holds)} of {len(verdicts)} "
+            f"interpretations{f': {names}' if names else ''}."
         )
     return tuple(lines)

@@ -59,8 +59,8 @@ def cells(measurements: Measurements) -> Iterator[TextTable]:
                     event: _brief([float(len(times(run, event))) for run in runs])
                     for event in ("generated", "acknowledged")
                 },
-                "by relay": _brief([share_relayed(run) for run in runs]),
-                "Mb/s as the thesis counts": _brief([_thesis_goodput(run, client_s) for run in runs]),
+                "over the relay": _brief([share_relayed(run) for run in runs]),
+                "Mb/s as defined by the thesis": _brief([_thesis_goodput(run, client_s) for run in runs]),
                 "first acknowledged, s": _acknowledgement_time(runs, 0),
                 "last acknowledged, s": _acknowledgement_time(runs, -1),
             })  # fmt: skip
@@ -94,19 +94,17 @@ def first(measurements: Measurements) -> tuple[TextTable, ...]:
     if not frame.height:
         return ()
     titles = (
-        "first bundle there, s",
+        "first delivery, s",
         "acknowledged, s",
-        "of this, the way back, s",
-        "last of the first 32 there, s",
+        "return path, s",
+        "delivery of the last of the first 32, s",
     )
     rows = []
     for cell in frame.select(START).unique(maintain_order=True).iter_rows(named=True):
         found = [_first_times(run) for run in bundles.runs(FIRST, cell)]
         columns = zip(*[(there, back, back - there, burst) for there, back, burst in found], strict=True)
         numbers = [_brief(list(values)) for values in columns]
-        rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})
+        rows.append({"change": cell[START], **dict(zip(titles, numbers, strict=True))})
     return (
-        TextTable(
-            "To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)
-        ),
+        TextTable("Time to the first acknowledgement at an RTT of 2 s (thesis: almost 8 s)", tuple(rows)),
     )

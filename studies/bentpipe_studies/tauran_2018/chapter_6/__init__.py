@@ -189,6 +189,7 @@ def _by_reading(claims: Mapping[cells.Interpretation, Sequence[Claim]]) -> tuple
         lines.append(line)
     return (
         TextTable(
-            "Statements of chapter 6 by reading (by TCP / by link where the buffer matters)", tuple(lines)
+            "Statements of chapter 6 by interpretation (by TCP / by link where the buffer matters)",
+            tuple(lines),
         ),
     )

@@ -63,7 +63,7 @@ def t1(a: InterpretationRuns) -> Checks:
         checks += [
             Check(f"throughput over {other}'s, 25 and 50 calls", low, 1 - SAME),
             Check(f"throughput over {other}'s, from 75 on", high, 1.0),
-            Check(f"loss less {other}'s, points, from 75 on", loss, 0.0, at_least=False),
+            Check(f"loss minus {other}'s, points, from 75 on", loss, 0.0, at_least=False),
         ]
     return tuple(checks)
 
@@ -75,9 +75,9 @@ def t2(a: InterpretationRuns) -> Checks:
         return most_of(a.ran.calls, a.interpretation, name, "delay_ms")
 
     return (
-        *(Check(f"{name}, longest mean delay, ms", longest(name), LONG_MS) for name in ("RR", "DT_H")),
+        *(Check(f"{name}, maximum mean delay, ms", longest(name), LONG_MS) for name in ("RR", "DT_H")),
         *(
-            Check(f"{name}, longest mean delay, ms", longest(name), ACCEPTABLE_MS, at_least=False)
+            Check(f"{name}, maximum mean delay, ms", longest(name), ACCEPTABLE_MS, at_least=False)
             for name in ("PF", "DT_S")
         ),
     )
@@ -105,8 +105,8 @@ def t4(a: InterpretationRuns) -> Checks:
     room = ratios(dropped("PF", "no_room"), dropped("PF", "no_room", "timed_out"))
     return (
         Check("all drops, CoDeS over PF, from 75 calls on", ratios(*both), NOT_MORE, at_least=False),
-        Check("of CoDeS's drops before the link, time-outs", timed, 0.5),
-        Check("of PF's, overflows", room, 0.5),
+        Check("share of timeouts among CoDeS's drops before the link", timed, 0.5),
+        Check("share of overflows among PF's drops", room, 0.5),
     )
 
 
@@ -117,8 +117,8 @@ def v5(a: InterpretationRuns) -> Checks:
         first = _less(a, "decoded_0", other, "PF")(75)
         lost = _less(a, "given_up", "PF", other)(75)
         checks += [
-            Check(f"{other} less PF, decoded at first, points", first, 0.0),
-            Check(f"PF less {other}, given up, points", lost, 0.0, at_least=False),
+            Check(f"{other} minus PF, decoded at first attempt, points", first, 0.0),
+            Check(f"PF minus {other}, retry-limit drops, points", lost, 0.0, at_least=False),
         ]
     return tuple(checks)
 
@@ -126,7 +126,7 @@ def v5(a: InterpretationRuns) -> Checks:
 def v6(a: InterpretationRuns) -> Checks:
     """Check that PF has no advantage with few calls."""
     return tuple(
-        Check(f"PF less {other}, decoded at first, points, 25 calls", _less(a, "decoded_0", "PF", other)(25),
+        Check(f"PF minus {other}, decoded at first attempt, points, 25 calls", _less(a, "decoded_0", "PF", other)(25),
               NO_ADVANTAGE, at_least=False)
         for other in OTHERS
     )  # fmt: skip
@@ -135,7 +135,7 @@ def v6(a: InterpretationRuns) -> Checks:
 def v7(a: InterpretationRuns) -> Checks:
     """Check PF's MOS."""
     checks: list[Check | Fact] = [
-        Check(f"PF less {other}, MOS, 25 to 75 calls", mean(_less(a, "mos", "PF", other), (25, 50, 75)), 0.0)
+        Check(f"PF minus {other}, MOS, 25 to 75 calls", mean(_less(a, "mos", "PF", other), (25, 50, 75)), 0.0)
         for other in OTHERS
     ]
     return (*checks, Check("PF's MOS, 75 calls", a.call("mos", "PF", 75), 3.0))
@@ -147,7 +147,7 @@ def v8(a: InterpretationRuns) -> Checks:
         Check("CoDeS over PF, delay, from 75 calls on", geometric(_over(a, "delay_ms", "CoDeS", "PF"), LOADED), 1.0,
               at_least=False),
         Check("jitter", geometric(_over(a, "jitter_ms", "CoDeS", "PF"), LOADED), 1.0, at_least=False),
-        Check("loss, points more", mean(_less(a, "loss", "CoDeS", "PF"), LOADED), SAME_POINTS, at_least=False),
+        Check("additional loss, points", mean(_less(a, "loss", "CoDeS", "PF"), LOADED), SAME_POINTS, at_least=False),
         Check("throughput", geometric(_over(a, "useful_mbps", "CoDeS", "PF"), LOADED), 1 - 2 * SAME),
     )  # fmt: skip
 
@@ -160,13 +160,15 @@ def v9(a: InterpretationRuns) -> Checks:
     return (
         Check("jitter, 50 over 100 ms, from 75 calls on", jitter, 1.0, at_least=False),
         Check("jitter, 50 ms over DT_S", small, NOT_MORE, at_least=False),
-        Check("loss, 25 less 50 ms, points", loss, 0.0),
+        Check("loss, 25 minus 50 ms, points", loss, 0.0),
     )
 
 
 def v10(a: InterpretationRuns) -> Checks:
     """Check CoDeS's MOS."""
-    return (Check("CoDeS less PF, MOS, from 75 calls on", mean(_less(a, "mos", "CoDeS", "PF"), LOADED), 0.0),)
+    return (
+        Check("CoDeS minus PF, MOS, from 75 calls on", mean(_less(a, "mos", "CoDeS", "PF"), LOADED), 0.0),
+    )
 
 
 def v11(a: InterpretationRuns) -> Checks:
@@ -174,7 +176,11 @@ def v11(a: InterpretationRuns) -> Checks:
     first = mean(_less(a, "decoded_0", "CoDeS", "PF"), LOADED)
     loss = mean(_less(a, "loss", "CoDeS", "PF"), LOADED)
     return (
-        Check("CoDeS less PF, decoded at first, points, from 75 calls on, at least", first, -NO_ADVANTAGE),
+        Check(
+            "CoDeS minus PF, decoded at first attempt, points, from 75 calls on, at least",
+            first,
+            -NO_ADVANTAGE,
+        ),
         Check("at most", first, NO_ADVANTAGE, at_least=False),
         Check("loss, points, at least", loss, -SAME_POINTS),
         Check("loss, at most", loss, SAME_POINTS, at_least=False),
@@ -209,7 +215,7 @@ def limits(a: InterpretationRuns) -> Checks:
 def spectral(a: InterpretationRuns) -> Checks:
     """Check that other policies do not reach 5 Mb/s, and that PF does better."""
     return tuple(
-        Check(f"{name}, most useful load, Mb/s", most_of(a.ran.calls, a.interpretation, name, "useful_mbps"), 5.0,
+        Check(f"{name}, maximum useful load, Mb/s", most_of(a.ran.calls, a.interpretation, name, "useful_mbps"), 5.0,
               at_least=False)
         for name in OTHERS
     )  # fmt: skip
@@ -223,9 +229,9 @@ def q2(a: InterpretationRuns) -> Checks:
     for users in (10, 100):
         best = a.bound("packets_s", "best first", users)
         checks += [
-            Check(f"packets, best first over at random, {users} users",
+            Check(f"packets, best channel first over random order, {users} users",
                   ratios(best, a.bound("packets_s", "at random", users)), 1.0),
-            Check(f"best first over one user, {users} users",
+            Check(f"best channel first over one user, {users} users",
                   ratios(best, a.bound("packets_s", "best first", 1)), 1.0),
         ]  # fmt: skip
     return tuple(checks)
@@ -237,7 +243,7 @@ def q3(a: InterpretationRuns) -> Checks:
         return ()
     return tuple(
         Check(
-            f"the best of {users} stays the best for, ms",
+            f"best-channel duration of {users} users, ms",
             a.bound("best_ms", "best first", users),
             KNOWN_AFTER_MS,
         )
@@ -253,29 +259,31 @@ def q4(a: InterpretationRuns) -> Checks:
     most = ratios(*(a.bound(measure, "best first", 200) for measure in ("packets_s", "air")))
     for name in ("PF", "CoDeS"):
         found = ratios(*(a.call(measure, name, 200) for measure in ("packets_s", "air")))
-        checks.append(Check(f"{name}, 200 calls, over the best first of 200", ratios(found, most), ALMOST))
+        checks.append(
+            Check(f"{name}, 200 calls, over best channel first of 200", ratios(found, most), ALMOST)
+        )
     return tuple(checks)
 
 
 CLAIMS: dict[str, tuple[str, str, Callable[[InterpretationRuns], Checks], bool]] = {
     "channel_claims.q2": ("", "ratios of packets decoded ≥ 1", q2, False),
-    "channel_claims.q3": ("", "mean time for which the best of all channels stays the best ≥ 10 ms", q3, False),
-    "channel_claims.q4": ("", "packets decoded in the time that the link is busy, at least nine tenths", q4, False),
+    "channel_claims.q3": ("", "mean best-channel duration ≥ 10 ms", q3, False),
+    "channel_claims.q4": ("", "packets decoded while the link is busy, at least 9/10", q4, False),
     "voip.trends.t1": ("", "throughput within 1 % or above, loss below, means over calls", t1, False),
-    "voip.trends.t2": ("", "mean delays of calls where they are longest", t2, False),
+    "voip.trends.t2": ("", "maximum mean delays of calls", t2, False),
     "voip.trends.t3": ("", "ratios and differences, means from 75 or 100 calls on", t3, False),
-    "voip.trends.t4": ("", "drops of all causes at most 10 % more; of those in the queue half", t4, False),
+    "voip.trends.t4": ("", "at most 10 % more drops of all causes; half of those in the queue", t4, False),
     "voip_more.v5": ("", "differences in points", v5, False),
     "voip_more.v6": ("", "at most 2 points", v6, False),
     "voip_more.v7": ("", "differences of MOS (G.107, G.711, adaptive play-out, A = 20)", v7, False),
     "voip_more.v8": ("", "ratios; loss within a point", v8, False),
     "voip_more.v9": ("", "ratios, and loss in points", v9, False),
     "voip_more.v10": ("", "difference of MOS", v10, False),
-    "voip_more.v11": ("", "within 2 points decoded at first, and within a point of loss", v11, False),
+    "voip_more.v11": ("", "decoded at first attempt within 2 points, loss within 1 point", v11, False),
     "voip_more.v12": ("", "ratios; 25 ms at least 0.91 of 50 ms", v12, False),
-    "voip.saturation_users": ("the link is full between 75 and 100 calls, a bit later with PF (p. 99-100)",
+    "voip.saturation_users": ("the link is full between 75 and 100 calls, a little later with PF (p. 99-100)",
                               "loss at most 3 % at 75 calls, more at 125; 3 % later with PF", limits, False),
     "voip.spectral": ("other policies than PF cannot have 5 Mb/s of useful load (figure 6.9)",
-                      "most useful load ≤ 5 Mb/s", spectral, False),
+                      "maximum useful load ≤ 5 Mb/s", spectral, False),
 }  # fmt: skip
 """As :data:`bentpipe_studies.tauran_2018.chapter_6.tcp_claims.CLAIMS`."""

@@ -35,7 +35,7 @@ def _spacing(runs: Terminals) -> tuple[TextTable, ...]:
     lines = []
     for interpretation in INTERPRETATIONS:
         for policy in ("RR", "PF"):
-            line = {"reading": str(interpretation), "policy": policy}
+            line = {"interpretation": str(interpretation), "policy": policy}
             for users in TERMINALS:
                 cell = interpretation.tcp(policy, users)
                 events, air = (runs.values(cell, measure) for measure in ("dupack", "air"))
@@ -43,7 +43,7 @@ def _spacing(runs: Terminals) -> tuple[TextTable, ...]:
                     line[f"{users} users"] = f"{sum(events) / len(events):.2f} ({_percent(air)} %)"
             if len(line) == 2 + len(TERMINALS):
                 lines.append(line)
-    title = "Evidence: spacing: DUPACK events without buffer, % of packets (and how full the link is)"
+    title = "Evidence: spacing: DUPACK events without buffer, % of packets (link utilisation in brackets)"
     return (TextTable(title, tuple(lines)),) if lines else ()
 
 
@@ -60,7 +60,7 @@ def _by_setting(runs: Terminals) -> tuple[TextTable, ...]:
                 ones, others = (_values(runs, setting, policy, users, how, "mean") for policy in (name, "PF"))
                 line[f"{users} users"] = _shown(ratios(ones, others))
                 line[f"{users} users, PF, Mb/s"] = _shown(others)
-                line[f"{users} users, air of PF, %"] = _percent(
+                line[f"{users} users, airtime of PF, %"] = _percent(
                     _values(runs, setting, "PF", users, how, "air")
                 )
             lines.append(line)
@@ -77,21 +77,23 @@ def _times(runs: Terminals, settings: Sequence[str]) -> tuple[TextTable, ...]:
             found = _values(runs, setting, policy, USERS[-1], BY_TCP, "delivery_ms")
             line[policy] = _shown(found)
         lines.append(line)
-    title = f"Evidence: time of a packet until in order, with reordering buffer, {USERS[-1]} users, ms"
+    title = (
+        f"Evidence: delay of a packet until in-order delivery, with reordering buffer, {USERS[-1]} users, ms"
+    )
     return (TextTable(title, tuple(lines)),)
 
 
 def _forms(runs: Terminals) -> tuple[TextTable, ...]:
     """Return forms of PF and CoDeS in the setting of the tables."""
     lines = []
-    for policy in ("PF", "PF, window 0.3 s", "PF, what was served", "CoDeS", "CoDeS, 500 ms"):
+    for policy in ("PF", "PF, window 0.3 s", "PF, served bits", "CoDeS", "CoDeS, 500 ms"):
         line = {"policy": policy}
         for how in (WITHOUT, BY_TCP):
             for users in USERS:
                 values = _values(runs, "as in the tables", policy, users, how, "mean")
                 line[f"{users} users, {how}"] = _shown(values)
         lines.append(line)
-    return (TextTable("Evidence: forms of PF and CoDeS, mean goodput a user, Mb/s", tuple(lines)),)
+    return (TextTable("Evidence: variants of PF and CoDeS, mean goodput per user, Mb/s", tuple(lines)),)
 
 
 def _settings(runs: Terminals) -> list[str]:

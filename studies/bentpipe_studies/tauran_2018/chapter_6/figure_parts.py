@@ -35,11 +35,11 @@ def _best() -> Figure:
             for user in range(3)
         ]
         rows += [{"series": f"user {user + 1}", "x": t, "y": value} for user, value in enumerate(values)]
-        rows.append({"series": "whoever is best", "x": t, "y": max(values)})
+        rows.append({"series": "best channel", "x": t, "y": max(values)})
         rows.append({"series": "mean of all", "x": t, "y": sum(values) / 3})
-    names = ["user 1", "user 2", "user 3", "whoever is best", "mean of all"]
+    names = ["user 1", "user 2", "user 3", "best channel", "mean of all"]
     scale = alt.Scale(domain=names, range=[BLUE, ORANGE, GREEN, RED, "#8A8A8A"])
-    width = alt.condition("datum.series == 'whoever is best'", alt.value(4), alt.value(1.3))
+    width = alt.condition("datum.series == 'best channel'", alt.value(4), alt.value(1.3))
     chart = (
         alt.Chart(inline_csv(pl.DataFrame(rows)))
         .mark_line()
@@ -50,7 +50,10 @@ def _best() -> Figure:
         )
         .properties(width=WIDTH - 120, height=200)
     )  # fmt: skip
-    caption = "Figure 6.2 of the thesis, drawn: the best of n channels at each instant (equation 6.2), and their mean."
+    caption = (
+        "Figure 6.2 of the thesis, computed: the best of n channels at each instant (equation 6.2), "
+        "and their mean."
+    )
     return Figure("figure-6-2", "6.2 Optimization of the LMS channel", caption, chart, len(rows))
 
 
@@ -71,13 +74,16 @@ def _spacing() -> Figure:
         late = rows[0]["t2"]
         before = sum(1 for row in rows[1:] if float(row["t2"]) < float(late))
         verdict = (
-            "3 duplicate ACKs or more: sent again" if before >= 3 else f"{before} duplicate ACKs: nothing"
+            "≥ 3 duplicate ACKs: retransmission"
+            if before >= 3
+            else f"{before} duplicate ACKs: no retransmission"
         )
         charts.append(_panel(rows, texts, f"{title}: {verdict}"))
         rows_in_all += len(rows)
     caption = (
-        "Figure 6.24 of the thesis, drawn to equation 6.8: a packet that needs 20 ms more, and the next four of its "
-        "flow. With 0.34 ms a packet and 20 users in turn, fewer than three of them overtake it."
+        "Figure 6.24 of the thesis, computed by equation 6.8: a packet that needs 20 ms more, and "
+        "the next four of its flow. With 0.34 ms per packet and round robin over 20 users, fewer "
+        "than three packets overtake it."
     )
     whole: Any = alt.hconcat(*charts, spacing=30)
     return Figure("figure-6-24", "6.24 Spacing and duplicate ACKs", caption, whole, rows_in_all)

@@ -38,7 +38,7 @@ COLOURS = {
 """Colours of policies, the same in every figure."""
 
 DASHED = [6, 3]
-BESIDE = (", thesis", ", by the round trip")
+BESIDE = (", thesis", ", from the RTT")
 """Suffixes of series drawn dashed in the colour of their counterpart."""
 
 HEIGHT = 215
@@ -128,11 +128,11 @@ def _key(number: str) -> str:
 def _sizes(lines: Callable[[Interpretation], Lines]) -> list[tuple[str, Lines]]:
     names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
     panels = [(names[size], lines(Interpretation(size=size))) for size in SIZES]
-    return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
+    return [*panels, ("with the packet in service, B = RTT C", lines(NEAREST))]
 
 
 def _bound(ran: Chapter6Runs) -> Figure | None:
-    title = "What choosing the best channel can bring"
+    title = "Gain of selecting the best channel"
 
     def lines(snr: str) -> Lines:
         def of(policy: str, users: int | None = None) -> list[tuple[float, float]]:
@@ -143,13 +143,13 @@ def _bound(ran: Chapter6Runs) -> Figure | None:
             return _over(find, BOUND_USERS)
 
         return {
-            "one user": of("best first", 1), "n users at random": of("at random"),
+            "one user": of("best first", 1), "n users, random order": of("at random"),
             "n users, best channel first": of("best first"), "PF": of("PF"),
         }  # fmt: skip
 
     def over_time(snr: str) -> Lines:
         names = {
-            "one user": ("best first", 1), "n users at random": ("at random", SOME),
+            "one user": ("best first", 1), "n users, random order": ("at random", SOME),
             "n users, best channel first": ("best first", SOME), "PF": ("PF", SOME),
         }  # fmt: skip
         return {
@@ -158,9 +158,10 @@ def _bound(ran: Chapter6Runs) -> Figure | None:
         }
 
     caption = (
-        "Figure 6.3 of the thesis, which is over time: packets decoded a second, where each user has something to send "
-        f"at every instant; above one run over time, with {SOME} users, below means over time and seeds by users. One "
-        "user alone sends most while its channel is good; taken at random, n users send as much while theirs are bad."
+        f"Decoded packets per second with backlogged users. Top: one run over time with {SOME} "
+        "users, as figure 6.3 of the thesis. Bottom: means over time and seeds by number of "
+        "users. A single user sends most packets while its channel is good. In random order, n "
+        "users send as many while their channels are bad."
     )
     timed = _figure(
         "6.3", title, caption, [(f"{MAIN}, {SOME} users", over_time(MAIN))], "time, s", "packets/s"
@@ -185,14 +186,20 @@ def _stacked(figures: Sequence[Figure | None]) -> Figure | None:
 
 CALLS = (
     ("6.6", "Throughput of calls", "throughput, Mb/s", "useful_mbps", POLICIES[:4]),
-    ("6.7", "Calls' packets decoded at first", "decoded by the first attempt, %", "decoded_0", POLICIES[:4]),
-    ("6.8", "Losses of calls", "lost, %", "loss", POLICIES[:4]),
+    (
+        "6.7",
+        "Packets of calls decoded at first attempt",
+        "decoded at first attempt, %",
+        "decoded_0",
+        POLICIES[:4],
+    ),
+    ("6.8", "Packet loss of calls", "lost, %", "loss", POLICIES[:4]),
     ("6.10", "Latency of calls", "mean delay, ms", "delay_ms", POLICIES[:4]),
     ("6.11", "Jitter of calls", "jitter (RFC 3550), ms", "jitter_ms", POLICIES[:4]),
     ("6.12", "Mean opinion score", "MOS", "mos", POLICIES[:4]),
-    ("6.15", "Jitter by CoDeS's limit", "jitter (RFC 3550), ms", "jitter_ms", TIMED),
-    ("6.16", "Losses by CoDeS's limit", "lost, %", "loss", TIMED),
-    ("6.17", "Mean opinion score by CoDeS's limit", "MOS", "mos", TIMED),
+    ("6.15", "Jitter by CoDeS limit", "jitter (RFC 3550), ms", "jitter_ms", TIMED),
+    ("6.16", "Packet loss by CoDeS limit", "lost, %", "loss", TIMED),
+    ("6.17", "Mean opinion score by CoDeS limit", "MOS", "mos", TIMED),
 )
 
 
@@ -222,7 +229,10 @@ def _spectral(ran: Chapter6Runs) -> Figure | None:
             found[name] = [(_mean(x), _mean(y)) for x, y in pairs if x and y]
         return found
 
-    caption = "Figure 6.9 of the thesis. Both without padding: the link can carry 9.4 Mb/s (50 Mb/s x 210 B / 1115 B)."
+    caption = (
+        "Figure 6.9 of the thesis. Both loads exclude padding; the link can carry 9.4 Mb/s (50 Mb/s x "
+        "210 B / 1115 B)."
+    )
     return _figure(
         "6.9", "Spectral efficiency", caption, _sizes(lines), "useful load, Mb/s", "coded load, Mb/s"
     )
@@ -252,7 +262,7 @@ def _against_pf(ran: Chapter6Runs) -> Figure | None:
 
 
 def _causes(ran: Chapter6Runs) -> Figure | None:
-    causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
+    causes = {"queue overflow": "no_room", "deadline": "timed_out", "retry limit": "not_decoded"}
 
     def lines(store: Interpretation, policy: str) -> Lines:
         return {
@@ -265,20 +275,28 @@ def _causes(ran: Chapter6Runs) -> Figure | None:
         ("PF, B = RTT C", lines(Interpretation(size="RTT C"), "PF")),
         ("CoDeS", lines(Interpretation(), "CoDeS")),
     ]
-    caption = "Figure 6.14 of the thesis: drops by cause, of all that came."
+    caption = "Figure 6.14 of the thesis: drops by cause, % of all packets."
     return _figure("6.14", "Causes of drops", caption, panels, USERS, "dropped, %")
 
 
 TCP = (
-    ("6.18", "Goodput over DT_H's, NewReno", "goodput over DT_H's", "mean", WITHOUT, "NewReno", True),
-    ("6.19", "Goodput over DT_H's, CUBIC", "goodput over DT_H's", "mean", WITHOUT, "CUBIC", True),
-    ("6.20", "All users' goodput, CUBIC", "goodput, Mb/s", "total", WITHOUT, "CUBIC", False),
-    ("6.21", "Time of a packet, CUBIC", "sender to receiver, ms", "delivery_ms", WITHOUT, "CUBIC", False),
-    ("6.22", "Sent again, CUBIC", "sent again, %", "again", WITHOUT, "CUBIC", False),
+    (
+        "6.18",
+        "Goodput relative to DT_H, NewReno",
+        "goodput relative to DT_H",
+        "mean",
+        WITHOUT,
+        "NewReno",
+        True,
+    ),
+    ("6.19", "Goodput relative to DT_H, CUBIC", "goodput relative to DT_H", "mean", WITHOUT, "CUBIC", True),
+    ("6.20", "Total goodput, CUBIC", "goodput, Mb/s", "total", WITHOUT, "CUBIC", False),
+    ("6.21", "Packet delay, CUBIC", "sender to receiver, ms", "delivery_ms", WITHOUT, "CUBIC", False),
+    ("6.22", "Retransmitted, CUBIC", "retransmitted, %", "again", WITHOUT, "CUBIC", False),
     (
         "6.23",
-        "Decoded at first, CUBIC",
-        "decoded by the first attempt, %",
+        "Decoded at first attempt, CUBIC",
+        "decoded at first attempt, %",
         "decoded_0",
         WITHOUT,
         "CUBIC",
@@ -286,8 +304,8 @@ TCP = (
     ),
     (
         "6.26",
-        "With reordering: goodput over DT_H's, NewReno",
-        "goodput over DT_H's",
+        "With reordering: goodput relative to DT_H, NewReno",
+        "goodput relative to DT_H",
         "mean",
         BY_TCP,
         "NewReno",
@@ -295,24 +313,24 @@ TCP = (
     ),
     (
         "6.27",
-        "With reordering: goodput over DT_H's, CUBIC",
-        "goodput over DT_H's",
+        "With reordering: goodput relative to DT_H, CUBIC",
+        "goodput relative to DT_H",
         "mean",
         BY_TCP,
         "CUBIC",
         True,
     ),
-    ("6.28", "With reordering: all users' goodput, CUBIC", "goodput, Mb/s", "total", BY_TCP, "CUBIC", False),
+    ("6.28", "With reordering: total goodput, CUBIC", "goodput, Mb/s", "total", BY_TCP, "CUBIC", False),
     (
         "6.29",
-        "With reordering: time of a packet, CUBIC",
+        "With reordering: packet delay, CUBIC",
         "sender to receiver, ms",
         "delivery_ms",
         BY_TCP,
         "CUBIC",
         False,
     ),
-    ("6.30", "With reordering: sent again, CUBIC", "sent again, %", "again", BY_TCP, "CUBIC", False),
+    ("6.30", "With reordering: retransmitted, CUBIC", "retransmitted, %", "again", BY_TCP, "CUBIC", False),
 )
 
 
@@ -341,11 +359,12 @@ def _tcp(ran: Chapter6Runs, published: Mapping[str, Any]) -> list[Figure | None]
         panels = _sizes(lambda r, m=measure, h=how, v=variant, g=gain: lines(r, m, h, v, g))  # type: ignore[misc]
         caption = f"Figure {number} of the thesis. {MAIN}, means over users and seeds."
         if measure == "total":
-            caption += " Dashed: users times the means of its tables."
+            caption += " Dashed: number of users times the means of the thesis's tables."
         if measure == "delivery_ms":
             caption += (
-                " Until a byte is there in order, with what was sent again (Little's law). Dashed: the smoothed round "
-                "trip less the 85 ms of the way back, which has no sample of what was sent again."
+                " Delay until in-order delivery of a byte, with retransmissions (Little's law). "
+                "Dashed: SRTT minus the 85 ms of the return path; SRTT has no samples of "
+                "retransmissions."
             )
         made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
     return [
@@ -377,8 +396,8 @@ def _reordering(ran: Chapter6Runs, published: Mapping[str, Any]) -> Figure | Non
     def lines(store: Interpretation) -> Lines:
         names = {
             "RR without reordering": WITHOUT,
-            "RR, by TCP's numbers": BY_TCP,
-            "RR, by the link's": BY_LINK,
+            "RR, by TCP sequence number": BY_TCP,
+            "RR, by link sequence number": BY_LINK,
         }
         found = {
             name: _over(
@@ -391,15 +410,19 @@ def _reordering(ran: Chapter6Runs, published: Mapping[str, Any]) -> Figure | Non
                 found[f"{name}{BESIDE[0]}"] = list(zip(TERMINALS, _table(published, how)["rr"], strict=True))
         return found
 
-    caption = "Figure 6.25 of the thesis: CUBIC. Dashed: the means of its tables 6.4 and 6.5."
+    caption = "Figure 6.25 of the thesis: CUBIC. Dashed: means of tables 6.4 and 6.5."
     return _figure(
-        "6.25", "RR with and without reordering", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+        "6.25", "RR with and without reordering", caption, _sizes(lines), USERS, "goodput per user, Mb/s"
     )
 
 
 def _timeouts(ran: Chapter6Runs) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
-        names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
+        names = {
+            "without reordering": WITHOUT,
+            "by TCP sequence number": BY_TCP,
+            "by link sequence number": BY_LINK,
+        }
         return {
             name: _over(
                 lambda n, h=how: ran.tcp.values(store.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
@@ -408,7 +431,7 @@ def _timeouts(ran: Chapter6Runs) -> Figure | None:
         }  # fmt: skip
 
     caption = "Figure 6.31 of the thesis: CUBIC under PF."
-    return _figure("6.31", "Time-outs", caption, _sizes(lines), USERS, "RTO, % of packets")
+    return _figure("6.31", "Timeouts", caption, _sizes(lines), USERS, "RTO, % of packets")
 
 
 def _variants(ran: Chapter6Runs) -> Figure | None:
@@ -422,9 +445,9 @@ def _variants(ran: Chapter6Runs) -> Figure | None:
             for how in (WITHOUT, BY_TCP)
         }
 
-    caption = "Figure 6.32 of the thesis: PF; the buffer goes by TCP's numbers."
+    caption = "Figure 6.32 of the thesis: PF. The buffer uses TCP sequence numbers."
     return _figure(
-        "6.32", "Variant and reordering, PF", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+        "6.32", "Variant and reordering, PF", caption, _sizes(lines), USERS, "goodput per user, Mb/s"
     )
 
 
@@ -441,6 +464,6 @@ def _distribution(ran: Chapter6Runs, number: str, how: str) -> Figure | None:
                 ]
         return found
 
-    caption = f"Figure {number} of the thesis: CUBIC, 40 users, those of all seeds together."
-    title = f"Users' goodput, {'no reordering' if how == WITHOUT else 'reordering'}"
+    caption = f"Figure {number} of the thesis: CUBIC, 40 users, over all seeds."
+    title = f"Per-user goodput, {'no reordering' if how == WITHOUT else 'reordering'}"
     return _figure(number, title, caption, _sizes(lines), "goodput, Mb/s", "users, %")

@@ -83,14 +83,14 @@ def table(found: Scores) -> tuple[TextTable, ...]:
     """Return the factor between published and measured, and the numbers within tolerance, by interpretation."""
     lines = []
     for interpretation, groups in found.items():
-        line = {"reading": interpretation}
+        line = {"interpretation": interpretation}
         for group in GROUPS:
             one = groups.get(group)
             line[group] = f"{format_significant(one.scale, 3)} ({one.within}/{one.count})" if one else "–"
         lines.append(line)
     title = (
-        "Readings of chapter 6: factor between published and measured (1 is equal; means of logarithms' squares), and "
-        "how many numbers are within their tolerance"
+        "Interpretations of chapter 6: factor between published and measured (1: equal; root mean "
+        "square of the logarithms), and number of values within tolerance"
     )
     return (TextTable(title, tuple(lines)),) if lines else ()
 
@@ -99,11 +99,11 @@ def side_by_side(rows: Sequence[Row]) -> tuple[TextTable, ...]:
     """Return means of tables 6.4 and 6.5 and other numbers, a line for each interpretation and policy."""
     tables = []
     for title, identifiers, suffix in (
-        ("Table 6.4 by reading, means, Mb/s", ("6.4 mean",), ""),
-        ("Table 6.5 by reading, means, Mb/s, by TCP", ("6.5 mean",), ", by TCP"),
-        ("Table 6.5 by reading, means, Mb/s, by link", ("6.5 mean",), ", by link"),
-        ("Table 6.3 by reading, %", ("6.3", "6.3 given up"), ""),
-        ("Other numbers of chapter 6 by reading", SINGLES, ""),
+        ("Table 6.4 by interpretation, means, Mb/s", ("6.4 mean",), ""),
+        ("Table 6.5 by interpretation, means, Mb/s, by TCP", ("6.5 mean",), ", by TCP"),
+        ("Table 6.5 by interpretation, means, Mb/s, by link", ("6.5 mean",), ", by link"),
+        ("Table 6.3 by interpretation, %", ("6.3", "6.3 given up"), ""),
+        ("Other numbers of chapter 6 by interpretation", SINGLES, ""),
     ):
         wanted = [row for row in rows if row.id in identifiers and row.interpretation.endswith(suffix)]
         lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -111,18 +111,18 @@ def side_by_side(rows: Sequence[Row]) -> tuple[TextTable, ...]:
             for one in row.quantities:
                 column = row.label.removeprefix("mean at ").removesuffix(", Mb/s").removesuffix(", 75 calls")
                 first = lines.setdefault(
-                    ("published", one.name), {"reading": "published", "policy": one.name}
+                    ("published", one.name), {"interpretation": "published", "policy": one.name}
                 )
                 first[column] = f"{one.published:g}"
                 if one.interval is not None:
                     key = row.interpretation, one.name
                     line = lines.setdefault(
-                        key, {"reading": row.interpretation.removesuffix(suffix), "policy": one.name}
+                        key, {"interpretation": row.interpretation.removesuffix(suffix), "policy": one.name}
                     )
                     line[column] = format_significant(one.interval.estimate, 3)
         columns = list(dict.fromkeys(column for line in lines.values() for column in line))
         full = [{column: line.get(column, "–") for column in columns} for line in _ordered(lines)]
-        if len({line["reading"] for line in full}) > 1:
+        if len({line["interpretation"] for line in full}) > 1:
             tables.append(TextTable(title, tuple(full)))
     return tuple(tables)
 
@@ -152,13 +152,13 @@ def nearest_text(found: Scores) -> tuple[str, ...]:
         if sum(group in groups for groups in found.values()) > 1
     }
     by_group = [f"{group}: {interpretation}" for group, interpretation in closest.items()]
-    text = "Nearest reading by group of numbers: " + "; ".join(by_group) + "."
+    text = "Nearest interpretation by group of numbers: " + "; ".join(by_group) + "."
     whole = _whole(found)
     lines = [text]
     if len(whole) < len(found):
-        lines.append(f"Nearest over the groups that all readings have: {_ranks(found)}.")
+        lines.append(f"Nearest over the groups of all interpretations: {_ranks(found)}.")
     if _shared(whole):
-        of = "all" if len(whole) == len(found) else "those that have most"
+        of = "all" if len(whole) == len(found) else "those with the most groups"
         lines.append(f"Nearest over all groups, of {of}: {_ranks(whole)}.")
     return tuple(lines)
 

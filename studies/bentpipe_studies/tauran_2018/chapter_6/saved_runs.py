@@ -62,13 +62,14 @@ def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
     lines = []
     for interpretation in INTERPRETATIONS:
         found = list(goodputs(numbers, ran, interpretation, ["sd"]))
-        line = {"reading": str(interpretation)}
+        line = {"interpretation": str(interpretation)}
         for how in (WITHOUT, *BUFFERS):
             line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, interpretation, how)
         lines.append(line)
     title = (
-        "Standard deviations over users in the kept runs of 600 s (PF, DT_S and RR at 10 to 100 users): how many agree "
-        "with tables 6.4 and 6.5, and the factor between published and measured, mean of the logarithm's size"
+        "Standard deviations over users in the saved runs of 600 s (PF, DT_S and RR at 10 to 100 "
+        "users): number that agree with tables 6.4 and 6.5, and factor between published and "
+        "measured (mean absolute logarithm)"
     )
     return TextTable(title, tuple(lines))
 

@@ -157,7 +157,7 @@ def _shares(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interp
                      tolerance, lower_bound=0.0)
             for key, name in CAUSED.items()
         ]  # fmt: skip
-        label = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
+        label = "retry-limit drops, %" if number == 4 else f"decoded after {number} retransmissions, %"
         key = "6.3 given up" if number == 4 else "6.3"
         yield numbers.row(key, f"{label}, 75 calls", "table 6.3", interpretation, quantities)
 
@@ -176,12 +176,14 @@ def _calls(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpr
     spectral = voip["spectral"]
     quantity = Quantity("", float(spectral["pf_useful_mbps"]), most, tolerance=FULL)
     yield numbers.row(
-        "useful", "most useful load of calls, PF, Mb/s", "figure 6.9", interpretation, [quantity]
+        "useful", "maximum useful load of calls, PF, Mb/s", "figure 6.9", interpretation, [quantity]
     )
     quantity = Quantity(
         "", float(spectral["at_coded_mbps"]), _coded(ran.calls, interpretation, "PF"), tolerance=FULL
     )
-    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", interpretation, [quantity])
+    yield numbers.row(
+        "coded", "coded load at the maximum useful load, PF, Mb/s", "figure 6.9", interpretation, [quantity]
+    )
     quantity = Quantity(
         "", float(more["limit_users"]), carried(ran.calls, interpretation, "PF"), tolerance=USERS
     )
@@ -192,15 +194,13 @@ def _tcp(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpret
     further, more = numbers.published["further"]["packet_time_ms"], numbers.published["channel_claims"]
     limit = float(more["dupack_users"]["limit"])
     quantity = Quantity("", limit, limit_of_users(ran.tcp, interpretation), tolerance=LIMIT)
-    label = "users beyond which RR spaces packets by a third of 20 ms"
+    label = "number of users above which RR spaces packets by a third of 20 ms"
     yield numbers.row("19 users", label, "equation 6.9", interpretation, [quantity])
     total = saturated(ran.tcp, interpretation, "PF", WITHOUT)
     quantity = Quantity(
         "", float(numbers.published["tcp_users"]["total_goodput_mbps_pf"]), total, tolerance=FULL
     )
-    yield numbers.row(
-        "total", "all users' goodput at most, PF, Mb/s", "figure 6.20", interpretation, [quantity]
-    )
+    yield numbers.row("total", "maximum total goodput, PF, Mb/s", "figure 6.20", interpretation, [quantity])
     totals = numbers.published["tcp_users_more"]["saturated_total_mbps"]
     quantities = [
         Quantity(
@@ -209,7 +209,7 @@ def _tcp(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpret
         )
         for name, key in (("PF", "pf_without_reordering"), ("RR", "rr"))
     ]  # fmt: skip
-    label = "all users' goodput, mean over 40 to 100 users, Mb/s"
+    label = "total goodput, mean over 40 to 100 users, Mb/s"
     yield numbers.row("saturated", label, "table 6.4", interpretation, quantities)
     for name, buffering, printed in (
         ("RR", WITHOUT, further["rr_dt_h_up_to"]),
@@ -222,13 +222,13 @@ def _tcp(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpret
                 ran.tcp.values(interpretation.tcp(name, n, reordering=buffering), measure) for n in TERMINALS
             ]
             quantity = Quantity("", float(printed), _largest(ways), tolerance=DELAYS)
-            label = f"longest mean {title}, {name}, {buffering}, ms"
+            label = f"maximum mean {title}, {name}, {buffering}, ms"
             yield numbers.row(key, label, source, interpretation, [quantity])
 
 
 TIMES = (
-    ("packet time", "way_ms", "time of a packet by the round trip"),
-    ("delivery time", "delivery_ms", "time of a packet until it is there in order"),
+    ("packet time", "way_ms", "packet delay from the RTT"),
+    ("delivery time", "delivery_ms", "packet delay until in-order delivery"),
 )
 """The thesis's time includes retransmissions (p. 107), which no RTT sample does (RFC 6298, section 3)."""
 

@@ -185,7 +185,7 @@ def u7(a: InterpretationRuns) -> Checks:
     Delays are until in-order delivery, as the thesis counts, and by the round trip.
     """
     checks = []
-    for measure, text in (("delivery_ms", "in order"), ("way_ms", "by the round trip")):
+    for measure, text in (("delivery_ms", "in order"), ("way_ms", "from the RTT")):
         for slow in ("RR", "DT_H"):
             for quick in ("DT_S", "CoDeS", "PF"):
                 apart = ratios(a.tcp(measure, quick, 100), a.tcp(measure, slow, 100))
@@ -236,15 +236,15 @@ def _rise(a: InterpretationRuns, policy: str) -> Checks:
 
     few, many = mean(rise, FEW), mean(rise, FULL)
     return (
-        Check("RTO, points of %, with less without, 10 and 20 users", few, 0.0),
-        Check("that less the same at 80 and 100 users", differences(few, many), 0.0),
+        Check("RTO, points of %, with minus without, 10 and 20 users", few, 0.0),
+        Check("the same minus that at 80 and 100 users", differences(few, many), 0.0),
     )
 
 
 def u18(a: InterpretationRuns) -> Checks:
     """Check the ratio of queue drops among retransmissions."""
     return tuple(
-        Check(f"{name}, with reordering, the queue's drops of what is sent again, %",
+        Check(f"{name}, with reordering, queue drops, % of retransmissions",
               mean(lambda n, name=name: a.tcp("refused", name, n, reordering=True), TERMINALS), PART)  # type: ignore[misc]
         for name in POLICIES
     )  # fmt: skip
@@ -257,9 +257,9 @@ def u19(a: InterpretationRuns) -> Checks:
         return lambda users: differences(*(a.tcp("decoded_0", name, users) for name in (one, other)))
 
     return (
-        Check("RR less DT_H, decoded at first, points, 10 and 20 users", mean(more("RR", "DT_H"), FEW), NO_ADVANTAGE,
-              at_least=False),
-        Check("PF less RR, 60 to 100 users", mean(more("PF", "RR"), MANY), NO_ADVANTAGE),
+        Check("RR minus DT_H, decoded at first attempt, points, 10 and 20 users",
+              mean(more("RR", "DT_H"), FEW), NO_ADVANTAGE, at_least=False),
+        Check("PF minus RR, 60 to 100 users", mean(more("PF", "RR"), MANY), NO_ADVANTAGE),
     )  # fmt: skip
 
 
@@ -311,7 +311,7 @@ def q1(a: InterpretationRuns) -> Checks:
     """Check the effect of channel information that is 10 ms late."""
     return tuple(
         Check(
-            f"PF, goodput, late over at once, {HOW[reordering]}",
+            f"PF, goodput, delayed over immediate CSI, {HOW[reordering]}",
             geometric(_over(a, "mean", "PF, channel 10 ms late", "PF", reordering), TERMINALS),
             NO_DISADVANTAGE,
         )
@@ -321,25 +321,25 @@ def q1(a: InterpretationRuns) -> Checks:
 
 
 CLAIMS: dict[str, tuple[str, str, Callable[[InterpretationRuns], Checks], bool]] = {
-    "tcp_users.trends.t1": ("", "ratios of goodput a user; RR ahead at 10 and 20 users, behind from 60 on", t1, False),
-    "tcp_users.trends.t2": ("", "ratios of goodput a user; RR and DT_H within 10 %", t2, True),
-    "tcp_users.trends.t3": ("", "least of PF over most of DT_S ≥ 1 where the thesis's tables have it", t3, True),
-    "tcp_users.trends.t4": ("", "most over least 1.1 to 1.4; runs of 600 s only", t4, False),
-    "tcp_users_more.u5": ("", "ratios of goodput a user ≤ 1", u5, True),
+    "tcp_users.trends.t1": ("", "ratios of per-user goodput; RR ahead at 10 and 20 users, behind from 60", t1, False),
+    "tcp_users.trends.t2": ("", "ratios of per-user goodput; RR and DT_H within 10 %", t2, True),
+    "tcp_users.trends.t3": ("", "minimum of PF over maximum of DT_S ≥ 1, as in the tables of the thesis", t3, True),
+    "tcp_users.trends.t4": ("", "maximum over minimum 1.1 to 1.4; runs of 600 s only", t4, False),
+    "tcp_users_more.u5": ("", "ratios of per-user goodput ≤ 1", u5, True),
     "tcp_users_more.u6": ("", "ratios of shares, means over users", u6, False),
-    "tcp_users_more.u7": ("", "at most half, until in order and by the round trip", u7, False),
+    "tcp_users_more.u7": ("", "at most half, until in-order delivery and from the RTT", u7, False),
     "tcp_users_more.u8": ("", "ratios of shares, means over users", u8, True),
     "tcp_users_more.u9": ("", "differences of RTO events, % of packets", u9, True),
-    "tcp_users_more.u10": ("", "full: 80 and 100 users, within 10 %; before: 10 and 20 users, ratios ≥ 1", u10, False),
+    "tcp_users_more.u10": ("", "full: 80 and 100 users, within 10 %; below: 10 and 20 users, ratios ≥ 1", u10, False),
     "tcp_users_more.u11": ("", "within 10 % from 40 users on", u11, True),
     "tcp_users_more.u12": ("", "ratios of standard deviations over users ≤ 1; runs of 600 s only", u12, False),
     "tcp_users_more.u13": ("", "ratios of standard deviations over users ≥ 1; runs of 600 s only", u13, True),
     "tcp_users_more.u14": ("", "ratio of standard deviations over users ≥ 1; runs of 600 s only", u14, True),
-    "tcp_users_more.u15": ("", "ratios of times until a byte is there in order ≤ 1, means over users", u15, True),
+    "tcp_users_more.u15": ("", "ratios of in-order delivery delays ≤ 1, means over users", u15, True),
     "tcp_users_more.u16": ("", "ratio of shares, mean over users, within a factor of 1.35", u16, True),
     "tcp_users_more.u17": ("", "differences of RTO events, % of packets", u17, True),
-    "tcp_users_more.u18": ("", "what the queue drops is sent again; half of it or more", u18, True),
-    "tcp_users_more.u19": ("", "RR at most 2 points more with few users; PF at least 2 with many", u19, False),
-    "channel_claims.q1": ("", "goodput at least 0.95 of that with the channel known at once", q1, False),
+    "tcp_users_more.u18": ("", "queue drops are at least half of all retransmissions", u18, True),
+    "tcp_users_more.u19": ("", "RR at most 2 points more with few users, PF at least 2 with many", u19, False),
+    "channel_claims.q1": ("", "goodput at least 0.95 of that with immediate CSI", q1, False),
 }  # fmt: skip
 """By place in the published file: text, criterion, checks, and whether the buffer's numbering matters."""
