@@ -10,10 +10,10 @@ from bentpipe.break_even import page as map_page
 from bentpipe.break_even.access import access
 from bentpipe.break_even.config import BreakEvenConfig
 from bentpipe.break_even.ratios import Cell, Load, Map
-from bentpipe.engine_validation.bounds import Verdict
 from bentpipe.engine_validation.compare import EngineComparison
 from bentpipe.engine_validation.page import write_page as write_agreement
 from bentpipe.fit import run as fit
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.format import TextTable
 from bentpipe.report import site_page, store_page
 from bentpipe.store.reader import open_store
@@ -43,7 +43,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     simulated, real = (
         open_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")
     )
-    bounds = (Verdict.WITHIN, Verdict.EXCEEDED, Verdict.SHOWN) * 8
+    bounds = (Equivalence.WITHIN, Equivalence.EXCEEDED, Equivalence.UNBOUNDED) * 8
     (base / "dish.txt").write_text(pings(1, 900))
     fit([str(base / "dish.txt")], [], base / "fit", "dish", "15 s")
     (base / "plan.ionrc").write_text(ION)

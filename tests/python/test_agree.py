@@ -20,10 +20,11 @@ import pytest
 
 import commands
 import realtime
-from bentpipe.engine_validation import Verdict, compare_engines
+from bentpipe.engine_validation import compare_engines
 from bentpipe.engine_validation.bounds import verdict
 from bentpipe.engine_validation.run_both import plan_engines, run_both
 from bentpipe.engine_validation.summary_table import Part, markdown
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.randomness import is_path_stochastic
@@ -58,23 +59,23 @@ load = { bytes = "2 MB" }
     ("metric", "differences", "answer"),
     [
         # of 10 Mbit/s and 5 %; the interval of two values reaches 12.7 / sqrt(2) of their deviation to each side
-        ("goodput_bit_s", [0.40e6, 0.41e6], Verdict.WITHIN),
-        ("goodput_bit_s", [0.40e6, 0.45e6], Verdict.UNDECIDED),
-        ("goodput_bit_s", [-0.60e6, -0.61e6], Verdict.EXCEEDED),
-        ("goodput_bit_s", [2e6, -2e6], Verdict.UNDECIDED),
-        ("goodput_bit_s", [0.9e6, 1.1e6, 1.0e6], Verdict.EXCEEDED),
-        ("goodput_bit_s", [3e6, -1e6, 1e6], Verdict.UNDECIDED),
-        ("goodput_bit_s", [0.0], Verdict.UNDECIDED),
-        ("goodput_bit_s", [0.0, 0.0], Verdict.WITHIN),
-        ("ttr_s", [0.0235, 0.0236], Verdict.WITHIN),
-        ("ttr_s", [0.0265, 0.0266], Verdict.EXCEEDED),
-        ("loads_finished", [0.0, 0.0], Verdict.WITHIN),
-        ("loads_finished", [-0.5, -0.5], Verdict.EXCEEDED),
-        ("cwnd_max_bytes", [1e9, 1e9], Verdict.SHOWN),
+        ("goodput_bit_s", [0.40e6, 0.41e6], Equivalence.WITHIN),
+        ("goodput_bit_s", [0.40e6, 0.45e6], Equivalence.UNDECIDED),
+        ("goodput_bit_s", [-0.60e6, -0.61e6], Equivalence.EXCEEDED),
+        ("goodput_bit_s", [2e6, -2e6], Equivalence.UNDECIDED),
+        ("goodput_bit_s", [0.9e6, 1.1e6, 1.0e6], Equivalence.EXCEEDED),
+        ("goodput_bit_s", [3e6, -1e6, 1e6], Equivalence.UNDECIDED),
+        ("goodput_bit_s", [0.0], Equivalence.UNDECIDED),
+        ("goodput_bit_s", [0.0, 0.0], Equivalence.WITHIN),
+        ("ttr_s", [0.0235, 0.0236], Equivalence.WITHIN),
+        ("ttr_s", [0.0265, 0.0266], Equivalence.EXCEEDED),
+        ("loads_finished", [0.0, 0.0], Equivalence.WITHIN),
+        ("loads_finished", [-0.5, -0.5], Equivalence.EXCEEDED),
+        ("cwnd_max_bytes", [1e9, 1e9], Equivalence.UNBOUNDED),
     ],
 )
 def test_a_difference_is_judged_by_its_whole_interval(
-    metric: str, differences: list[float], answer: Verdict
+    metric: str, differences: list[float], answer: Equivalence
 ) -> None:
     assert verdict(metric, 10e6, differences) is answer
     assert verdict(metric, 10e6, [-one for one in differences]) is answer, "either way"
@@ -84,21 +85,21 @@ def test_noise_is_no_agreement() -> None:
     """Two clocks that are 8 % apart, with seeds that differ by 20 %: an interval that holds 0 was agreement."""
     rng = np.random.Generator(np.random.PCG64(1))
     verdicts = [verdict("goodput_bit_s", 10e6, row) for row in rng.normal(0.8e6, 2e6, (1000, 5)).tolist()]
-    assert verdicts.count(Verdict.WITHIN) / 1000 < 0.025
-    assert verdicts.count(Verdict.UNDECIDED) / 1000 > 0.9
+    assert verdicts.count(Equivalence.WITHIN) / 1000 < 0.025
+    assert verdicts.count(Equivalence.UNDECIDED) / 1000 > 0.9
 
 
 def test_clocks_at_the_bound_agree_in_2_5_percent() -> None:
     """The two one-sided tests of an equivalence, each at 2.5 %."""
     rng = np.random.Generator(np.random.PCG64(2))
     verdicts = [verdict("goodput_bit_s", 10e6, row) for row in rng.normal(0.5e6, 0.05e6, (5000, 10)).tolist()]
-    for answer in (Verdict.WITHIN, Verdict.EXCEEDED):
+    for answer in (Equivalence.WITHIN, Equivalence.EXCEEDED):
         assert verdicts.count(answer) / 5000 == pytest.approx(0.025, abs=0.007)
 
 
 def test_a_page_may_be_late_by_50_ms_or_3_percent() -> None:
     for simulated, late, answer in (
-        (1.0, 0.0485, Verdict.WITHIN), (1.0, 0.0515, Verdict.EXCEEDED), (4.0, 0.118, Verdict.WITHIN),
+        (1.0, 0.0485, Equivalence.WITHIN), (1.0, 0.0515, Equivalence.EXCEEDED), (4.0, 0.118, Equivalence.WITHIN),
     ):  # fmt: skip
         assert verdict("plt_s", simulated, [late, late + 1e-5]) is answer
 
@@ -157,9 +158,9 @@ def test_both_stores_side_by_side(
     assert goodput.difference.estimate == pytest.approx(
         goodput.real.estimate / goodput.simulated.estimate - 1, rel=1e-9
     )
-    assert goodput.verdict is Verdict.EXCEEDED
+    assert goodput.verdict is Equivalence.EXCEEDED
     assert found.exceeded
-    assert rows["newreno", "rtt_min_ms"].verdict is Verdict.SHOWN
+    assert rows["newreno", "rtt_min_ms"].verdict is Equivalence.UNBOUNDED
     text = markdown([Part("one", found)], {"title": "T", "why": {"one": "A stand-in."}})
     assert text.startswith("# T\n")
     assert "0 of 2 metrics are within their bounds; 2 exceeded." in text
@@ -249,13 +250,13 @@ def test_loads_of_one_run_are_one_value(synthetic: ModuleType, tmp_path: Path) -
     simulated = page_store(tmp_path / "a", synthetic, seeds=4, packets=False, arms=("2",))
     real = Path(shutil.copytree(simulated, tmp_path / "b"))
     rows = {row.metric.name: row for row in compare_engines(simulated, real).rows}
-    assert (rows["plt_s"].real.n, rows["plt_s"].verdict) == (4, Verdict.WITHIN)
+    assert (rows["plt_s"].real.n, rows["plt_s"].verdict) == (4, Equivalence.WITHIN)
     assert "loads_finished" not in rows, "all of them, on both clocks"
     for file in real.glob("runs/*/pages.parquet"):
         one = pl.col("load") == pl.col("load").max()
         pl.read_parquet(file).with_columns(completed=(~one).cast(pl.Int64)).pipe(put, file)
     rows = {row.metric.name: row for row in compare_engines(simulated, real).rows}
-    assert rows["loads_finished"].verdict is Verdict.EXCEEDED
+    assert rows["loads_finished"].verdict is Equivalence.EXCEEDED
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -274,8 +275,8 @@ def test_a_clock_that_delivers_nothing_does_not_agree(
         ).pipe(put, file)
     found = compare_engines(*((silent, whole) if turned else (whole, silent)))
     goodput = {row.flow: row for row in found.rows if row.metric.name == "goodput_bit_s"}
-    assert (goodput["first"].direction, goodput["first"].verdict) == ("up", Verdict.EXCEEDED)
-    assert goodput["second"].verdict is Verdict.WITHIN
+    assert (goodput["first"].direction, goodput["first"].verdict) == ("up", Equivalence.EXCEEDED)
+    assert goodput["second"].verdict is Equivalence.WITHIN
     assert goodput["first"].apart == ("+∞ %" if turned else "-100 ± 10 %")
     assert found.exceeded
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.engine_validation import Verdict, compare_engines
+from bentpipe.engine_validation import compare_engines
 from bentpipe.engine_validation.bounds import verdict
 from bentpipe.engine_validation.summary_table import Part, markdown
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.intervals import CONFIDENCE, mean_ci
 
 SCENARIO: dict[str, Any] = {
@@ -55,7 +56,7 @@ def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
     assert [row.flow for row in shares] == ["gold", "web-1", "web-2", "web-3"]
     assert sum(row.real.estimate for row in shares) == pytest.approx(100)
     assert all(row.real.estimate == pytest.approx(25, rel=0.05) for row in shares)
-    assert {row.verdict for row in shares} == {Verdict.WITHIN}
+    assert {row.verdict for row in shares} == {Equivalence.WITHIN}
     assert [row.among for row in shares] == [1, 3, 3, 3]
     assert shares[1].bound == "5 %, of 3 together"
     members = [rows[f"web-{n}", "goodput_bit_s"].real.estimate for n in (1, 2, 3)]
@@ -74,7 +75,7 @@ def test_other_shares_are_not_within(even: Path, tmp_path: Path) -> None:
     found = compare_engines(even, store(tmp_path / "store", gold=3))
     shares = {row.flow: row for row in found.rows if row.metric.name == "share_percent"}
     assert shares["gold"].real.estimate == pytest.approx(50, rel=0.05)
-    assert {row.verdict for row in shares.values()} == {Verdict.EXCEEDED}
+    assert {row.verdict for row in shares.values()} == {Equivalence.EXCEEDED}
     assert found.exceeded
 
 
@@ -82,6 +83,6 @@ def test_numbers_of_a_kind_are_judged_together() -> None:
     differences = [2.0, 2.5, 3.0, 0.5]
     alone, ten = (mean_ci(differences, 1 - (1 - CONFIDENCE) / many) for many in (1, 10))
     assert (alone.high or 9) < 5 < (ten.high or 0)
-    assert verdict("share_percent", 100.0, differences) is Verdict.WITHIN
-    assert verdict("share_percent", 100.0, differences, 10) is Verdict.UNDECIDED
-    assert verdict("share_percent", 100.0, [one + 20 for one in differences], 10) is Verdict.EXCEEDED
+    assert verdict("share_percent", 100.0, differences) is Equivalence.WITHIN
+    assert verdict("share_percent", 100.0, differences, 10) is Equivalence.UNDECIDED
+    assert verdict("share_percent", 100.0, [one + 20 for one in differences], 10) is Equivalence.EXCEEDED

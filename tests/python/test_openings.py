@@ -15,12 +15,12 @@ from bentpipe.break_even.access import access
 from bentpipe.break_even.config import BreakEvenConfig
 from bentpipe.break_even.ratios import Cell, Map
 from bentpipe.break_even.recommendation import supporting_text
-from bentpipe.engine_validation.bounds import Verdict as Bounded
 from bentpipe.engine_validation.compare import Row as Compared
 from bentpipe.engine_validation.headline import opening as of_agreement
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.sweep_dimensions import Dimension
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.registry import METRICS
 from bentpipe.report import store_page
@@ -353,7 +353,7 @@ def test_words_are_explained_where_they_stand() -> None:
 # --- a comparison of both clocks ------------------------------------------------------------------------------
 
 
-def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
+def compared(*verdicts: Equivalence, seeds: int = 3) -> list[Compared]:
     low, high = (None, None) if seeds == 1 else (0.02, 0.04)
     mean = ConfidenceInterval(5e6, None, None, seeds)
     return [
@@ -364,7 +364,7 @@ def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
 
 
 def test_agreement_of_all_some_and_none() -> None:
-    within, beyond, shown = Bounded.WITHIN, Bounded.EXCEEDED, Bounded.SHOWN
+    within, beyond, shown = Equivalence.WITHIN, Equivalence.EXCEEDED, Equivalence.UNBOUNDED
     assert (
         of_agreement(compared(within, within)).sentence == "All 2 metrics of simulation and emulation agree."
     )
@@ -377,7 +377,7 @@ def test_agreement_of_all_some_and_none() -> None:
 
 
 def test_agreement_of_one_seed() -> None:
-    said = of_agreement(compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
+    said = of_agreement(compared(Equivalence.WITHIN, Equivalence.UNDECIDED, seeds=1))
     assert said.sentence.startswith("1 of 2 metrics of simulation and emulation agree")
     assert said.tally == (
         "1 undecided: goodput of f1 (cubic) by +3 %; one seed gives no confidence interval."

@@ -130,21 +130,6 @@ def test_quantiles_of_student_t_are_scipys() -> None:
     assert intervals.t_quantile(0.9, 2) == pytest.approx(2.919986, rel=1e-6)
 
 
-def test_bootstrap_is_deterministic_and_paired() -> None:
-    before = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
-    after = [11.0, 21.0, 31.0, 41.0, 51.0, 61.0]
-    got = intervals.paired_bootstrap(before, after, intervals.mean_difference)
-    assert (got.estimate, got.low, got.high) == (1.0, 1.0, 1.0)
-    noisy = [b + d for b, d in zip(before, [1.0, -1.0, 2.0, 0.5, -0.5, 3.0], strict=True)]
-    first = intervals.paired_bootstrap(before, noisy, intervals.mean_difference)
-    assert first == intervals.paired_bootstrap(before, noisy, intervals.mean_difference)
-    assert first.low is not None
-    assert first.high is not None
-    assert first.low < first.estimate < first.high
-    with pytest.raises(ValueError, match="pairs"):
-        intervals.paired_bootstrap([1.0], [], intervals.mean_difference)
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (12345.6, "12346"), (9.8765, "9.877"), (0.000123456, "0.0001235"), (None, "–"), (float("nan"), "–"),

@@ -12,6 +12,6 @@
 ``archive``: published stores of the table
 """
 
-from bentpipe.engine_validation.compare import EngineComparison, Row, Verdict, compare_engines
+from bentpipe.engine_validation.compare import EngineComparison, Row, compare_engines
 
-__all__ = ["EngineComparison", "Row", "Verdict", "compare_engines"]
+__all__ = ["EngineComparison", "Row", "compare_engines"]

@@ -1,30 +1,13 @@
-"""Largest differences between simulation and emulation, and the equivalence test of a metric.
-
-Agreement is an equivalence: the data must show that the difference is small. A test that does not find a difference is
-not enough (Schuirmann, J. Pharmacokinet. Biopharm. 15, 657-680, 1987). Therefore the interval decides, not the
-estimate.
-"""
+"""Largest differences between simulation and emulation."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from bentpipe.metrics.intervals import CONFIDENCE, mean_ci
+from bentpipe.metrics.compare import Equivalence, equivalence
 
-__all__ = ["BOUNDS", "Bound", "Verdict", "verdict"]
-
-
-class Verdict(StrEnum):
-    """Verdict on one metric."""
-
-    WITHIN = "within"
-    EXCEEDED = "exceeded"
-    UNDECIDED = "undecided"
-    SHOWN = ""
-    """The metric has no bound."""
+__all__ = ["BOUNDS", "Bound", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -55,26 +38,16 @@ BOUNDS: dict[str, Bound] = {
 """Bounds by metric. Metrics without a bound are shown without a verdict."""
 
 
-def verdict(metric: str, simulated: float, differences: Sequence[float], among: int = 1) -> Verdict:
-    """Compare the mean difference with the bound of the metric.
-
-    The mean is within the bound if its whole 95 % interval is, and exceeds it if the whole interval is outside.
-    Otherwise, and for a single seed, which has no interval, it is undecided.
+def verdict(metric: str, simulated: float, differences: Sequence[float], tests: int = 1) -> Equivalence:
+    """Return whether the mean of ``differences`` is within the bound of the metric.
 
     Args:
         metric: name of the metric.
         simulated: mean of the simulated values.
         differences: real minus simulated, one for each seed.
-        among: number of metrics of the same kind that are tested together; their intervals hold simultaneously at
-            95 % (Bonferroni correction).
+        tests: number of metrics of one kind that are tested together.
     """
     bound = BOUNDS.get(metric)
     if bound is None or not differences:
-        return Verdict.SHOWN
-    interval = mean_ci(differences, 1 - (1 - CONFIDENCE) / among)
-    if interval.low is None or interval.high is None or not math.isfinite(interval.low + interval.high):
-        return Verdict.UNDECIDED
-    limit = bound.of(simulated)
-    if -limit <= interval.low and interval.high <= limit:
-        return Verdict.WITHIN
-    return Verdict.EXCEEDED if interval.low > limit or interval.high < -limit else Verdict.UNDECIDED
+        return Equivalence.UNBOUNDED
+    return equivalence(differences, bound.of(simulated), tests)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.engine_validation.bounds import BOUNDS, Verdict, verdict
+from bentpipe.engine_validation.bounds import BOUNDS, verdict
 from bentpipe.engine_validation.bundles import delivered
 from bentpipe.engine_validation.user_shares import ALONE, members, of_all, with_shares
 from bentpipe.metrics.call_quality import RatingConfig, parse, rate_calls
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.compute import MINOR_SHARE, decoded_ratios, flow_directions, run_metrics
 from bentpipe.metrics.format import format_mean, format_metric_mean, short_labels
 from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci, round_significant
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["COMPARED", "EngineComparison", "Row", "Verdict", "compare_engines"]
+__all__ = ["COMPARED", "EngineComparison", "Row", "compare_engines"]
 
 
 COMPARED = (
@@ -82,7 +83,7 @@ class Row:
     real: ConfidenceInterval
     difference: ConfidenceInterval
     """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
-    verdict: Verdict
+    verdict: Equivalence
     among: int = ALONE
     """Number of flows of its table, whose metrics of one kind are tested together."""
 
@@ -149,17 +150,17 @@ class EngineComparison:
     @property
     def exceeded(self) -> bool:
         """True if a difference exceeds its bound."""
-        return any(row.verdict is Verdict.EXCEEDED for row in self.rows)
+        return any(row.verdict is Equivalence.EXCEEDED for row in self.rows)
 
     @property
     def undecided(self) -> int:
         """Number of metrics for which the seeds do not suffice."""
-        return sum(row.verdict is Verdict.UNDECIDED for row in self.rows)
+        return sum(row.verdict is Equivalence.UNDECIDED for row in self.rows)
 
     @property
     def agreed(self) -> bool:
         """True if every metric with a bound is within it: exit status 0 of ``bentpipe compare-engines``."""
-        return all(row.verdict in (Verdict.WITHIN, Verdict.SHOWN) for row in self.rows)
+        return all(row.verdict in (Equivalence.WITHIN, Equivalence.UNBOUNDED) for row in self.rows)
 
     def data(self) -> dict[str, Any]:
         """Return the comparison as JSON data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.engine_validation.bounds import Verdict
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.report.headline import NO_INTERVAL, Headline, join_names
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["WORDS", "opening"]
 
 WORDS = {
-    Verdict.WITHIN.value: "the 95 % interval of the difference is entirely within the bound",
-    Verdict.EXCEEDED.value: "the interval is entirely outside the bound",
-    Verdict.UNDECIDED.value: f"the interval contains the bound, or {NO_INTERVAL}; more seeds narrow it",
+    Equivalence.WITHIN.value: "the 95 % interval of the difference is entirely within the bound",
+    Equivalence.EXCEEDED.value: "the interval is entirely outside the bound",
+    Equivalence.UNDECIDED.value: f"the interval contains the bound, or {NO_INTERVAL}; more seeds narrow it",
     "difference": "emulation minus simulation, paired by seed, with its 95 % interval",
     "bound": "largest accepted difference; docs/validation.md explains each bound",
 }
@@ -29,15 +29,15 @@ MAX_NAMES = 3
 
 def opening(rows: Sequence[Row]) -> Headline:
     """Return the headline of a comparison."""
-    bounded = [row for row in rows if row.verdict is not Verdict.SHOWN]
+    bounded = [row for row in rows if row.verdict is not Equivalence.UNBOUNDED]
     if not rows:
         return Headline("No run has finished in both simulation and emulation.")
     if not bounded:
         return Headline("The comparison has no verdict, because no metric has a bound.")
-    within = sum(row.verdict is Verdict.WITHIN for row in bounded)
+    within = sum(row.verdict is Equivalence.WITHIN for row in bounded)
     details = [
-        _list_rows(bounded, Verdict.EXCEEDED, "outside"),
-        _list_rows(bounded, Verdict.UNDECIDED, "undecided"),
+        _list_rows(bounded, Equivalence.EXCEEDED, "outside"),
+        _list_rows(bounded, Equivalence.UNDECIDED, "undecided"),
     ]
     if any(not row.difference.known for row in bounded):
         details.append(NO_INTERVAL)
@@ -63,7 +63,7 @@ def _headline_text(within: int, total: int) -> str:
     return f"{within} of {total} metrics of simulation and emulation agree within their bounds."
 
 
-def _list_rows(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
+def _list_rows(rows: Sequence[Row], verdict: Equivalence, word: str) -> str:
     matches = [row for row in rows if row.verdict is verdict]
     names = [
         f"{row.metric.title} of {row.flow}{f' ({row.congestion})' if row.congestion else ''} by {row.apart}"

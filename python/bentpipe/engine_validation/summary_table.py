@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.engine_validation.bounds import Verdict
 from bentpipe.engine_validation.compare import EngineComparison, Row
 from bentpipe.engine_validation.user_shares import ALONE
+from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.format import CommandOutput, TextTable, format_mean
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.store.files import write_atomic
@@ -204,14 +204,14 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
         "",
     ]
     rated = [row for part in parts if part.comparison is not None for row in _table_rows(part.comparison)]
-    rated = [row for row in rated if row.verdict is not Verdict.SHOWN]
+    rated = [row for row in rated if row.verdict is not Equivalence.UNBOUNDED]
     count = Counter(row.verdict for row in rated)
     others = [
         f"{number} {verdict.value}"
-        for verdict in (Verdict.EXCEEDED, Verdict.UNDECIDED)
+        for verdict in (Equivalence.EXCEEDED, Equivalence.UNDECIDED)
         if (number := count[verdict])
     ]
-    within = f"{count[Verdict.WITHIN]} of {len(rated)} metrics are within their bounds"
+    within = f"{count[Equivalence.WITHIN]} of {len(rated)} metrics are within their bounds"
     lines += ["; ".join(filter(None, (within, " and ".join(others)))) + ".", ""]
     for part in parts:
         if part.comparison is None and not part.failed:

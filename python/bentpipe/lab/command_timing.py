@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import outside_pep, resolve_path
 from bentpipe.lab.single_run import run_command
-from bentpipe.metrics.intervals import ConfidenceInterval, paired_bootstrap, ratio_of_means
+from bentpipe.metrics.intervals import ConfidenceInterval
+from bentpipe.metrics.samples.median_ratio import mean_ratio
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Timing:
     late: int = 0
     """Number of rounds in which the lab missed its deadlines."""
     ratio: ConfidenceInterval | None = None
-    """Mean time over the mean time of the fastest access, by bootstrap over rounds; None for the fastest."""
+    """Geometric mean of the ratios to the times of the fastest access in the same round; None for the fastest."""
 
     @property
     def mean(self) -> float:
@@ -134,7 +135,7 @@ def time_command(
             access,
             tuple(values),
             missed[access],
-            None if access == fastest else paired_bootstrap(fastest_seconds, values, ratio_of_means),
+            None if access == fastest else mean_ratio(values, fastest_seconds, paired=True),
         )
         for access, values in seconds_of.items()
     ]

@@ -8,12 +8,13 @@ Decision: docs/decisions/0080-one-paired-comparison.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval
+from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval, mean_ci
 from bentpipe.metrics.registry import METRICS, Scope, compared
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Probability, UnitError
@@ -32,11 +33,13 @@ __all__ = [
     "Comparison",
     "Criteria",
     "Draws",
+    "Equivalence",
     "MetricChange",
     "Pairs",
     "Scale",
     "Verdict",
     "compare_pairs",
+    "equivalence",
     "holm",
     "paired_t",
     "scale_of",
@@ -249,6 +252,36 @@ def paired_t(before: Values, after: Values, scale: Scale) -> tuple[Values, Value
     return mean, error, np.where(zero, 1.0, np.where(equal, np.nan, p))
 
 
+class Equivalence(StrEnum):
+    """Result of an equivalence test."""
+
+    WITHIN = "within"
+    EXCEEDED = "exceeded"
+    UNDECIDED = "undecided"
+    UNBOUNDED = ""
+    """The metric has no bound."""
+
+
+def equivalence(differences: Sequence[float], limit: float, tests: int = 1) -> Equivalence:
+    """Return whether the mean of ``differences`` is within ± ``limit``.
+
+    It is within the limit if its whole 95 % interval is, and exceeds it if the whole interval is outside. Otherwise,
+    and for a single value, which has no interval, the result is undecided. A test that finds no difference would not
+    show equivalence (Schuirmann, J. Pharmacokinet. Biopharm. 15, 657-680, 1987).
+
+    Args:
+        differences: one value for each seed.
+        limit: largest difference of equivalent means.
+        tests: number of tests of one family; their intervals hold simultaneously (Bonferroni correction).
+    """
+    interval = mean_ci(differences, 1 - (1 - CONFIDENCE) / tests)
+    if interval.low is None or interval.high is None or not math.isfinite(interval.low + interval.high):
+        return Equivalence.UNDECIDED
+    if -limit <= interval.low and interval.high <= limit:
+        return Equivalence.WITHIN
+    return Equivalence.EXCEEDED if interval.low > limit or interval.high < -limit else Equivalence.UNDECIDED
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p-values of a family, in the order of ``p``.
 
@@ -306,8 +339,6 @@ class _PairedTest:
 
     @classmethod
     def compute(cls, pairs: Pairs, confidence: float) -> _PairedTest:
-        import math
-
         import numpy as np
 
         from bentpipe.metrics.intervals import t_quantile
@@ -398,8 +429,6 @@ class _PairedTest:
 
 def _exp(value: float) -> float:
     """Return e to the power of ``value``; infinity on overflow."""
-    import math
-
     try:
         return math.exp(value)
     except OverflowError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -207,45 +207,3 @@ def mean_columns(name: str, values: Sequence[float]) -> dict[str, float | int | 
     found = mean_ci(values) if values else None
     ends = (None, None, None) if found is None else (found.estimate, found.low, found.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)) | {f"{name}_n": len(values)}
-
-
-def paired_bootstrap(
-    before: Sequence[float],
-    after: Sequence[float],
-    statistic: Callable[[Sequence[float], Sequence[float]], float],
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-) -> ConfidenceInterval:
-    """Return ``statistic(before, after)`` of paired values with its percentile bootstrap interval.
-
-    Resampling draws pairs, so effects of the common seed and cell cancel out. A constant seeds it. One pair has no
-    interval. Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
-
-    Raises:
-        ValueError: the lengths differ, or there is no pair.
-    """
-    if len(before) != len(after) or not before:
-        raise ValueError(f"pairs are needed, not {len(before)} and {len(after)} values")
-    estimate = statistic(before, after)
-    n = len(before)
-    if n == 1:
-        return ConfidenceInterval(estimate, None, None, 1)
-    import numpy
-
-    draws = numpy.random.Generator(numpy.random.PCG64(20250101)).integers(0, n, size=(resamples, n)).tolist()
-    samples = sorted(statistic([before[i] for i in draw], [after[i] for i in draw]) for draw in draws)
-    edge = (1 - confidence) / 2
-    low = samples[math.floor(edge * (resamples - 1))]
-    high = samples[math.ceil((1 - edge) * (resamples - 1))]
-    return ConfidenceInterval(estimate, low, high, n)
-
-
-def mean_difference(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the mean of the paired differences ``after - before``."""
-    return math.fsum(b - a for a, b in zip(before, after, strict=True)) / len(before)
-
-
-def ratio_of_means(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the sum of ``after`` over the sum of ``before``; infinity if the latter is 0."""
-    total = math.fsum(before)
-    return math.fsum(after) / total if total else math.inf

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.metrics.format import TextTable, format_metric_mean, mean_of, seed_mean, short_labels
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
-from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Scope, in_flow_tables
+from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Scope, in_flow_tables, select
 from bentpipe.scenario.sweep_columns import column_headings
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     return rows
 
 
-_CALL_METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
 _MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
+_CALL_METRICS = tuple(metric.name for metric in select(Scope.CALL) if metric.name not in _MULTI_CALL_METRICS)
 
 
 def call_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bentpipe.figures.context import FigureContext
 from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls
 from bentpipe.metrics.format import format_cell, mean_of
-from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.registry import METRICS, Scope, select
 from bentpipe.report.html_table import MAX_ROWS, Heading, HtmlTable, TabularCell, TabularRow, mean_cell
 
 __all__ = ["DEFINITIONS", "FIGURES", "table"]
@@ -13,25 +13,9 @@ __all__ = ["DEFINITIONS", "FIGURES", "table"]
 FIGURES = ("call-mos", "call-delay")
 """Figures of calls, in the order of the page."""
 
-_METRICS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
 _MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
-
-_MEANINGS = {
-    "delay_ms": "mean over received datagrams, from the instant when a datagram is full to its arrival",
-    "jitter_ms": "interarrival jitter of RFC 3550, mean over datagrams",
-    "late_ratio": (
-        "share of datagrams that arrive after the play-out delay. The play-out delay of each 10 s is "
-        "the mean of the previous 10 s plus four mean deviations (Ramjee et al. 1994)"
-    ),
-    "mouth_to_ear_ms": "packetisation, coding, network and play-out delay",
-    "rating": (
-        "transmission rating R of the E-model (ITU-T G.107, 2015) with default values, without echo "
-        "and advantage factor. `bentpipe calls` rates with another codec, play-out or advantage "
-        "factor"
-    ),
-    "mos": "mean opinion score, computed from R (ITU-T G.107 annex B)",
-}
-DEFINITIONS = {METRICS[name].title: meaning for name, meaning in _MEANINGS.items()}
+_METRICS = tuple(metric.name for metric in select(Scope.CALL) if metric.name not in _MULTI_CALL_METRICS)
+DEFINITIONS = {metric.title: metric.definition for metric in select(Scope.CALL)}
 """Definitions of the terms of this section."""
 
 

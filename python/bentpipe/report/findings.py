@@ -30,10 +30,10 @@ from bentpipe.metrics.intervals import (
     format_significant,
     mean_ci,
     median_ci,
-    t_quantile,
 )
 from bentpipe.metrics.registry import METRICS, Metric
 from bentpipe.metrics.samples import Comparison
+from bentpipe.metrics.samples.median_ratio import mean_ratio
 from bentpipe.report.headline import NO_INTERVAL, join_names
 
 if TYPE_CHECKING:
@@ -339,23 +339,17 @@ def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
     best_values = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="inner")
     best_values = best_values.select(*by, "seed", pl.col("value").alias("best"))
     others = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="anti", maintain_order="left")
-    gain = better * (pl.col("best") / pl.col("value") - 1)
-    gains = (
+    pairs = (
         others.join(best_values, on=[*by, "seed"], how="inner", maintain_order="left")
-        .with_columns(gain=pl.when(pl.col("value") != 0).then(gain))
-        .drop_nulls("gain")
+        .filter(pl.col("best") > 0, pl.col("value") > 0)
         .group_by([*by, "variant"], maintain_order=True)
-        .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("sd"), pl.len().alias("n"))
+        .agg("best", "value")
+        .with_columns(others=pl.len().over(by))
     )
     by_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
-    rows = gains.to_dicts()
-    counts: dict[tuple[object, ...], int] = {}
-    for row in rows:
-        place = tuple(row[key] for key in by)
-        counts[place] = counts.get(place, 0) + 1
-    for row in rows:
-        place = tuple(row[key] for key in by)
-        by_case.setdefault(place, []).append((row["variant"], _t_interval(row, counts[place])))
+    for row in pairs.iter_rows(named=True):
+        gain = _gain(row["best"], row["value"], better, row["others"])
+        by_case.setdefault(tuple(row[key] for key in by), []).append((row["variant"], gain))
     results = []
     for row in best.iter_rows(named=True):
         case_gains = by_case.get(tuple(row[key] for key in by))
@@ -367,13 +361,12 @@ def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
     return results
 
 
-def _t_interval(row: Mapping[str, float], others: int) -> ConfidenceInterval:
-    """Return the mean gain with its interval, in per cent, at the joint level of ``others`` intervals."""
-    mean, count = 100 * row["mean"], int(row["n"])
-    if count < 2:
-        return ConfidenceInterval(mean, None, None, count)
-    half = t_quantile(1 - (1 - CONFIDENCE) / others, count - 1) * 100 * row["sd"] / math.sqrt(count)
-    return ConfidenceInterval(mean, mean - half, mean + half, count)
+def _gain(best: list[float], other: list[float], better: int, others: int) -> ConfidenceInterval:
+    """Return the gain of paired values over others, in per cent, at the joint level of ``others`` intervals."""
+    ratio = mean_ratio(best, other, paired=True, confidence=1 - (1 - CONFIDENCE) / others)
+    gains = [None if end is None else 100 * better * (end - 1) for end in (ratio.low, ratio.high)]
+    low, high = gains if better > 0 else reversed(gains)
+    return ConfidenceInterval(100 * better * (ratio.estimate - 1), low, high, ratio.n)
 
 
 def _more_or_less(comparison: _VariantComparison) -> str:

@@ -21,11 +21,10 @@ FIGURES = (
 """Figures of page loads, in the order of the page."""
 
 DEFINITIONS = {
-    "page load time (PLT)": (
-        "from connectStart to loadEventEnd, without name resolution. Time to response (TTR): from "
-        "connectStart to responseStart (W3C Navigation Timing)"
-    ),
-    "connect": "connection set-up with transport and TLS: from connectStart to connectEnd",
+    **{
+        metric.short_title: f"{metric.title}, {metric.definition}"
+        for metric in (METRICS[name] for name in ("plt_s", "ttr_s", "connect_s"))
+    },
     "Alt-Svc": (
         "the browser starts with HTTP/2 and switches to HTTP/3 after the server advertises it (RFC 7838)"
     ),

@@ -15,8 +15,8 @@ import polars as pl
 
 from bentpipe.figures.registry import FIGURES, FigureContext, TimeRange
 from bentpipe.figures.sweep_dimensions import Dimension
-from bentpipe.metrics.fairness import FAIR_JAIN, HOLD_WINDOWS
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.registry import METRICS
 from bentpipe.report import call_table, page_load_tables, tables
 from bentpipe.report.findings import findings
 from bentpipe.report.headline import Headline
@@ -50,49 +50,19 @@ Annotate = Callable[[HtmlTable], HtmlTable]
 MAX_VARIANTS = 6
 """Largest number of values of a dimension to choose from, because each adds figures to the page."""
 
-DEFINITIONS = {
-    "goodput": (
-        "stream bytes available in order to the receiving application, divided by the time from the "
-        "start of the flow's data to the last byte, or to the end of the run if the flow has more "
-        "data"
-    ),
-    "Jain's index": (
-        "(Σx)² / (n Σx²) of the flows' goodput: 1 for equal shares, 1/n if one flow gets everything "
-        "(Jain, Chiu and Hawe 1984)"
-    ),
-    "fair after": (
-        "time from the start of the last flow's data until Jain's index in windows of 1 s stays at "
-        f"{FAIR_JAIN} or above for {HOLD_WINDOWS} s (based on the delta-fair convergence time of RFC "
-        "5166). Median of the runs that converge"
-    ),
-    "completion": (
-        "time from the opening of a stream to its last byte. Median or 95th percentile over the "
-        "finished streams of a run, then mean over seeds"
-    ),
-    "handshake": (
-        "time from the client's first packet of a connection to the end of its handshake (TCP: "
-        "without TLS). Median over the flow's connections"
-    ),
-    "harm": "(solo − shared) / solo goodput, if the sweep also runs the flow alone (Ware et al. 2019)",
-    "sent again": "retransmitted bytes divided by all sent bytes, with headers",
-    "queueing": "waiting time of packets at the transmitter, without serialisation and propagation",
+INTERVAL_DEFINITION = {
     "± and bars": (
         "half-width of the 95 % confidence interval of the mean over seeds (Student's t); seeds are "
         "paired between cells"
     ),
 }
-"""Definitions of terms."""
-
-
-GROUP_DEFINITIONS = {
+GROUP_DEFINITION = {
     "group": (
         "flows of one scenario table with a count. A group has one value per run: the mean over its "
         "flows, over its bytes (retransmissions) or over its streams (completion time). Time series "
         "of a group are sums of goodput and windows. Their RTT is the mean over the flows with a "
         "connection at that time"
     ),
-    "5th, 50th, 95th percentile": "percentile of the goodput of a group's flows in a run, mean over seeds",
-    "Jain's index within": "Jain's index of the goodput of the group's own flows",
 }
 
 
@@ -331,8 +301,11 @@ def _facts(store: Store) -> list[tuple[str, str]]:
 
 
 def _definitions(context: FigureContext) -> list[tuple[str, str]]:
-    page_terms = page_load_tables.DEFINITIONS if context.pages.height else {}
-    call_terms = call_table.DEFINITIONS if context.calls.height else {}
-    return list(
-        {**DEFINITIONS, **page_terms, **call_terms, **(GROUP_DEFINITIONS if context.grouped else {})}.items()
-    )
+    """Return the definitions of the terms of the page."""
+    groups = tables.GROUPS if context.grouped else ()
+    metrics = (METRICS[name] for name in (*tables.RESULTS, *groups, *tables.LINKS))
+    terms = {metric.title: metric.definition for metric in metrics} | INTERVAL_DEFINITION
+    terms |= GROUP_DEFINITION if context.grouped else {}
+    terms |= page_load_tables.DEFINITIONS if context.pages.height else {}
+    terms |= call_table.DEFINITIONS if context.calls.height else {}
+    return list(terms.items())
