@@ -1,4 +1,4 @@
-"""A store of many runs that are not packed: one line on standard error."""
+"""A store of many runs packs itself at the end of an execution."""
 
 from __future__ import annotations
 
@@ -6,40 +6,47 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.cli import common
+import bentpipe
+import store_damage
+from bentpipe.store import packing
 from commands import bentpipe as command
-from test_shown import flow, scenario, stored
+
+SCENARIO = """
+duration = "1 s"
+seeds = 3
+[[path.segment]]
+name = "sky"
+delay = "5 ms"
+both = { rate = "1 Mbit/s", loss = "1 %" }
+[[flow]]
+name = "bulk"
+congestion = "cubic"
+load = { bytes = "10 kB" }
+"""
 
 
-@pytest.mark.parametrize(
-    "words", [["show", "."], ["show", ".", "--json"], ["query", ".", "SELECT 1"], ["report", "."]]
-)
-def test_many_unpacked_runs_suggest_packing(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_large_store_packs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "many.toml").write_text(SCENARIO)
+    assert command(tmp_path, "run", "many.toml", "--out", "loose").returncode == 0
+    assert len(list((tmp_path / "loose/runs").iterdir())) == 3
+    monkeypatch.setattr(packing, "MAX_UNPACKED", 2)
+    done = command(tmp_path, "run", "many.toml", "--out", "packed")
+    assert (done.returncode, done.stderr.count("error")) == (0, 0)
+    assert not list((tmp_path / "packed/runs").iterdir())
+    assert len(list((tmp_path / "packed/packs").iterdir())) == 1
+    assert store_damage.values(tmp_path / "packed") == store_damage.values(tmp_path / "loose")
+
+
+def test_more_seeds_of_a_packed_store_are_packed_with_the_next_execution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = stored(scenario(flow(), loss="1 %", seeds=3), tmp_path / "store").path
-    assert command(place, *words).stderr == ""
-    monkeypatch.setattr(common, "MAX_UNPACKED", 2)
-    said = command(place, *words)
-    assert said.stderr == "note: . has 3 unpacked runs; bentpipe pack . compresses it and speeds up reading\n"
-    assert said.returncode == 0
-    assert command(place, "pack", ".").stderr == ""
-    assert command(place, *words).stderr == ""
+    monkeypatch.setattr(packing, "MAX_UNPACKED", 2)
+    (tmp_path / "many.toml").write_text(SCENARIO)
+    results = bentpipe.run(tmp_path / "many.toml", out=tmp_path / "store", jobs=1)
+    results = bentpipe.run(tmp_path / "many.toml", out=tmp_path / "store", jobs=1, seeds=5)
+    assert len(list((tmp_path / "store/runs").iterdir())) == 2
+    assert results.runs.height == 5
 
 
-def test_the_bound_is_five_thousand() -> None:
-    assert common.MAX_UNPACKED == 5_000
-
-
-def test_a_run_that_makes_many_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "MAX_UNPACKED", 2)
-    (tmp_path / "many.toml").write_text(
-        'duration = "1 s"\nseeds = 3\n'
-        '[[path.segment]]\nname = "sky"\ndelay = "5 ms"\nboth = { rate = "1 Mbit/s", loss = "1 %" }\n'
-        '[[flow]]\nname = "bulk"\ncongestion = "cubic"\nload = { bytes = "10 kB" }\n'
-    )
-    assert (
-        command(tmp_path, "run", "many.toml")
-        .stderr.splitlines()[-1]
-        .startswith("note: out/many has 3 unpacked runs")
-    )
+def test_the_limit_is_five_thousand() -> None:
+    assert packing.MAX_UNPACKED == 5_000

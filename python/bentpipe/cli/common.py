@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +37,6 @@ __all__ = [
     "options",
     "read_plan",
     "refuse",
-    "suggest_pack",
 ]
 
 FAILED = 1
@@ -187,22 +185,6 @@ def _print_warnings(plan: Plan) -> None:
 
     for message in lint_plan(plan):
         print(f"note: {message.line(plan.document.name)}", file=sys.stderr)
-
-
-MAX_UNPACKED = 5_000
-"""Number of unpacked runs of a store above which packing is suggested: the store takes seconds to open."""
-
-
-def suggest_pack(directory: Path) -> None:
-    """Suggest ``bentpipe pack`` on standard error if a store has many unpacked runs."""
-    try:
-        unpacked = sum(1 for _ in os.scandir(directory / "runs"))
-    except OSError:
-        return
-    if unpacked > MAX_UNPACKED:
-        problem = f"{directory} has {unpacked:,} unpacked runs"
-        remedy = f"bentpipe pack {directory} compresses it and speeds up reading"
-        print(f"note: {problem}; {remedy}", file=sys.stderr)
 
 
 def count(items: Sequence[object] | int, noun: str) -> str:

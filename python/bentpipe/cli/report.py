@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse, suggest_pack
+from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse
 from bentpipe.report.export import Format
 
 if TYPE_CHECKING:
@@ -130,7 +130,6 @@ def report(
             [] if files is None else write_figures(directory, files, span, seed=seed, at=cell or ())
         )
     print(pages.write_report(directory, out, span))
-    suggest_pack(directory)
     for path in written_figures:
         print(path)
 

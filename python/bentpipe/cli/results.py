@@ -24,7 +24,6 @@ from bentpipe.cli.common import (
     Thresholds,
     options,
     refuse,
-    suggest_pack,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if host_text:
             print(host_text)
-    suggest_pack(directory)
 
 
 BUNDLES = "Clients of bundle nodes (means over seeds)"
@@ -103,7 +101,6 @@ def calls(
         refuse(f"--playout: {error}")
     with options():
         rows = call_rows(directory, config, numbers=as_json)
-    suggest_pack(directory)
     if as_json:
         emit(rows)
         return
@@ -124,10 +121,8 @@ def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
 
     if as_json:
         emit(user_numbers(directory))
-        suggest_pack(directory)
         return
     tables = user_tables(directory)
-    suggest_pack(directory)
     if not tables:
         refuse(f"{directory}: no per-user data in this store; set count or user of a flow")
     print_users(tables)
@@ -196,7 +191,6 @@ def query(
             connection.guard(answer)
         except (duckdb.Error, RuntimeError) as error:
             refuse(str(error))
-    suggest_pack(directory)
 
 
 @contextmanager

@@ -24,7 +24,6 @@ from bentpipe.cli.common import (
     not_made,
     read_plan,
     refuse,
-    suggest_pack,
 )
 from bentpipe.scenario.errors import unknown_name
 
@@ -104,7 +103,6 @@ def run(
         emit(_summary_data(summary))
     else:
         _print_summary(summary)
-    suggest_pack(directory)
     if summary.failed:
         raise typer.Exit(FAILED)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from bentpipe.runners.worker_pool import Outcomes
 from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
+from bentpipe.store.packing import pack_large
 from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def execute(
     command: str = "run",
     what: str = "runs",
 ) -> ExecutionSummary:
-    """Execute the runs that ``store`` lacks, as :func:`execute_plan`, with an observer.
+    """Execute the runs that ``store`` lacks, as :func:`execute_plan`, with an observer; pack a large store.
 
     Args:
         plan: runs.
@@ -164,10 +165,14 @@ def execute(
         missing = writer.missing([run for run in plan.runs if not requested or run.id in requested])
         try:
             with (watch or Observer()).progress(plan, missing) as each:
-                return execute_plan(plan, runner, writer, only=only, each=each, where=where, command=command)
+                summary = execute_plan(
+                    plan, runner, writer, only=only, each=each, where=where, command=command
+                )
         except KeyboardInterrupt:
             finished = f"{writer.count()} of {len(plan.runs)} {what} are in {writer.path}"
             raise InterruptedExecution(f"{finished}; rerun the command to resume") from None
+    pack_large(store)
+    return summary
 
 
 def execute_plan(

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Packed", "pack"]
+__all__ = ["MAX_UNPACKED", "Packed", "pack", "pack_large"]
+
+MAX_UNPACKED = 5_000
+"""Number of run directories above which a store takes seconds to open (docs/decisions/0087)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,12 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
         reason = "the disk is full" if error.errno in FULL else str(error.strerror or error)
         raise DiskError(f"{path}: {reason}; no run is lost; rerun the command to resume") from error
     return Packed(total, len(choice.packs), choice)
+
+
+def pack_large(path: Path) -> Packed | None:
+    """Pack the store if it has more than :data:`MAX_UNPACKED` run directories. Raises as :func:`pack`."""
+    unpacked = sum(1 for _ in os.scandir(path / "runs"))
+    return pack(path) if unpacked > MAX_UNPACKED else None
 
 
 def _remove_duplicates(path: Path, index: StoreIndex) -> None:
