@@ -42,7 +42,7 @@ def test_more_seeds_of_a_packed_store_are_packed_with_the_next_execution(
 ) -> None:
     monkeypatch.setattr(packing, "MAX_UNPACKED", 2)
     (tmp_path / "many.toml").write_text(SCENARIO)
-    results = bentpipe.run(tmp_path / "many.toml", out=tmp_path / "store", jobs=1)
+    bentpipe.run(tmp_path / "many.toml", out=tmp_path / "store", jobs=1)
     results = bentpipe.run(tmp_path / "many.toml", out=tmp_path / "store", jobs=1, seeds=5)
     assert len(list((tmp_path / "store/runs").iterdir())) == 2
     assert results.runs.height == 5

@@ -19,6 +19,7 @@ from bentpipe.api.user_code import fingerprint, import_path
 from bentpipe.plan.analysis.lint import LintWarning, lint_plan
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
+from bentpipe.store.packing import pack_large
 from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class RunIterator:
             if end.value is not None:
                 self.report = end.value
             self.close()
+            pack_large(self.path)
             raise
         except BaseException:
             self.close()
