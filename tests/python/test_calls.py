@@ -331,18 +331,18 @@ def tampered(column: str, by: int, table: str = "calls") -> Any:
     ("change", "rule"),
     [
         (None, None),
-        (tampered("sent_packets", 1), "counters count"),
-        (tampered("received_packets", -1), "counters count"),
-        (tampered("packets", 1, "call_delays"), "counters count"),
-        (tampered("delay_ms", 1, "call_delays"), "counters count"),
-        (lambda t: {name: table for name, table in t.items() if name != "calls"}, "counters count"),
+        (tampered("sent_packets", 1), "counters"),
+        (tampered("received_packets", -1), "counters"),
+        (tampered("packets", 1, "call_delays"), "counters"),
+        (tampered("delay_ms", 1, "call_delays"), "counters"),
+        (lambda t: {name: table for name, table in t.items() if name != "calls"}, "counters"),
         (
             lambda t: {**t, "packets": t["packets"].with_columns(bytes=pl.col("bytes") + 1)},
-            "sources keep their rate",
+            "source rate",
         ),
         (
             lambda t: {**t, "packets": t["packets"].with_columns(sent_s=pl.col("sent_s") + 0.001)},
-            "sources keep their rate",
+            "source rate",
         ),
     ],
 )

@@ -320,7 +320,7 @@ def test_verify_finds_nothing_in_a_group_and_a_false_sum_in_one(flow: dict[str, 
         )
         _write(file, one_more)
         (verdict,) = verify(Store(path))
-        assert {finding.rule for finding in verdict.findings} == {"counters count"}
+        assert {finding.rule for finding in verdict.findings} == {"counters"}
         assert all(finding.place.startswith("web") for finding in verdict.findings)
         file.write_bytes(was)
         file.with_name("SHA256SUMS").write_bytes(sums)

@@ -106,4 +106,4 @@ def test_verify_follows_it_and_takes_no_word_of_green_data(tmp_path: Path) -> No
         came = (rows["event"] == "received") & (rows["node"] == "server") & (rows["sequence"] == 0)
         false = tables | {"bundles": rows.filter(~came)}
         found = {finding.rule for finding in bundle_findings(told, false)}
-        assert ("forwarded is received" in found) == (layer == "ltp")
+        assert ("forwarded bundles" in found) == (layer == "ltp")

@@ -153,93 +153,93 @@ FROM_ONE = {"node": "one", **DATA}
 
 FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
     "a bundle vanishes": (
-        "a window", lambda t: without(t, event="delivered", **DATA), "bundles are conserved"),
+        "a window", lambda t: without(t, event="delivered", **DATA), "bundle conservation"),
     "a bundle vanishes at the relay": (
-        "a window", lambda t: without(t, event="forwarded", node="relay"), "bundles are conserved"),
+        "a window", lambda t: without(t, event="forwarded", node="relay"), "bundle conservation"),
     "it is stored no more": (
-        "small stores", lambda t: without(t, table="bundle_store", number=0, node="one"), "bundles are conserved"),
+        "small stores", lambda t: without(t, table="bundle_store", number=0, node="one"), "bundle conservation"),
     "what is stored never came": (
         "small stores",
         lambda t: with_(t, {"sequence": 99_999}, table="bundle_store", number=0, node="one"),
-        "bundles are conserved"),
+        "bundle conservation"),
     "it came at another time": (
-        "small stores", lambda t: with_(t, {"received_s": 1.5}, table="bundle_store", number=0, node="one"), "bundles are conserved"),
+        "small stores", lambda t: with_(t, {"received_s": 1.5}, table="bundle_store", number=0, node="one"), "bundle conservation"),
     "it is deleted without a reason": (
-        "short lives", lambda t: with_(t, {"reason": pl.lit("")}, event="deleted"), "gone for a reason"),
+        "short lives", lambda t: with_(t, {"reason": pl.lit("")}, event="deleted"), "deletion reason"),
     "it is lost by a stop that is none": (
         "stops",
         lambda t: with_(t, {"time_s": pl.col("time_s") + 0.1}, number=0, reason="the node stopped"),
-        "a node that stops rests"),
+        "node outage"),
     "a node works while it is stopped": (
         "stops",
         lambda t: with_(t, {"time_s": pl.lit(4.7)}, event="received", node="relay", number=3),
-        "a node that stops rests"),
+        "node outage"),
     "a destination delivers twice": (
-        "a window", lambda t: twice(t, event="delivered", **DATA), "delivered once"),
+        "a window", lambda t: twice(t, event="delivered", **DATA), "single delivery"),
     "another node delivers": (
-        "a window", lambda t: with_(t, {"node": pl.lit("relay")}, event="delivered", **DATA), "delivered once"),
+        "a window", lambda t: with_(t, {"node": pl.lit("relay")}, event="delivered", **DATA), "single delivery"),
     "a copy is forwarded twice": (
-        "a window", lambda t: twice(t, event="forwarded", **FROM_ONE), "forwarded after it was sent"),
+        "a window", lambda t: twice(t, event="forwarded", **FROM_ONE), "forwarding order"),
     "what is gone is sent": (
-        "a window", lambda t: twice(t, event="sent", **FROM_ONE), "a bundle is at a node once"),
+        "a window", lambda t: twice(t, event="sent", **FROM_ONE), "one copy per node"),
     "it moves before it was generated": (
         "a window", lambda t: with_(t, {"time_s": pl.col("time_s") + 2}, number=20, event="generated", **DATA),
-        "bundles come from their source"),
+        "bundle origin"),
     "it was never generated": (
-        "a window", lambda t: without(t, event="generated", **DATA), "bundles come from their source"),
+        "a window", lambda t: without(t, event="generated", **DATA), "bundle origin"),
     "it comes sooner than light": (
         "a window", lambda t: with_(t, {"time_s": pl.col("time_s") - 0.9}, number=60, event="received", **DATA),
-        "no sooner than links carry"),
+        "transfer time"),
     "it comes unsent": (
-        "a window", lambda t: without(t, event="sent", number=20, **FROM_ONE), "no sooner than links carry"),
+        "a window", lambda t: without(t, event="sent", number=20, **FROM_ONE), "transfer time"),
     "who is said to have it has it not": (
-        "a window", lambda t: without(t, event="received", node="six", **DATA), "forwarded is received"),
+        "a window", lambda t: without(t, event="received", node="six", **DATA), "forwarded bundles"),
     "it is sent without a decision": (
-        "a window", lambda t: without(t, table="bundle_routes", number=20, node="one"), "sent as decided"),
+        "a window", lambda t: without(t, table="bundle_routes", number=20, node="one"), "routing decisions"),
     "it is sent to another": (
-        "a window", lambda t: with_(t, {"next": pl.lit("nobody")}, table="bundle_routes", node="one"), "routes are of the plan"),
+        "a window", lambda t: with_(t, {"next": pl.lit("nobody")}, table="bundle_routes", node="one"), "planned routes"),
     "a route by no contact": (
-        "a window", lambda t: with_(t, {"contacts": pl.lit("contact[9]")}, table="bundle_routes"), "routes are of the plan"),
+        "a window", lambda t: with_(t, {"contacts": pl.lit("contact[9]")}, table="bundle_routes"), "planned routes"),
     "a route quicker than light": (
         "a window", lambda t: with_(t, {"arrival_s": pl.col("time_s") + 0.001}, table="bundle_routes"),
-        "routes are of the plan"),
+        "planned routes"),
     "a fragment loses a byte": (
         "fragments", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") - 1}, number=0, event="part"),
-        "fragments add up"),
+        "fragmentation"),
     "a fragment lies elsewhere": (
         "fragments", lambda t: with_(t, {"offset_bytes": pl.col("offset_bytes") + 1}, number=0, event="joined"),
-        "fragments add up"),
-    "a part is missing": ("fragments", lambda t: without(t, number=1, event="joined"), "fragments add up"),
+        "fragmentation"),
+    "a part is missing": ("fragments", lambda t: without(t, number=1, event="joined"), "fragmentation"),
     "a bundle grows": (
         "a window", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") + 1}, event="delivered", **DATA),
-        "fragments add up"),
+        "fragmentation"),
     "an acknowledgement is forgotten": (
-        "a window", lambda t: without(t, event="acknowledged"), "acknowledged is delivered"),
+        "a window", lambda t: without(t, event="acknowledged"), "acknowledgements"),
     "more bytes are acknowledged": (
         "a window", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") + 1}, event="acknowledged"),
-        "acknowledged is delivered"),
+        "acknowledgements"),
     "it is acknowledged before it came": (
         "a window", lambda t: with_(t, {"time_s": pl.col("time_s") - 0.05}, event="acknowledged"),
-        "acknowledged is delivered"),
+        "acknowledgements"),
     "a report of another time": (
         "a window", lambda t: with_(t, {"delivered_ms": pl.col("delivered_ms") + 5}, table="bundle_status_reports", number=-1),
-        "reports are true"),
+        "status reports"),
     "a report of another reason": (
-        "short lives", lambda t: {**t, "bundle_status_reports": t["bundle_status_reports"].with_columns(reason=pl.lit(6))}, "reports are true"),
+        "short lives", lambda t: {**t, "bundle_status_reports": t["bundle_status_reports"].with_columns(reason=pl.lit(6))}, "status reports"),
     "a wrong signature is delivered": (
         "a wrong key", lambda t: with_(t, {"event": pl.lit("delivered"), "reason": pl.lit("")}, reason="failed security operation"),
-        "signatures decide"),
+        "bundle integrity"),
     "it is deleted for another reason": (
         "a wrong key", lambda t: with_(t, {"reason": pl.lit("missing security operation")}, reason="failed security operation"),
-        "signatures decide"),
+        "bundle integrity"),
     "a right signature is refused": (
         "a window", lambda t: with_(t, {"event": pl.lit("deleted"), "reason": pl.lit("failed security operation")},
                                   event="delivered", node="six"),
-        "signatures decide"),
+        "bundle integrity"),
     "an event that nobody knows": (
         "a window", lambda t: with_(t, {"event": pl.lit("beamed")}, event="sent"), "known events"),
     "time runs backwards": (
-        "a window", lambda t: {**t, "bundles": t["bundles"].reverse()}, "time passes"),
+        "a window", lambda t: {**t, "bundles": t["bundles"].reverse()}, "time order"),
 }  # fmt: skip
 
 
@@ -288,25 +288,25 @@ def slower(asked: Spec, **stages: int) -> Spec:
 
 
 ASKED: dict[str, tuple[str, Callable[[Spec], Spec], str]] = {
-    "contacts that end": ("a window", lambda s: closing(s, 2 * 10**9), "sent while there is a contact"),
-    "longer links": ("a window", lambda s: slower(s, delay_ns=80_000_000), "no sooner than links carry"),
-    "slower links": ("a window", lambda s: slower(s, rate_bit_s=4_000_000), "no sooner than links carry"),
-    "a smaller store": ("small stores", lambda s: storing(s, 300_000), "no store above its limit"),
-    "a larger store": ("small stores", lambda s: storing(s, 30_000_000), "no bundle refused while there is room"),
-    "a longer life": ("short lives", lambda s: changed(s, lifetime_ns=9 * 10**9), "bundles expire"),
-    "a shorter life": ("short lives", lambda s: changed(s, lifetime_ns=10**9), "bundles expire"),
+    "contacts that end": ("a window", lambda s: closing(s, 2 * 10**9), "contacts"),
+    "longer links": ("a window", lambda s: slower(s, delay_ns=80_000_000), "transfer time"),
+    "slower links": ("a window", lambda s: slower(s, rate_bit_s=4_000_000), "transfer time"),
+    "a smaller store": ("small stores", lambda s: storing(s, 300_000), "storage limit"),
+    "a larger store": ("small stores", lambda s: storing(s, 30_000_000), "unnecessary refusal"),
+    "a longer life": ("short lives", lambda s: changed(s, lifetime_ns=9 * 10**9), "bundle lifetime"),
+    "a shorter life": ("short lives", lambda s: changed(s, lifetime_ns=10**9), "bundle lifetime"),
     "a smaller window": (
-        "a window", lambda s: changed(s, pace={"kind": "window", "bundles": 7}), "clients keep their window"),
+        "a window", lambda s: changed(s, pace={"kind": "window", "bundles": 7}), "client window"),
     "another rate": (
-        "a rate", lambda s: changed(s, pace={"kind": "rate", "bit_s": 5_900_000}), "clients keep their rate"),
+        "a rate", lambda s: changed(s, pace={"kind": "rate", "bit_s": 5_900_000}), "client rate"),
     "so much": (
-        "a window", lambda s: changed(s, amount={"kind": "data", "bytes": 10**6}), "clients send what they are to"),
+        "a window", lambda s: changed(s, amount={"kind": "data", "bytes": 10**6}), "client load"),
     "so long": (
         "a rate", lambda s: changed(s, amount={"kind": "time", "duration_ns": 10**9}),
-        "clients send what they are to"),
+        "client load"),
     "no reports": (
         "a window", lambda s: changed(s, reports=dict.fromkeys(s["dtn"]["perf"][0]["reports"], False)),
-        "reports are true"),
+        "status reports"),
 }  # fmt: skip
 
 

@@ -125,11 +125,11 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
     def with_a_way(changes: list[dict[str, Any]]) -> None:
         changes[2]["links"] = []
 
-    assert {"a way that holds", "a hand-over is one event"} <= found(later)
-    assert "a way that holds" in found(without("links"))
-    assert {"a cause for every drop", "no sooner than the delay"} <= found(without("packet_steps"))
-    assert "a cause for every drop" in found(keeping)
-    assert "bytes are conserved" in found(with_a_way), "nothing was sent where a way led on"
+    assert {"valid route", "handover"} <= found(later)
+    assert "valid route" in found(without("links"))
+    assert {"drop cause", "minimum delay"} <= found(without("packet_steps"))
+    assert "drop cause" in found(keeping)
+    assert "byte conservation" in found(with_a_way), "nothing was sent where a way led on"
 
 
 # --- nodes that hold -------------------------------------------------------------------------------------------------
@@ -203,22 +203,22 @@ def let_into(tables: Tables, node: str) -> Tables:
 FALSE_HOLDS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
     "too early": (
         lambda t: steps(t, held_in(t, "near", stage=1), at_ns=pl.col("at_ns") - 1),
-        "held until a way leads on",
+        "store and forward",
     ),
     "another order": (
         lambda t: swapped(t, "near"),
-        "the order is kept",
+        "packet order",
     ),
     "another cause": (
         lambda t: steps(
             t, pl.col("link").eq("client") & pl.col("dropped").eq("overflow"), dropped=pl.lit("aqm")
         ),
-        "a cause for every drop",
+        "drop cause",
     ),
-    "more than it holds": (lambda t: let_into(t, "client"), "no queue longer than its limit"),
+    "more than it holds": (lambda t: let_into(t, "client"), "queue limit"),
     "a node's counter": (
         lambda t: {**t, "node_buffers": t["node_buffers"].with_columns(pl.col("released_bytes") + 1)},
-        "counters count",
+        "counters",
     ),
 }
 
@@ -236,7 +236,7 @@ def test_a_hold_that_was_not_is_found(tmp_path: Path) -> None:
         return {one.rule for one in judged(tmp_path, said, made(ran))}
 
     none = handed_over("in_order", TCP)
-    assert {"held until a way leads on", "bytes are conserved"} <= found(none, HELD)
-    assert "a place for everything" in found(HELD, none)
-    assert "no drop while there is room" in found(HELD, holding(TCP, client=10**6, far=12_000, near=30_000))
-    assert "a way that holds" in found(HELD, holding(TCP, client=8_000, near=30_000))
+    assert {"store and forward", "byte conservation"} <= found(none, HELD)
+    assert "known link" in found(HELD, none)
+    assert "unnecessary drop" in found(HELD, holding(TCP, client=10**6, far=12_000, near=30_000))
+    assert "valid route" in found(HELD, holding(TCP, client=8_000, near=30_000))

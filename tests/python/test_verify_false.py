@@ -107,35 +107,35 @@ def without(tables: Tables, *stages: int) -> Tables:
 
 
 FALSEHOODS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
-    "faster than its rate": (lambda t: moved(moved(t, 1, -900_000), 2, -900_000), "no faster than the rate"),
+    "faster than its rate": (lambda t: moved(moved(t, 1, -900_000), 2, -900_000), "link rate"),
     "slower than its rate": (
         lambda t: moved(moved(t, 1, 900_000), 2, 900_000),
-        "a link works while somebody waits",
+        "work conservation",
     ),
-    "sooner than its delay": (lambda t: moved(t, 3, -1000), "no sooner than the delay"),
-    "later than its delay": (lambda t: moved(t, 3, 1000), "no sooner than the delay"),
-    "back in time": (lambda t: moved(t, 3, -30_000_000), "time passes"),
-    "a packet vanishes": (without_its_drop, "bytes are conserved"),
-    "a drop without a cause": (with_another_cause, "a cause for every drop"),
-    "a longer queue": (let_in, "no queue longer than its limit"),
-    "a stage is left out": (lambda t: without(t, 2), "one stage after the other"),
-    "another link": (on_the_other_link, "one link after the other"),
-    "never seen": (lambda t: without(t, 0, 1, 2, 3), "bytes are conserved"),
-    "a link's counter": (lambda t: changed(t, "links", one_more("delivered_bytes")), "counters count"),
+    "sooner than its delay": (lambda t: moved(t, 3, -1000), "minimum delay"),
+    "later than its delay": (lambda t: moved(t, 3, 1000), "minimum delay"),
+    "back in time": (lambda t: moved(t, 3, -30_000_000), "time order"),
+    "a packet vanishes": (without_its_drop, "byte conservation"),
+    "a drop without a cause": (with_another_cause, "drop cause"),
+    "a longer queue": (let_in, "queue limit"),
+    "a stage is left out": (lambda t: without(t, 2), "stage order"),
+    "another link": (on_the_other_link, "link order"),
+    "never seen": (lambda t: without(t, 0, 1, 2, 3), "byte conservation"),
+    "a link's counter": (lambda t: changed(t, "links", one_more("delivered_bytes")), "counters"),
     "a link's drops": (
         lambda t: changed(t, "link_summary", one_more("dropped_loss_packets")),
-        "counters count",
+        "counters",
     ),
-    "an end's counter": (lambda t: changed(t, "flow_summary", one_more("sent_bytes")), "counters count"),
+    "an end's counter": (lambda t: changed(t, "flow_summary", one_more("sent_bytes")), "counters"),
     "bytes from nowhere": (
         lambda t: changed(
             t, "flow_summary", lambda s: s.with_columns(received_in_order_bytes=pl.col("sent_bytes") + 10**9)
         ),
-        "bytes are conserved",
+        "byte conservation",
     ),
     "another arrival": (
         lambda t: changed(t, "packets", lambda s: s.with_columns(received_s=pl.col("received_s") + 1e-6)),
-        "bytes are conserved",
+        "byte conservation",
     ),
 }
 
@@ -151,27 +151,27 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     "down": (
         [outage(hold=False), transmit(), DELAY],
         [{**outage(hold=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
-        "nothing crosses a link that is down",
+        "link outage",
     ),
     "down and held": (
         [transmit(), outage(hold=True), DELAY],
         [transmit(), {**outage(hold=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
-        "nothing crosses a link that is down",
+        "link outage",
     ),
     "more loss": (
         [transmit(), loss("bernoulli", probability=0.05), DELAY],
         [transmit(), loss("bernoulli", probability=0.01), DELAY],
-        "losses are the model's",
+        "loss model",
     ),
     "another list": (
         [transmit(), loss("trace", packets=[10]), DELAY],
         [transmit(), loss("trace", packets=[11]), DELAY],
-        "losses are the model's",
+        "loss model",
     ),
     "room": (
         [transmit(), DELAY],
         [transmit({"kind": "drop_tail", "limit": {"bytes": 80_000}}), DELAY],
-        "no drop while there is room",
+        "unnecessary drop",
     ),
     "the front": (
         [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
@@ -181,7 +181,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     "the end": (
         STAGES["drop-head"],
         [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
-        "a full queue drops who comes",
+        "tail drop",
     ),
     "room at the front": (
         STAGES["drop-head"],
@@ -196,17 +196,17 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     "slots that are later": (
         [transmit(), SLOT_DELAY],
         [transmit(), {**SLOT_DELAY, "delay_ns": [90_000_000, 95_000_000]}],
-        "no sooner than the delay",
+        "minimum delay",
     ),
     "slots that are slower": (
         [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
         [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
-        "no faster than the rate",
+        "link rate",
     ),
     "slots that are faster": (
         [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
         [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
-        "a link works while somebody waits",
+        "work conservation",
     ),
     "slots that lose more": (
         [transmit(), SLOT_LOSS, DELAY],
@@ -215,27 +215,27 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
             loss("slots", slots=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
             DELAY,
         ],
-        "losses are the model's",
+        "loss model",
     ),
     "codel": (
         [transmit({"kind": "codel", **CODEL}), DELAY],
         [transmit({"kind": "codel", **CODEL, "target_ns": 50_000_000}), DELAY],
-        "active queue management by its law",
+        "AQM law",
     ),
     "opportunities": (
         [transmit(service=SLOTS), DELAY],
         [transmit(service={**SLOTS, "slot_bytes": 1000}), DELAY],
-        "no faster than the rate",
+        "link rate",
     ),
     "netem": (
         STAGES["netem"],
         [{**STAGES["netem"][0], "limit_packets": 39}],
-        "no queue longer than its limit",
+        "queue limit",
     ),
     "order": (
         [transmit(), jitter(True, "uniform", most_ns=5_000_000), DELAY],
         [transmit(), jitter(False, "uniform", most_ns=5_000_000), DELAY],
-        "the order is kept",
+        "packet order",
     ),
     "an unknown stage": ([transmit(), DELAY], [transmit(), {"kind": "warp"}], "known stages"),
 }

@@ -83,17 +83,17 @@ def steps(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
 GIVEN_UP = pl.col("dropped").eq("retry_limit")
 
 FALSE: dict[str, tuple[Callable[[Tables], Tables], str]] = {
-    "more air than time": (lambda t: users(t, airtime_s=pl.col("airtime_s") * 50), "air is used once"),
-    "half a block": (lambda t: users(t, attempts=pl.col("attempts") - 1), "air is used once"),
-    "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "air is used once"),
-    "bits without blocks": (lambda t: users(t, useful_bits=pl.col("useful_bits") * 3), "air is used once"),
-    "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 500), "counters count"),
+    "more air than time": (lambda t: users(t, airtime_s=pl.col("airtime_s") * 50), "airtime"),
+    "half a block": (lambda t: users(t, attempts=pl.col("attempts") - 1), "airtime"),
+    "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "airtime"),
+    "bits without blocks": (lambda t: users(t, useful_bits=pl.col("useful_bits") * 3), "airtime"),
+    "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 500), "counters"),
     "one packet less given up": (
-        lambda t: users(t, dropped_retry_limit_packets=(pl.col("dropped_retry_limit_packets") - 1).clip(0)), "counters count",
+        lambda t: users(t, dropped_retry_limit_packets=(pl.col("dropped_retry_limit_packets") - 1).clip(0)), "counters",
     ),
-    "no table": (lambda t: {name: table for name, table in t.items() if name != "radio_users"}, "counters count"),
-    "given up too soon": (lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 80 * MS), "a cause for every drop"),
-    "another cause": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("aqm")), "a cause for every drop"),
+    "no table": (lambda t: {name: table for name, table in t.items() if name != "radio_users"}, "counters"),
+    "given up too soon": (lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 80 * MS), "drop cause"),
+    "another cause": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("aqm")), "drop cause"),
 }  # fmt: skip
 
 
@@ -109,14 +109,14 @@ def test_a_false_run_is_caught(name: str, tmp_path: Path) -> None:
 NO_ERRORS = {"kind": "block_errors", "probabilities": [0.0]}
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "the slot": (nr(), nr(slot_ns=5 * MS), "no faster than the rate"),
-    "the block": (nr(without_feedback=16), nr(without_feedback=16, block_bytes=100), "no faster than the rate"),
-    "the processes": (nr(), nr(processes=1), "no faster than the rate"),
-    "the offset": (nr(), nr(offset_slots=100), "no faster than the rate"),
-    "the order": (nr(rlc=UM, order=None), nr(), "the order is kept"),
-    "no errors": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, decoder=NO_ERRORS), "a cause for every drop"),
-    "more attempts": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, attempts=9), "a cause for every drop"),
-    "within a slot": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, slot_ns=300_000), "blocks end with slots"),
+    "the slot": (nr(), nr(slot_ns=5 * MS), "link rate"),
+    "the block": (nr(without_feedback=16), nr(without_feedback=16, block_bytes=100), "link rate"),
+    "the processes": (nr(), nr(processes=1), "link rate"),
+    "the offset": (nr(), nr(offset_slots=100), "link rate"),
+    "the order": (nr(rlc=UM, order=None), nr(), "packet order"),
+    "no errors": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, decoder=NO_ERRORS), "drop cause"),
+    "more attempts": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, attempts=9), "drop cause"),
+    "within a slot": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, slot_ns=300_000), "slot boundaries"),
 }  # fmt: skip
 
 

@@ -136,19 +136,19 @@ def steps(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
 GIVEN_UP = pl.col("dropped").eq("retry_limit")
 
 FALSE: dict[str, tuple[Callable[[Tables], Tables], str]] = {
-    "more air than time": (lambda t: users(t, airtime_s=pl.col("airtime_s") * 3, coded_bits=pl.col("coded_bits") * 3), "air is used once"),
-    "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "air is used once"),
-    "fewer attempts than packets": (lambda t: users(t, attempts=pl.col("attempts") // 2), "air is used once"),
-    "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 1), "counters count"),
+    "more air than time": (lambda t: users(t, airtime_s=pl.col("airtime_s") * 3, coded_bits=pl.col("coded_bits") * 3), "airtime"),
+    "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "airtime"),
+    "fewer attempts than packets": (lambda t: users(t, attempts=pl.col("attempts") // 2), "airtime"),
+    "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 1), "counters"),
     "one packet less given up": (
-        lambda t: users(t, dropped_retry_limit_packets=(pl.col("dropped_retry_limit_packets") - 1).clip(0)), "counters count",
+        lambda t: users(t, dropped_retry_limit_packets=(pl.col("dropped_retry_limit_packets") - 1).clip(0)), "counters",
     ),
-    "no table": (lambda t: {name: table for name, table in t.items() if name != "radio_users"}, "counters count"),
+    "no table": (lambda t: {name: table for name, table in t.items() if name != "radio_users"}, "counters"),
     "given up too soon": (
-        lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 30_000_000), "a cause for every drop",
+        lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 30_000_000), "drop cause",
     ),
-    "another cause": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("aqm")), "a cause for every drop"),
-    "nothing was lost": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("outage")), "a cause for every drop"),
+    "another cause": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("aqm")), "drop cause"),
+    "nothing was lost": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("outage")), "drop cause"),
 }  # fmt: skip
 
 
@@ -162,24 +162,24 @@ def test_a_false_run_is_caught(name: str, tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "the rate": (STAGES["selective repeat"], radio(rate_bit_s=5_000_000), "no faster than the rate"),
-    "the code": (STAGES["selective repeat"], radio(code={"kind": "given", "coded_bits": [64_000]}), "no faster than the rate"),
+    "the rate": (STAGES["selective repeat"], radio(rate_bit_s=5_000_000), "link rate"),
+    "the code": (STAGES["selective repeat"], radio(code={"kind": "given", "coded_bits": [64_000]}), "link rate"),
     "the answer": (
-        STAGES["selective repeat"], radio(feedback={"delay_ns": 40_000_000, "loss": 0.0}), "a cause for every drop",
+        STAGES["selective repeat"], radio(feedback={"delay_ns": 40_000_000, "loss": 0.0}), "drop cause",
     ),
-    "more attempts": (STAGES["selective repeat"], radio(attempts=4), "a cause for every drop"),
-    "who never gives up": (STAGES["selective repeat"], radio(attempts=None), "a cause for every drop"),
-    "go-back-n": (STAGES["until it is decoded"], radio(attempts=None, repeat="go_back_n"), "the order is kept"),
-    "a patient buffer": (STAGES["until it is decoded"], radio(attempts=None, reordering=PATIENT), "the order is kept"),
+    "more attempts": (STAGES["selective repeat"], radio(attempts=4), "drop cause"),
+    "who never gives up": (STAGES["selective repeat"], radio(attempts=None), "drop cause"),
+    "go-back-n": (STAGES["until it is decoded"], radio(attempts=None, repeat="go_back_n"), "packet order"),
+    "a patient buffer": (STAGES["until it is decoded"], radio(attempts=None, reordering=PATIENT), "packet order"),
     "room": (
         radio({"kind": "drop_tail", "limit": {"packets": 3}}), radio({"kind": "drop_tail", "limit": {"packets": 1_000}}),
-        "no drop while there is room",
+        "unnecessary drop",
     ),
     "room at the front": (
         radio({"kind": "drop_head", "limit": {"packets": 3}}), radio({"kind": "drop_head", "limit": {"packets": 1_000}}),
-        "no drop while there is room",
+        "unnecessary drop",
     ),
-    "a wire": (STAGES["selective repeat"], transmit(), "a cause for every drop"),
+    "a wire": (STAGES["selective repeat"], transmit(), "drop cause"),
 }  # fmt: skip
 
 

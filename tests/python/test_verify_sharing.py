@@ -43,24 +43,24 @@ def causes(tables: Tables, before: str, after: str) -> Tables:
 
 FALSE: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[Tables], Tables], str]] = {
     "a packet more": (
-        TURNS, TURNS, lambda t: queues(t, arrived_packets=pl.col("arrived_packets") + 1), "counters count",
+        TURNS, TURNS, lambda t: queues(t, arrived_packets=pl.col("arrived_packets") + 1), "counters",
     ),
     "one lost on the way": (
-        TURNS, TURNS, lambda t: queues(t, sent_packets=pl.col("sent_packets") - 1), "bytes are conserved",
+        TURNS, TURNS, lambda t: queues(t, sent_packets=pl.col("sent_packets") - 1), "byte conservation",
     ),
     "waited for too long": (
-        TURNS, TURNS, lambda t: queues(t, queueing_max_s=pl.col("queueing_max_s") / 1e6), "counters count",
+        TURNS, TURNS, lambda t: queues(t, queueing_max_s=pl.col("queueing_max_s") / 1e6), "counters",
     ),
-    "no table": (TURNS, TURNS, lambda t: {k: v for k, v in t.items() if k != "user_queues"}, "counters count"),
-    "managed by nobody": (TURNS, TURNS, lambda t: causes(t, "overflow", "aqm"), "a cause for every drop"),
-    "for no reason": (TURNS, TURNS, lambda t: causes(t, "overflow", "retry_limit"), "a cause for every drop"),
+    "no table": (TURNS, TURNS, lambda t: {k: v for k, v in t.items() if k != "user_queues"}, "counters"),
+    "managed by nobody": (TURNS, TURNS, lambda t: causes(t, "overflow", "aqm"), "drop cause"),
+    "for no reason": (TURNS, TURNS, lambda t: causes(t, "overflow", "retry_limit"), "drop cause"),
     "dropped too soon": (
-        CODES, {**CODES, "time_limit_ns": 40_000_000}, lambda t: t, "nobody is dropped in time",
+        CODES, {**CODES, "time_limit_ns": 40_000_000}, lambda t: t, "early deadline drop",
     ),
-    "served too late": (CODES, {**CODES, "time_limit_ns": 5_000_000}, lambda t: t, "nobody is served late"),
+    "served too late": (CODES, {**CODES, "time_limit_ns": 5_000_000}, lambda t: t, "service deadline"),
     "out of turn": (
         {"name": "deficit_round_robin", "quantum_bytes": 9_000, "weights": []}, TURNS, lambda t: t,
-        "round robin takes turns",
+        "round robin",
     ),
 }  # fmt: skip
 
@@ -78,9 +78,9 @@ def test_a_false_run_is_found(name: str, tmp_path: Path) -> None:
 def test_another_limit_is_found(tmp_path: Path) -> None:
     tables = made(spec(TURNS))
     longer = judged(tmp_path, spec(TURNS, {"packets": 30}), tables)
-    assert {finding.rule for finding in longer} == {"no drop while there is room"}
+    assert {finding.rule for finding in longer} == {"unnecessary drop"}
     shorter = judged(tmp_path, spec(TURNS, {"packets": 10}), tables)
-    assert "no queue longer than its limit" in {finding.rule for finding in shorter}
+    assert "queue limit" in {finding.rule for finding in shorter}
 
 
 def over_the_air(rate: int, **other: Any) -> dict[str, Any]:
@@ -160,18 +160,18 @@ ATTEMPTS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
         lambda t: attempts(t, ONE, begin_ns=pl.col("begin_ns") - HALF, end_ns=pl.col("end_ns") - HALF), "one user at a time",
     ),
     "one on the air for longer than a moment": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") + 1), "one user at a time"),
-    "another's": (lambda t: attempts(t, ONE, user=(pl.col("user") + 1) % 3), "a place for everything"),
+    "another's": (lambda t: attempts(t, ONE, user=(pl.col("user") + 1) % 3), "known link"),
     "before it came": (
-        lambda t: attempts(t, ONE, begin_ns=pl.col("begin_ns") * 0, end_ns=HALF * 2), "only what is there is on the air",
+        lambda t: attempts(t, ONE, begin_ns=pl.col("begin_ns") * 0, end_ns=HALF * 2), "attempts of present packets",
     ),
     "a packet that was not there": (
-        lambda t: attempts(t, ONE, packet=t["packets"]["packet"].max()), "only what is there is on the air",
+        lambda t: attempts(t, ONE, packet=t["packets"]["packet"].max()), "attempts of present packets",
     ),
-    "no such packet": (lambda t: attempts(t, ONE, packet=10**6), "a place for everything"),
-    "shorter": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") - HALF), "counters count"),
-    "left out": (lambda t: {**t, "radio_attempts": t["radio_attempts"].filter(~ONE)}, "counters count"),
-    "a copy": (lambda t: attempts(t, ONE, copy=1), "counters count"),
-    "counted twice": (lambda t: attempts(t, ONE, attempt=pl.col("attempt") + 1), "attempts follow each other"),
+    "no such packet": (lambda t: attempts(t, ONE, packet=10**6), "known link"),
+    "shorter": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") - HALF), "counters"),
+    "left out": (lambda t: {**t, "radio_attempts": t["radio_attempts"].filter(~ONE)}, "counters"),
+    "a copy": (lambda t: attempts(t, ONE, copy=1), "counters"),
+    "counted twice": (lambda t: attempts(t, ONE, attempt=pl.col("attempt") + 1), "attempt order"),
 }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_a_given_code_says_how_long_attempts_are(tmp_path: Path) -> None:
     own, said = over_the_air(10_000_000), over_the_air(10_000_500)
     tables = made(own)
     assert not judged(tmp_path, own, tables)
-    found = [one for one in judged(tmp_path, said, tables) if one.rule == "no faster than the rate"]
+    found = [one for one in judged(tmp_path, said, tables) if one.rule == "link rate"]
     assert len(found) == tables["radio_attempts"].height
 
 
@@ -209,6 +209,6 @@ def test_turns_on_the_air_are_seen(tmp_path: Path) -> None:
         stage["queue"] = {**stage["queue"], "scheduler": deficit}
     tables = made(ran)
     assert not judged(tmp_path, ran, tables)
-    assert "round robin takes turns" in {one.rule for one in judged(tmp_path, said, tables)}
+    assert "round robin" in {one.rule for one in judged(tmp_path, said, tables)}
     del tables["radio_attempts"]
     assert not judged(tmp_path, said, tables)

@@ -35,9 +35,9 @@ def _check_acm(direction: Direction, stage: Spec, visits: Sequence[Visit], _end:
                     f"packet {visit.packet} of {visit.bytes} bytes left at {service_end} ns, expected "
                     f"{busy_until:.0f} ns"
                 )
-                yield Finding("no faster than the rate", direction.name, f"{text} or later")
+                yield Finding("link rate", direction.name, f"{text} or later")
             if discipline(stage).in_order and visit.arrival < latest:
-                yield Finding("the order is kept", direction.name, f"packet {visit.packet} was overtaken")
+                yield Finding("packet order", direction.name, f"packet {visit.packet} was overtaken")
             latest = max(latest, visit.arrival)
         if visit.dropped is not None:
             yield from _check_drop(direction, stage, visit, in_flight)
@@ -60,7 +60,7 @@ def _check_drop(
         allowed = visit.cause == "overflow" or (visit.cause == "aqm" and discipline(stage).manages)
     if not allowed:
         text = f"packet {visit.packet} was dropped ({visit.cause}) at {instant} ns without a reason"
-        yield Finding("a cause for every drop", direction.name, text)
+        yield Finding("drop cause", direction.name, text)
 
 
 RULES: Mapping[str, Rule] = {"acm": _check_acm}

@@ -46,7 +46,7 @@ def _check_radio(direction: Direction, stage: Spec, visits: Sequence[Visit], _en
                 f"packet {visit.packet} of {visit.bytes} bytes left at {visit.departure} ns, expected "
                 f"{earliest:.0f} ns"
             )
-            yield Finding("no faster than the rate", direction.name, f"{text} or later")
+            yield Finding("link rate", direction.name, f"{text} or later")
         if visit.dropped is not None:
             yield from _check_drop(direction, stage, visit, in_flight)
     yield from _check_schedule(direction, layer, visits)
@@ -77,7 +77,7 @@ def _check_drop(
                 f"packet {visit.packet} was dropped at {instant} ns, expected {earliest:.0f} ns or later "
                 "(retry limit)"
             )
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
     else:
         yield from check_other_drop(direction, stage, visit, in_flight)
 
@@ -91,10 +91,10 @@ def check_other_drop(
     if visit.cause == "outage":
         if in_flight.lost_at(visit.arrival, instant) != instant:
             text = f"packet {visit.packet} was dropped (outage) at {instant} ns without a handover loss"
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
     elif visit.cause != "overflow" and not (has_aqm and visit.cause == "aqm"):
         text = f"packet {visit.packet} was dropped ({visit.cause}) at {instant} ns by a radio link"
-        yield Finding("a cause for every drop", direction.name, text)
+        yield Finding("drop cause", direction.name, text)
 
 
 def _total_airtime(layer: Spec, size: int) -> float:
@@ -194,7 +194,7 @@ def check_order(direction: Direction, visits: Sequence[Visit]) -> Iterator[Findi
         if visit.departure is not None:
             if visit.departure_step < latest:
                 text = f"packet {visit.packet} was overtaken"
-                yield Finding("the order is kept", direction.name, text)
+                yield Finding("packet order", direction.name, text)
             latest = max(latest, visit.departure_step)
 
 
@@ -224,7 +224,7 @@ def check_overflow(direction: Direction, stage: Spec, visits: Sequence[Visit]) -
                     f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind "
                     f"{inside_packets} packets"
                 )
-                yield Finding("no drop while there is room", direction.name, text)
+                yield Finding("unnecessary drop", direction.name, text)
             continue
         inside_packets, bytes_inside = inside_packets + 1, bytes_inside + visit.bytes
 
@@ -245,7 +245,7 @@ def _check_head_drops(direction: Direction, limit: Spec, visits: Sequence[Visit]
             text = (
                 f"packet {visit.packet} was dropped (overflow) at {visit.dropped} ns among {inside} packets"
             )
-            yield Finding("no drop while there is room", direction.name, text)
+            yield Finding("unnecessary drop", direction.name, text)
 
 
 def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> Iterator[Finding]:
@@ -262,7 +262,7 @@ def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> 
         return
     if "radio_users" not in trace.tables:
         if direction.visits[number]:
-            yield Finding("counters count", direction.name, "the run has no table of users")
+            yield Finding("counters", direction.name, "the run has no table of users")
         return
     stage, visits = direction.stages[number], direction.visits[number]
     departures = sorted(v.departure for v in visits if v.departure is not None)
@@ -289,11 +289,11 @@ def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> 
         previous = instant, total["airtime_s"] * SECOND
         if not departed <= decoded <= departed + buffered:
             text = f"{decoded} packets reported as decoded by {instant} ns, found {departed} departures"
-            yield Finding("counters count", direction.name, text)
+            yield Finding("counters", direction.name, text)
         if total["dropped_retry_limit_packets"] != dropped_count:
             reported = total["dropped_retry_limit_packets"]
             text = f"{reported} retry-limit drops reported by {instant} ns, found {dropped_count}"
-            yield Finding("counters count", direction.name, text)
+            yield Finding("counters", direction.name, text)
 
 
 def check_sums(
@@ -314,9 +314,7 @@ def check_sums(
         < decoded + total["dropped_retry_limit_packets"],
     }
     for quantity in (quantity for quantity, is_violated in violations.items() if is_violated):
-        yield Finding(
-            "air is used once", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}"
-        )
+        yield Finding("airtime", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}")
 
 
 def _check_interval(

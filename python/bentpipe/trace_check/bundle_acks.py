@@ -50,7 +50,7 @@ def _check_amount(generated: list[Event], name: str, perf: Spec) -> Iterator[Fin
             expected_bytes = max(_MIN_PAYLOAD, min(size, int(amount["bytes"]) - total))
         elif not start <= event.instant < start + int(amount["duration_ns"]):
             yield Finding(
-                "clients send what they are to",
+                "client load",
                 name,
                 f"{event.id} at {event.instant} ns, outside its duration",
             )
@@ -59,7 +59,7 @@ def _check_amount(generated: list[Event], name: str, perf: Spec) -> Iterator[Fin
             amount["kind"] == "data" and total >= int(amount["bytes"]) + _MIN_PAYLOAD
         ):
             text = f"{event.id} has {event.bytes} B, expected {expected_bytes}; {total} B by then"
-            yield Finding("clients send what they are to", name, text)
+            yield Finding("client load", name, text)
 
 
 def _check_pace(
@@ -77,7 +77,7 @@ def _check_pace(
             due = next(restarts, None) or due
             if abs(event.instant - due) > 2:
                 text = f"{event.id} at {event.instant} ns, expected {due} ns"
-                yield Finding("clients keep their rate", name, text)
+                yield Finding("client rate", name, text)
         return
     unacknowledged = 0
     for event in client_events:
@@ -86,7 +86,7 @@ def _check_pace(
             text = (
                 f"{unacknowledged} bundles are not acknowledged at {event.instant} ns, of {pace['bundles']}"
             )
-            yield Finding("clients keep their window", name, text)
+            yield Finding("client window", name, text)
             return
 
 
@@ -119,15 +119,15 @@ def _check_acknowledged(
             text = f"{event.id} at {event.instant} ns, " + (
                 "never delivered" if delivery is None else f"delivered at {delivery.instant} ns"
             )
-            yield Finding("acknowledged is delivered", name, text)
+            yield Finding("acknowledgements", name, text)
         if event.bytes != sizes.get(event.id):
             text = f"{event.id} is acknowledged with {event.bytes} B, generated with {sizes.get(event.id)} B"
-            yield Finding("acknowledged is delivered", name, text)
+            yield Finding("acknowledgements", name, text)
         acknowledged.add(event.id)
     for instant in sorted((counts | arrivals).keys()):
         if counts[instant] != arrivals[instant]:
             text = f"{counts[instant]} bundles acknowledged at {instant} ns, found {arrivals[instant]} acknowledgements"
-            yield Finding("acknowledged is delivered", name, text)
+            yield Finding("acknowledgements", name, text)
 
 
 def _check_reports(trace: BundleTrace) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def _check_reports(trace: BundleTrace) -> Iterator[Finding]:
         report = Id(row["report_source"], int(row["report_created_ms"]), int(row["report_sequence"]), None)
         if not any(event.instant == instant for event in occurrences[row["node"], report, "delivered"]):
             yield Finding(
-                "reports are true",
+                "status reports",
                 row["node"],
                 f"the report {report} of {bundle} was not delivered at {instant} ns",
             )
@@ -157,7 +157,7 @@ def _check_reports(trace: BundleTrace) -> Iterator[Finding]:
                 continue
             if client is not None and not client["reports"][mark]:
                 yield Finding(
-                    "reports are true", row["node"], f"no request for a report that {bundle} was {mark}"
+                    "status reports", row["node"], f"no request for a report that {bundle} was {mark}"
                 )
             # A node reports reception when the bundle is durable.
             storage_delay = next(
@@ -175,4 +175,4 @@ def _check_reports(trace: BundleTrace) -> Iterator[Finding]:
             ]
             if not matching:
                 text = f"{bundle} was not {mark} at {node} at {int(time) - epoch} ms (reason {row['reason']})"
-                yield Finding("reports are true", row["node"], text)
+                yield Finding("status reports", row["node"], text)

@@ -41,7 +41,7 @@ def _check_routes(trace: BundleTrace, added: list[Contact]) -> Iterator[Finding]
             )
             if hop is None or (position == 0 and hop.to != row["next"]):
                 text = f"{bundle_id(row)} at {decision_time} ns: {name} does not start at {node}"
-                yield Finding("routes are of the plan", row["node"], text)
+                yield Finding("planned routes", row["node"], text)
                 break
             earliest = max(earliest, hop.start)
             is_closed |= earliest >= hop.stop
@@ -53,7 +53,7 @@ def _check_routes(trace: BundleTrace, added: list[Contact]) -> Iterator[Finding]
                     f"{bundle_id(row)} at {decision_time} ns: {row['to']} at {arrival} ns, expected "
                     f"{node} at {earliest} ns"
                 )
-                yield Finding("routes are of the plan", row["node"], text)
+                yield Finding("planned routes", row["node"], text)
 
 
 def _light_times(trace: BundleTrace) -> dict[tuple[str, str], int]:
@@ -84,7 +84,7 @@ def _check_transmissions(trace: BundleTrace, added: list[Contact]) -> Iterator[F
             continue
         if decided.get((event.node, event.id.whole, event.peer), trace.end + 1) > event.instant:
             text = f"{event.id} was sent to {event.peer} at {event.instant} ns without a decision"
-            yield Finding("sent as decided", event.node, text)
+            yield Finding("routing decisions", event.node, text)
         # A contact that changes at this instant may count or not.
         current = [
             contact
@@ -98,7 +98,7 @@ def _check_transmissions(trace: BundleTrace, added: list[Contact]) -> Iterator[F
         ]
         if certain and not any(contact.start <= event.instant < contact.stop for contact in current):
             text = f"{event.id} was sent to {event.peer} at {event.instant} ns, without a contact"
-            yield Finding("sent while there is a contact", event.node, text)
+            yield Finding("contacts", event.node, text)
 
 
 def _check_links(trace: BundleTrace, links: Links) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def _check_links(trace: BundleTrace, links: Links) -> Iterator[Finding]:
             if bisect_right(sent[crossing], event.instant - min_time) < count[crossing]:
                 text = f"{event.id} of {event.bytes} B arrived from {event.peer} at {event.instant} ns"
                 yield Finding(
-                    "no sooner than links carry",
+                    "transfer time",
                     event.node,
                     f"{text}, sent {_format_time(sent[crossing], min_time)}",
                 )
@@ -130,7 +130,7 @@ def _check_links(trace: BundleTrace, links: Links) -> Iterator[Finding]:
             if not bisect_right(received[crossing], event.instant - return_time):
                 text = f"{event.id} was forwarded to {event.peer} at {event.instant} ns, received "
                 text += f"{_format_time(received[crossing], return_time)}"
-                yield Finding("forwarded is received", event.node, text)
+                yield Finding("forwarded bundles", event.node, text)
     yield from _check_deliveries(trace, links)
 
 
@@ -154,7 +154,7 @@ def _check_deliveries(trace: BundleTrace, links: Links) -> Iterator[Finding]:
                     f"{event.id} of {origin.instant} ns was delivered at {event.instant} ns; the links "
                     f"take {min_time} ns"
                 )
-                yield Finding("no sooner than links carry", event.node, text)
+                yield Finding("transfer time", event.node, text)
 
 
 def _confirmed_pairs(trace: BundleTrace) -> dict[tuple[str, str], bool]:

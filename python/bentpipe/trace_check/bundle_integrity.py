@@ -50,4 +50,4 @@ def _deletion_reason(policies: dict[str, dict[str, object]], node: str, source: 
 
 def _finding(event: Event, text: str) -> Finding:
     outcome = f"{event.action}{f' ({event.reason})' if event.reason else ''}"
-    return Finding("signatures decide", event.node, f"{event.id} at {event.instant} ns: {outcome}, {text}")
+    return Finding("bundle integrity", event.node, f"{event.id} at {event.instant} ns: {outcome}, {text}")

@@ -59,7 +59,7 @@ def _check_sources(trace: BundleTrace) -> Iterator[Finding]:
         if event.action not in _ARRIVALS | _DEPARTURES | {"sent", "returned", "acknowledged"}:
             yield Finding("known events", event.node, f"{event.id}: {event.action!r} has no rule here")
         if event.instant < latest:
-            yield Finding("time passes", event.node, f"{event.id} at {event.instant} ns, after {latest} ns")
+            yield Finding("time order", event.node, f"{event.id} at {event.instant} ns, after {latest} ns")
         latest = event.instant
         source_node, destination_node = (
             trace.nodes.get(node_of(name)) for name in (event.id.source, event.destination)
@@ -67,30 +67,30 @@ def _check_sources(trace: BundleTrace) -> Iterator[Finding]:
         if event.action == "generated":
             if event.id in generated or event.node != source_node or event.id.offset is not None:
                 yield Finding(
-                    "bundles come from their source",
+                    "bundle origin",
                     event.node,
                     f"{event.id} was generated twice or at another node",
                 )
             created = trace.since_epoch(event.id.created_ms)
             if not created <= event.instant < created + 1_000_000:
                 text = f"{event.id} was generated at {event.instant} ns with creation time {created} ns"
-                yield Finding("bundles come from their source", event.node, text)
+                yield Finding("bundle origin", event.node, text)
             generated[event.id] = event
         origin = generated.get(event.id.whole)
         if origin is None:
             text = f"{event.id} was {event.action} at {event.instant} ns, before it was generated"
-            yield Finding("bundles come from their source", event.node, text)
+            yield Finding("bundle origin", event.node, text)
         elif event.destination != origin.destination or not _is_within(event, origin):
             text = f"{event.id} with {event.bytes} B for {event.destination}, generated with {origin.bytes} B"
-            yield Finding("fragments add up", event.node, text)
+            yield Finding("fragmentation", event.node, text)
         if event.action == "delivered":
             if event.id in delivered:
                 yield Finding(
-                    "delivered once", event.node, f"{event.id} at {event.instant} ns for the second time"
+                    "single delivery", event.node, f"{event.id} at {event.instant} ns for the second time"
                 )
             if event.node != destination_node or event.id.offset is not None:
                 yield Finding(
-                    "delivered once", event.node, f"{event.id} for {event.destination} was delivered here"
+                    "single delivery", event.node, f"{event.id} for {event.destination} was delivered here"
                 )
             delivered[event.id] = event
 
@@ -126,7 +126,7 @@ class _BundleState:
         is_ambiguous = self.delivered_at == event.instant or (self.is_critical and self.forwarded)
         if event.action == "received" and is_known != is_duplicate and not is_ambiguous:
             text = f"{self.id} arrived at {event.instant} ns and was " + ("new" if is_duplicate else "there")
-            yield Finding("a bundle is at a node once", self.node, text)
+            yield Finding("one copy per node", self.node, text)
         if is_duplicate:
             self.copies += 1
         else:
@@ -137,13 +137,11 @@ class _BundleState:
         """Check an end, a transmission or a return."""
         self.delivered |= event.action == "delivered"
         if event.action == "deleted" and event.reason not in _REASONS:
-            yield Finding(
-                "gone for a reason", self.node, f"{self.id} at {event.instant} ns: {event.reason!r}"
-            )
+            yield Finding("deletion reason", self.node, f"{self.id} at {event.instant} ns: {event.reason!r}")
         if event.action in ("forwarded", "returned"):
             if not self.sent[event.peer]:
                 text = f"{self.id} was {event.action} by {event.peer} at {event.instant} ns"
-                yield Finding("forwarded after it was sent", self.node, text)
+                yield Finding("forwarding order", self.node, text)
             self.sent[event.peer] -= 1
         if event.action == "forwarded" and self.is_critical:
             self.forwarded = True
@@ -153,7 +151,7 @@ class _BundleState:
         self.sent[event.peer] += event.action == "sent"
         if self.copies < (event.action == "sent"):
             text = f"{self.id} was {event.action} at {event.instant} ns and is not at the node"
-            yield Finding("a bundle is at a node once", self.node, text)
+            yield Finding("one copy per node", self.node, text)
             self.copies = 0
 
     def check_end(self, stored: list[int | None]) -> Iterator[Finding]:
@@ -161,10 +159,10 @@ class _BundleState:
         count = len(stored)
         if count != self.copies and not (self.is_critical and self.forwarded and count < self.copies):
             text = f"{count} of {self.copies} copies of {self.id} are stored at the end"
-            yield Finding("bundles are conserved", self.node, text)
+            yield Finding("bundle conservation", self.node, text)
         elif count == 1 and stored != [self.arrival]:
             text = f"{self.id} is stored since {stored[0]} ns, arrived at {self.arrival} ns"
-            yield Finding("bundles are conserved", self.node, text)
+            yield Finding("bundle conservation", self.node, text)
 
 
 def _check_conservation(trace: BundleTrace) -> Iterator[Finding]:
@@ -188,7 +186,7 @@ def _check_conservation(trace: BundleTrace) -> Iterator[Finding]:
             )
         yield from state.check_end(stored.pop((node, bundle), []))
     for node, bundle in stored:
-        yield Finding("bundles are conserved", node, f"{bundle} is stored and never arrived")
+        yield Finding("bundle conservation", node, f"{bundle} is stored and never arrived")
 
 
 def _check_stops(trace: BundleTrace, node: Spec) -> Iterator[Finding]:
@@ -203,16 +201,16 @@ def _check_stops(trace: BundleTrace, node: Spec) -> Iterator[Finding]:
         is_lost = event.reason == _STOPPED
         if is_lost and (stop is None or event.instant != stop["at_ns"]):
             text = f"{event.id} was {event.action} at {event.instant} ns: {_STOPPED!r}, without a stop at that instant"
-            yield Finding("a node that stops rests", name, text)
+            yield Finding("node outage", name, text)
         elif stop is not None and event.instant > stop["at_ns"]:
             text = f"{event.id} was {event.action} at {event.instant} ns, stopped at {stop['at_ns']} ns"
-            yield Finding("a node that stops rests", name, text)
+            yield Finding("node outage", name, text)
     last_loss = max((stop["at_ns"] for stop in stops if not stop["keeps"]), default=-1)
     for row in trace.stored:
         arrival = nanoseconds(row["received_s"]) or 0
         if row["node"] == name and arrival < last_loss:
             text = f"{bundle_id(row)} is stored and arrived before the loss of its store at {last_loss} ns"
-            yield Finding("a node that stops rests", name, text)
+            yield Finding("node outage", name, text)
 
 
 def _stop_end(stop: Spec, end: int) -> int:
@@ -236,13 +234,13 @@ def _check_lifetimes(trace: BundleTrace) -> Iterator[Finding]:
         if event.kind == "report":
             last_use = trace.since_epoch(event.id.created_ms) + max(longest_lifetime, REPORT_LIFETIME)
         elif expiry is None:
-            yield Finding("bundles come from their source", event.node, f"{event.id} belongs to no client")
+            yield Finding("bundle origin", event.node, f"{event.id} belongs to no client")
             continue
         else:
             last_use = expiry
         if event.action in ("sent", "forwarded", "delivered", "generated") and event.instant > last_use:
             text = f"{event.id} was {event.action} at {event.instant} ns, expired at {last_use} ns"
-            yield Finding("bundles expire", event.node, text)
+            yield Finding("bundle lifetime", event.node, text)
         if (
             event.reason == "lifetime expired"
             and expiry is not None
@@ -250,7 +248,7 @@ def _check_lifetimes(trace: BundleTrace) -> Iterator[Finding]:
             and event.instant < expiry
         ):
             text = f"{event.id} expired at {event.instant} ns, and would at {expiry} ns"
-            yield Finding("bundles expire", event.node, text)
+            yield Finding("bundle lifetime", event.node, text)
     stopped_nodes = {
         node["name"]
         for node in trace.dtn["nodes"]
@@ -263,7 +261,7 @@ def _check_lifetimes(trace: BundleTrace) -> Iterator[Finding]:
         expiry = _expiry(trace, events[0]) if events and events[0].kind != "report" else None
         if expiry is not None and expiry < trace.end:
             yield Finding(
-                "bundles expire", row["node"], f"{bundle_id(row)} is stored, and expired at {expiry} ns"
+                "bundle lifetime", row["node"], f"{bundle_id(row)} is stored, and expired at {expiry} ns"
             )
 
 
@@ -300,7 +298,7 @@ def _check_fragmentation(node: str, events: list[Event]) -> Iterator[Finding]:
             offset += fragment.bytes
         if not is_valid or offset != (fragmented.id.offset or 0) + fragmented.bytes:
             yield Finding(
-                "fragments add up",
+                "fragmentation",
                 node,
                 f"{fragmented.id} of {fragmented.bytes} B was fragmented into other bytes",
             )
@@ -317,10 +315,10 @@ def _check_merges(node: str, events: list[Event], size: int | None) -> Iterator[
             covered = max(covered, start + length) if start <= covered else covered
         if covered != event.bytes or event.bytes != size:
             text = f"{event.id} of {event.bytes} B was merged from {covered} contiguous B"
-            yield Finding("fragments add up", node, text)
+            yield Finding("fragmentation", node, text)
         ranges = []
     if ranges:
-        yield Finding("fragments add up", node, f"parts of {events[0].id.whole} were merged into no bundle")
+        yield Finding("fragmentation", node, f"parts of {events[0].id.whole} were merged into no bundle")
 
 
 def _check_limit(trace: BundleTrace, node: str, limit: int | None) -> Iterator[Finding]:
@@ -358,9 +356,7 @@ def _check_limit(trace: BundleTrace, node: str, limit: int | None) -> Iterator[F
         stored += sum(size for size, _ in changes[instant])
         count += sum(count_change for _, count_change in changes[instant])
         if stored > limit:
-            yield Finding(
-                "no store above its limit", node, f"{stored} B of payload at {instant} ns, of {limit} B"
-            )
+            yield Finding("storage limit", node, f"{stored} B of payload at {instant} ns, of {limit} B")
     if not any(perf["critical"] for perf in trace.clients.values()) and "epidemic" not in trace.dtn:
         yield from _check_refusals(node, limit, refusals, occupied)
 
@@ -375,4 +371,4 @@ def _check_refusals(
                 f"{event.id} of {event.bytes} B was refused at {event.instant} ns beside {occupied_bytes} "
                 f"B of {limit} B"
             )
-            yield Finding("no bundle refused while there is room", node, text)
+            yield Finding("unnecessary refusal", node, text)

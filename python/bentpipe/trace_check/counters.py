@@ -33,7 +33,7 @@ def check_paths(trace: Trace) -> Iterator[Finding]:
                 sent, node, destination
             )
             if node in trace.node_buffers or not had_no_route or packet["received_s"] is not None:
-                yield Finding("bytes are conserved", flow, f"packet {number} was sent and has no steps")
+                yield Finding("byte conservation", flow, f"packet {number} was sent and has no steps")
             continue
         instant: int | None = sent
         for crossing in crossings:
@@ -42,23 +42,23 @@ def check_paths(trace: Trace) -> Iterator[Finding]:
                 continue  # the trace reports this step
             if direction.start != node or crossing.entry != instant:
                 text = f"packet {number} was at {node} at {instant} ns, entered {direction.name} at {crossing.entry} ns"
-                yield Finding("one link after the other", flow, text)
+                yield Finding("link order", flow, text)
             if direction.name in trace.directions and not routing.allows(
                 crossing.entry, direction.name, destination
             ):
                 text = f"packet {number} for {destination} crossed {direction.name} at {crossing.entry} ns"
-                yield Finding("a way that holds", flow, text)
+                yield Finding("valid route", flow, text)
             node, instant = direction.end, crossing.departure
         if crossings[-1].no_route and instant is not None:
             if routing.can_forward(instant, node, destination):
                 text = f"packet {number} for {destination} found no route at {node} at {instant} ns, where one exists"
-                yield Finding("a way that holds", flow, text)
+                yield Finding("valid route", flow, text)
             elif node in trace.node_buffers:
                 text = (
                     f"packet {number} for {destination} found no route at {node} at {instant} ns and was "
                     "not buffered"
                 )
-                yield Finding("held until a way leads on", flow, text)
+                yield Finding("store and forward", flow, text)
         yield from _check_end(number, packet, crossings[-1])
 
 
@@ -73,7 +73,7 @@ def _check_end(number: int, packet: dict[str, Any], crossing: Crossing) -> Itera
             f"packet {number} was received at {reported} ns and dropped by {packet['dropped']!r}; "
             f"its link has {received} and {dropped!r}"
         )
-        yield Finding("bytes are conserved", packet["flow"], text)
+        yield Finding("byte conservation", packet["flow"], text)
 
 
 def check_link_counters(trace: Trace, direction: Direction) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def check_node_counters(trace: Trace) -> Iterator[Finding]:
     """Compare the counters of store-and-forward nodes with the number of their packets."""
     for node in trace.node_buffers.values():
         if "node_buffers" not in trace.tables:
-            yield Finding("counters count", node.name, "the run has no table of node buffers")
+            yield Finding("counters", node.name, "the run has no table of node buffers")
             continue
         events: dict[str, Events] = {"arrived": [], "released": [], "dropped_overflow": []}
         for crossing in node.crossings:
@@ -139,7 +139,7 @@ def _compare_rows(
                     text = (
                         f"{table}.{column} at {instant} ns is {row[column]}, found {value} packets or bytes"
                     )
-                    yield Finding("counters count", direction.name, text)
+                    yield Finding("counters", direction.name, text)
 
 
 def _accumulate(events: Events) -> tuple[list[int], list[int]]:
@@ -164,10 +164,10 @@ def check_flows(trace: Trace) -> Iterator[Finding]:
         for column, value in zip(("sent_packets", "sent_bytes"), sent[flow, node], strict=True):
             if row[column] != value:
                 text = f"the {row['side']}'s {column} is {row[column]}, found {value} from {node}"
-                yield Finding("counters count", flow, text)
+                yield Finding("counters", flow, text)
         if row["received_in_order_bytes"] > received_bytes[flow, node]:
             text = f"the {row['side']} received {row['received_in_order_bytes']} bytes of {received_bytes[flow, node]}"
-            yield Finding("bytes are conserved", flow, text)
+            yield Finding("byte conservation", flow, text)
 
 
 def check_groups(trace: Trace) -> Iterator[Finding]:
@@ -198,11 +198,11 @@ def _check_last_sample(
     series_rows = table.filter(table["flow" if side else "link"] == series)
     sample = series_rows.filter(series_rows["side"] == side).tail(1) if side else series_rows.tail(1)
     if not sample.height:
-        yield Finding("counters count", series, "the series has no samples")
+        yield Finding("counters", series, "the series has no samples")
         return
     for column, found in sample.row(0, named=True).items():
         if column in members[0] and isinstance(found, int) and column not in ("run", "seed"):
             expected = sum(member[column] for member in members)
             if found != expected:
                 text = f"{column} is {found} at the end, expected {expected}, the sum of all members"
-                yield Finding("counters count", f"{series} {side}".strip(), text)
+                yield Finding("counters", f"{series} {side}".strip(), text)

@@ -32,7 +32,7 @@ def check_datagrams(trace: Trace) -> Iterator[Finding]:
             continue
         if flow["name"] in blocked:
             if any(sent_by[flow["name"], flow[end]] for end in ("client", "server")):
-                yield Finding("calls are made while they fit", flow["name"], "a blocked flow sent packets")
+                yield Finding("admission control", flow["name"], "a blocked flow sent packets")
             continue
         start = starts[flow["name"]]
         for direction, node in (("up", flow["client"]), ("down", flow["server"])):
@@ -40,7 +40,7 @@ def check_datagrams(trace: Trace) -> Iterator[Finding]:
             if load[direction] is None:
                 if sent:
                     yield Finding(
-                        "sources keep their rate",
+                        "source rate",
                         flow["name"],
                         f"{node} sent {len(sent)} packets without a source",
                     )
@@ -89,24 +89,18 @@ def _check_source(
     for packet in sent:
         due = nanoseconds(packet["sent_s"])
         if packet["bytes"] != size:
-            yield Finding(
-                "sources keep their rate", place, f"a packet of {packet['bytes']} bytes, expected {size}"
-            )
+            yield Finding("source rate", place, f"a packet of {packet['bytes']} bytes, expected {size}")
         if (
             due is None
             or due < previous + interval
             or due > until
             or (source["periods"] is None and due != previous + interval)
         ):
-            yield Finding(
-                "sources keep their rate", place, f"a packet left at {due} ns, after one at {previous} ns"
-            )
+            yield Finding("source rate", place, f"a packet left at {due} ns, after one at {previous} ns")
             return
         previous = due
     if source["periods"] is None and previous + interval <= until:
-        yield Finding(
-            "sources keep their rate", place, f"no packet left after {previous} ns, until {until} ns"
-        )
+        yield Finding("source rate", place, f"no packet left after {previous} ns, until {until} ns")
 
 
 def _compare_tables(
@@ -115,7 +109,7 @@ def _compare_tables(
     """Compare the rows of ``check_datagrams`` and ``call_delays`` with the packets."""
     place = f"{flow} {direction}"
     if "calls" not in trace.tables:
-        yield Finding("counters count", place, "the run has no table of calls")
+        yield Finding("counters", place, "the run has no table of calls")
         return
     counted: Counter[tuple[str, int, int]] = Counter()
     for packet in sent:
@@ -132,7 +126,7 @@ def _compare_tables(
             reported[name, window, 0] += row[name]
         # Pending packets are sent and not received.
         if (pending := row["pending_packets"]) > row["sent_packets"] - row["received_packets"]:
-            yield Finding("counters count", place, f"{pending} packets are pending at {row['window_s']} s")
+            yield Finding("counters", place, f"{pending} packets are pending at {row['window_s']} s")
     for row in _rows(trace, "call_delays", flow, direction):
         reported["packets", round(row["window_s"] * 1e9) // WINDOW_NS, row["delay_ms"]] += row["packets"]
     for key in sorted((counted | reported).keys()):
@@ -140,7 +134,7 @@ def _compare_tables(
             name, window, delay = key
             where = f" of {delay} ms" if name == "packets" else ""
             text = f"{reported[key]} {name}{where} from {10 * window} s on, found {counted[key]}"
-            yield Finding("counters count", place, text)
+            yield Finding("counters", place, text)
 
 
 def _rows(trace: Trace, table: str, flow: str, direction: str) -> Iterator[dict[str, Any]]:

@@ -64,7 +64,7 @@ def _check_codel(
         is_early = above_since is None or (is_single_queue and instant < above_since + queue["interval_ns"])
         if visit.cause == "aqm" and is_early:
             text = f"packet {visit.packet} was dropped after {delay} ns, too soon for CoDel"
-            yield Finding("active queue management by its law", direction.name, text)
+            yield Finding("AQM law", direction.name, text)
             above_since = instant if above_since is None else above_since
 
 

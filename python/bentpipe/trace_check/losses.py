@@ -12,7 +12,7 @@ __all__ = ["CHECKERS", "check_count", "check_losses"]
 SIGMAS = 6.0
 """Standard deviations of a count that are accepted: a correct run fails once in 5e8."""
 
-_RULE = "losses are the model's"
+_RULE = "loss model"
 
 
 def check_losses(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
@@ -32,14 +32,12 @@ def _check_exit(direction: Direction, visit: Visit) -> Iterator[Finding]:
     if visit.dropped is not None:
         if visit.cause != "loss" or visit.dropped != visit.arrival:
             text = f"was dropped at {visit.dropped} ns ({visit.cause}), expected at {visit.arrival} ns (loss)"
-            yield _finding(direction, visit, "a cause for every drop", text)
+            yield _finding(direction, visit, "drop cause", text)
     elif visit.departure is None:
-        yield _finding(
-            direction, visit, "bytes are conserved", f"arrived at {visit.arrival} ns and never left"
-        )
+        yield _finding(direction, visit, "byte conservation", f"arrived at {visit.arrival} ns and never left")
     elif visit.departure != visit.arrival:
         text = f"left at {visit.departure}, expected at once, at {visit.arrival} ns"
-        yield _finding(direction, visit, "no sooner than the delay", text)
+        yield _finding(direction, visit, "minimum delay", text)
 
 
 def _check_probability(

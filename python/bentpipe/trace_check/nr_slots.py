@@ -41,10 +41,10 @@ def _check_nr(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: 
         earliest = _first_block(stage, visit.arrival) + block_count * _block_ns(stage)
         if visit.departure is not None and visit.departure < earliest:
             text = f"packet {visit.packet} of {visit.bytes} bytes left at {visit.departure} ns, expected {earliest} ns"
-            yield Finding("no faster than the rate", direction.name, f"{text} or later")
+            yield Finding("link rate", direction.name, f"{text} or later")
         if visit.departure is not None and stage["order"] is None and visit.departure % stage["slot_ns"]:
             text = f"packet {visit.packet} left at {visit.departure} ns, within a slot"
-            yield Finding("blocks end with slots", direction.name, text)
+            yield Finding("slot boundaries", direction.name, text)
         if visit.cause == "retry_limit":
             yield from _check_retry_limit(direction, stage, visit)
         elif visit.dropped is not None:
@@ -70,7 +70,7 @@ def _check_retry_limit(direction: Direction, stage: Spec, visit: Visit) -> Itera
     waits_for_order = stage["order"] is None or stage["order"]["time_limit_ns"] is None
     if (not has_errors and waits_for_order) or instant < earliest:
         text = f"packet {visit.packet} was dropped at {instant} ns, expected {earliest} ns or later (retry limit)"
-        yield Finding("a cause for every drop", direction.name, text)
+        yield Finding("drop cause", direction.name, text)
 
 
 def _check_bytes(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _check_bytes(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> 
             text = (
                 f"by {visit.departure} ns {total_bytes} bytes have left since {start} ns, in {blocks} blocks"
             )
-            yield Finding("no faster than the rate", direction.name, text)
+            yield Finding("link rate", direction.name, text)
             return
 
 
@@ -111,9 +111,7 @@ def check_sums(
         "useful bits": total["useful_bits"] > total["attempts"] * stage["block_bytes"] * 8,
     }
     for quantity in (quantity for quantity, is_violated in violations.items() if is_violated):
-        yield Finding(
-            "air is used once", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}"
-        )
+        yield Finding("airtime", direction.name, f"{quantity} of the users at {instant} ns: {dict(total)}")
 
 
 RULES: Mapping[str, Rule] = {"nr": _check_nr}

@@ -141,10 +141,10 @@ def _check_handover_losses(
         lost_at = in_flight.lost_at(visit.arrival, exit_at)
         if visit.cause == "outage" and lost_at is None:
             text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns by a queue"
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
         elif lost_at is not None and lost_at < end and (visit.cause != "outage" or visit.dropped != lost_at):
             text = f"packet {visit.packet} waited at {lost_at} ns during a handover loss and was not dropped"
-            yield Finding("a hand-over is one event", direction.name, text)
+            yield Finding("handover", direction.name, text)
 
 
 def _check_service(
@@ -171,7 +171,7 @@ def _check_service(
             text = (
                 f"packet {visit.packet} left at {visit.departure} ns, in a pause that began at {ready_at} ns"
             )
-            yield Finding("no faster than the rate", direction.name, text)
+            yield Finding("link rate", direction.name, text)
             continue
         begins[visit.packet] = begin
         due = link.end(begin, visit, busy=begin == ready_at and (waiting > 0 or visit.arrival == free_at))
@@ -179,10 +179,10 @@ def _check_service(
         latest = link.latest(begin, visit) if isinstance(link, _IntervalRates) else due
         if departure < due - 1 or visit.arrival > begin:
             text = f"packet {visit.packet} of {visit.bytes} bytes left at {departure} ns, expected {due} ns or later"
-            yield Finding("no faster than the rate", direction.name, text)
+            yield Finding("link rate", direction.name, text)
         elif departure > latest + 1:
             text = f"packet {visit.packet} left at {departure} ns, expected {latest} ns: the link was idle"
-            yield Finding("a link works while somebody waits", direction.name, text)
+            yield Finding("work conservation", direction.name, text)
         free_at = departure
     waiting_visits = [visit for visit in visits if visit.removal is None]
     if waiting_visits:
@@ -201,7 +201,7 @@ def _check_service(
         )
         if latest + 1 < end:
             text = f"packet {waiting_visits[0].packet} and {len(waiting_visits) - 1} more were not served"
-            yield Finding("bytes are conserved", direction.name, text)
+            yield Finding("byte conservation", direction.name, text)
 
 
 def _check_limit(
@@ -230,20 +230,20 @@ def _check_limit(
         if id(visit) in tail_drops:
             if fits and at_arrival:
                 text = f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind {occupied}"
-                yield Finding("no drop while there is room", direction.name, text)
+                yield Finding("unnecessary drop", direction.name, text)
             continue
         if visit.cause == "overflow" and at_arrival:
             text = (
                 f"packet {visit.packet}, enqueued at {visit.arrival} ns, was dropped (overflow) at "
                 f"{visit.dropped} ns"
             )
-            yield Finding("a full queue drops who comes", direction.name, text)
+            yield Finding("tail drop", direction.name, text)
         begins_at_arrival = begins.get(visit.packet) == visit.arrival
         if not fits and not (
             begins_at_arrival and occupancy.packets == 0 and visit.bytes <= (max_bytes or visit.bytes)
         ):
             text = f"packet {visit.packet} was enqueued at {visit.arrival} ns behind {occupied}"
-            yield Finding("no queue longer than its limit", direction.name, text)
+            yield Finding("queue limit", direction.name, text)
         occupancy.packets += 1
         occupancy.bytes += visit.bytes
 
@@ -299,7 +299,7 @@ def _check_order(direction: Direction, visits: Sequence[Visit]) -> Iterator[Find
         if visit.departure is not None:
             if visit.departure_step < latest:
                 yield Finding(
-                    "the order is kept", direction.name, f"packet {visit.packet} was overtaken in the queue"
+                    "packet order", direction.name, f"packet {visit.packet} was overtaken in the queue"
                 )
             latest = max(latest, visit.departure_step)
 
@@ -314,7 +314,7 @@ def _check_causes(
     for visit in ordered:
         if visit.dropped is not None and visit.cause not in causes:
             text = f"packet {visit.packet} was dropped ({visit.cause}) by a {queue['kind']} queue"
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
     if properties.check_aqm is not None:
         yield from properties.check_aqm(direction, queue, ordered, begins)
 
@@ -336,18 +336,18 @@ def _check_netem(direction: Direction, stage: Spec, visits: Sequence[Visit], end
             if visit.dropped != visit.arrival or visit.cause != "overflow" or not is_full:
                 event = "was enqueued" if visit.dropped is None else f"was dropped ({visit.cause})"
                 text = f"packet {visit.packet} {event} behind {len(departures) - first_inside} packets"
-                yield Finding("no queue longer than its limit", direction.name, text)
+                yield Finding("queue limit", direction.name, text)
             continue
         ready_at = visit.arrival + delay(visit.arrival)
         expected = link.end(max(ready_at, free_at), visit, busy=ready_at <= free_at, set_at=visit.arrival)
         departure = visit.departure
         if departure is None and expected + 1 < end:
             yield Finding(
-                "bytes are conserved", direction.name, f"packet {visit.packet} was to leave at {expected} ns"
+                "byte conservation", direction.name, f"packet {visit.packet} was to leave at {expected} ns"
             )
         elif departure is not None and abs(departure - expected) > 1:
             text = f"packet {visit.packet} left at {departure} ns, expected {expected} ns"
-            yield Finding("no faster than the rate", direction.name, text)
+            yield Finding("link rate", direction.name, text)
         free_at = expected
         departures.append(expected)
 

@@ -66,17 +66,15 @@ def _check_packets(
         packet_attempts = by_packet.pop(visit.packet, [])
         if [attempt.attempt for attempt in packet_attempts] != list(range(1, len(packet_attempts) + 1)):
             text = f"packet {visit.packet} has attempts {[attempt.attempt for attempt in packet_attempts]}"
-            yield Finding("attempts follow each other", direction.name, text)
+            yield Finding("attempt order", direction.name, text)
         if any(attempt.user != visit.user for attempt in packet_attempts):
             text = f"packet {visit.packet} of user {visit.user} has an attempt of another user"
-            yield Finding("a place for everything", direction.name, text)
+            yield Finding("known link", direction.name, text)
         if violation := _violation(visit, packet_attempts, has_buffer=has_buffer):
-            yield Finding(
-                "only what is there is on the air", direction.name, f"packet {visit.packet} {violation}"
-            )
+            yield Finding("attempts of present packets", direction.name, f"packet {visit.packet} {violation}")
     for packet in by_packet:
         text = f"packet {packet} has an attempt on a link that it never entered"
-        yield Finding("only what is there is on the air", direction.name, text)
+        yield Finding("attempts of present packets", direction.name, text)
 
 
 def _violation(visit: Visit, attempts: Sequence[Attempt], *, has_buffer: bool) -> str:
@@ -143,7 +141,7 @@ def _check_durations(
                 f"attempt {attempt.attempt}, packet {attempt.packet}: lasted {duration} ns, expected "
                 f"{expected:.0f} ns"
             )
-            yield Finding("no faster than the rate", direction.name, text + ("" if is_exact else " or more"))
+            yield Finding("link rate", direction.name, text + ("" if is_exact else " or more"))
 
 
 def _compare_users(trace: Trace, direction: Direction, attempts: Sequence[Attempt]) -> Iterator[Finding]:
@@ -177,4 +175,4 @@ def _compare_users(trace: Trace, direction: Direction, attempts: Sequence[Attemp
                     f"user {user} has (attempts, copies, airtime ns) {reported_totals} by {instant} ns, expected "
                     f"{computed}"
                 )
-                yield Finding("counters count", direction.name, text)
+                yield Finding("counters", direction.name, text)

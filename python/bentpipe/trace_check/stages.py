@@ -57,7 +57,7 @@ def _check_delays(
         if in_order:
             due = in_flight.ordered_departure(visit.arrival, due)
         yield from _check_exit(
-            direction, visit, due, end, "no sooner than the delay", in_flight.lost_at(visit.arrival, due)
+            direction, visit, due, end, "minimum delay", in_flight.lost_at(visit.arrival, due)
         )
 
 
@@ -71,13 +71,13 @@ def _check_exit(
         yield _finding(
             direction,
             visit,
-            "a cause for every drop",
+            "drop cause",
             f"was dropped ({visit.cause}) by a stage that drops nothing",
         )
     elif visit.departure is None:
         if due + 1 < end:
             yield _finding(
-                direction, visit, "bytes are conserved", f"was to leave at {due} ns and did not leave"
+                direction, visit, "byte conservation", f"was to leave at {due} ns and did not leave"
             )
     elif abs(visit.departure - due) > 1:
         yield _finding(direction, visit, rule, f"left at {visit.departure} ns, expected {due} ns")
@@ -86,7 +86,7 @@ def _check_exit(
 def _check_lost(direction: Direction, visit: Visit, at: int) -> Iterator[Finding]:
     if visit.dropped != at or visit.cause != "outage":
         text = f"was inside during a handover loss at {at} ns and was not dropped"
-        yield _finding(direction, visit, "a hand-over is one event", text)
+        yield _finding(direction, visit, "handover", text)
 
 
 def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
@@ -109,9 +109,7 @@ def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end:
             continue
         if visit.dropped is not None or visit.departure is None:
             if visit.dropped is not None or max(visit.arrival + high, floor) + 1 < end:
-                yield _finding(
-                    direction, visit, "bytes are conserved", "never left a stage that drops nothing"
-                )
+                yield _finding(direction, visit, "byte conservation", "never left a stage that drops nothing")
             continue
         floor = in_flight.ordered_departure(visit.arrival, 0)
         delay, is_queued = visit.departure - visit.arrival, visit.departure <= floor
@@ -121,7 +119,7 @@ def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end:
             or visit.departure > max(visit.arrival + high, floor) + 1
         ):
             text = f"was delayed by {delay} ns, expected {low} to {high} ns, or until {floor} ns"
-            yield _finding(direction, visit, "no sooner than the delay", text)
+            yield _finding(direction, visit, "minimum delay", text)
         elif not is_queued and slots["jitter_ns"] == 0:
             slot = (visit.arrival - slots["phase_ns"]) // slots["every_ns"]
             lower, upper = ranges.get(slot, (low - jitter[0], high - jitter[0]))
@@ -150,21 +148,19 @@ def _jitter(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
             if visit.dropped is not None or (
                 max_ns is not None and max(visit.arrival + max_ns, floor) + 1 < end
             ):
-                yield _finding(
-                    direction, visit, "bytes are conserved", "never left a stage that drops nothing"
-                )
+                yield _finding(direction, visit, "byte conservation", "never left a stage that drops nothing")
             continue
         delay = visit.departure - visit.arrival
         if delay < 0 or (max_ns is not None and visit.departure > max(visit.arrival + max_ns, floor) + 1):
             text = (
                 f"was delayed by {delay} ns, expected 0 to {'any time' if max_ns is None else f'{max_ns} ns'}"
             )
-            yield _finding(direction, visit, "no sooner than the delay", text)
+            yield _finding(direction, visit, "minimum delay", text)
         if not stage["reorder"]:
             floor = in_flight.ordered_departure(visit.arrival, 0)
             if visit.departure < floor:
                 yield _finding(
-                    direction, visit, "the order is kept", f"left at {visit.departure} ns, before {floor} ns"
+                    direction, visit, "packet order", f"left at {visit.departure} ns, before {floor} ns"
                 )
             floor = in_flight.ordered_departure(visit.arrival, visit.departure)
 
@@ -188,7 +184,7 @@ def _reorder(direction: Direction, stage: Spec, visits: Sequence[Visit], end: in
             yield _finding(
                 direction,
                 visit,
-                "no sooner than the delay",
+                "minimum delay",
                 f"was delayed by {delay} ns, expected 0 or {hold_ns} ns",
             )
     if hold_ns:
@@ -213,15 +209,15 @@ def _outage(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
         if until > visit.arrival and not stage["hold"]:
             if visit.dropped != visit.arrival or visit.cause != "outage":
                 text = f"arrived at {visit.arrival} ns, when the link was down, and was not dropped"
-                yield _finding(direction, visit, "nothing crosses a link that is down", text)
+                yield _finding(direction, visit, "link outage", text)
             continue
         if visit.departure is not None and outage_end(visit.departure) is not None:
             text = f"left at {visit.departure} ns, when the link was down"
-            yield _finding(direction, visit, "nothing crosses a link that is down", text)
+            yield _finding(direction, visit, "link outage", text)
             continue
         floor = max(floor, until)
         lost_at = in_flight.lost_at(visit.arrival, floor) if floor > visit.arrival else None
-        yield from _check_exit(direction, visit, floor, end, "no sooner than the delay", lost_at)
+        yield from _check_exit(direction, visit, floor, end, "minimum delay", lost_at)
 
 
 def _finding(direction: Direction, visit: Visit, rule: str, text: str) -> Finding:

@@ -26,7 +26,7 @@ def _check_node(trace: Trace, node: Direction, routing: Routing) -> Iterator[Fin
         destination = trace.sent[visit.packet]["to_node"]
         if routing.can_forward(visit.arrival, node.name, destination):
             text = f"packet {visit.packet} for {destination} was buffered at {visit.arrival} ns, when a route existed"
-            yield Finding("a way that holds", node.name, text)
+            yield Finding("valid route", node.name, text)
         stored_visits = deque(
             stored_visit
             for stored_visit in stored_visits
@@ -37,19 +37,19 @@ def _check_node(trace: Trace, node: Direction, routing: Routing) -> Iterator[Fin
         if visit.dropped is not None:
             if visit.dropped != visit.arrival or visit.cause != "overflow":
                 text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns while it was buffered"
-                yield Finding("a cause for every drop", node.name, text)
+                yield Finding("drop cause", node.name, text)
             elif fits:
                 text = (
                     f"packet {visit.packet} was dropped (overflow) at {visit.arrival} ns behind {stored} "
                     f"bytes of {limit}"
                 )
-                yield Finding("no drop while there is room", node.name, text)
+                yield Finding("unnecessary drop", node.name, text)
             continue
         if not fits:
             text = (
                 f"packet {visit.packet} was buffered at {visit.arrival} ns behind {stored} bytes of {limit}"
             )
-            yield Finding("no queue longer than its limit", node.name, text)
+            yield Finding("queue limit", node.name, text)
         stored_visits.append(visit)
         yield from _check_release(
             visit, node, routing.next_forwarding(visit.arrival, node.name, destination), trace.end
@@ -61,7 +61,7 @@ def _check_node(trace: Trace, node: Direction, routing: Routing) -> Iterator[Fin
             and predecessor.departure_step > visit.departure_step
         ):
             text = f"packet {visit.packet} left before packet {predecessor.packet}, which had arrived earlier"
-            yield Finding("the order is kept", node.name, text)
+            yield Finding("packet order", node.name, text)
         last_by_destination[destination] = visit
 
 
@@ -71,4 +71,4 @@ def _check_release(visit: Visit, node: Direction, due: int | None, end: int) -> 
         return
     expected = "never" if due is None else f"at {due} ns"
     text = f"packet {visit.packet} left at {visit.departure} ns, expected {expected} (next route)"
-    yield Finding("held until a way leads on", node.name, text)
+    yield Finding("store and forward", node.name, text)

@@ -187,14 +187,12 @@ def _read_steps(trace: Trace) -> None:
     ):
         direction = directions.get(name)
         if direction is None or not 0 <= stage <= len(direction.stages) or not 0 <= packet < len(packets):
-            report(
-                Finding("a place for everything", str(name), f"step {step}: there is no such stage or packet")
-            )
+            report(Finding("known link", str(name), f"step {step}: there is no such stage or packet"))
             continue
         if instant < previous:
             report(
                 Finding(
-                    "time passes",
+                    "time order",
                     name,
                     f"packet {packet} made a step at {instant} ns, after one at {previous} ns",
                 )
@@ -203,7 +201,7 @@ def _read_steps(trace: Trace) -> None:
         current, visit = inside.pop((name, packet), (-1, None))
         if stage != current + (not cause):
             text = f"packet {packet} was in stage {current}, and at {instant} ns in stage {stage}"
-            report(Finding("one stage after the other", name, text))
+            report(Finding("stage order", name, text))
         if visit is None:
             crossing = Crossing(name, packet, instant)
             direction.crossings.append(crossing)
@@ -243,6 +241,6 @@ def _read_attempts(trace: Trace) -> None:
         attempts = place.attempts[stage] if place is not None and 0 <= stage < len(place.stages) else None
         if attempts is None or not 0 <= packet < len(trace.sent) or end < begin:
             text = f"attempt {attempt} at packet {packet} from {begin} to {end} ns: no such stage, packet or time"
-            trace.findings.append(Finding("a place for everything", str(name), text))
+            trace.findings.append(Finding("known link", str(name), text))
             continue
         attempts.append(Attempt(packet, user, attempt, bool(copy), begin, end))

@@ -79,16 +79,16 @@ def _check_causes(
     for visit in visits:
         if is_lossless and visit.cause not in ("", "overflow", "aqm", "outage"):
             text = f"packet {visit.packet} was dropped ({visit.cause}) by a queue"
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
         if visit.cause != "aqm" or visit.dropped is None:
             continue
         wait = visit.dropped - visit.arrival
         if scheduler["name"] != "codes":
             text = f"packet {visit.packet} was dropped (aqm) by {scheduler['name']}"
-            yield Finding("a cause for every drop", direction.name, text)
+            yield Finding("drop cause", direction.name, text)
         elif wait <= scheduler["time_limit_ns"]:
             text = f"packet {visit.packet} was dropped after {wait} ns, before the limit"
-            yield Finding("nobody is dropped in time", direction.name, text)
+            yield Finding("early deadline drop", direction.name, text)
 
 
 def _check_limits(
@@ -116,17 +116,17 @@ def _check_limits(
                     f"packet {visit.packet} of user {visit.user} was dropped (overflow) below the limit "
                     f"at {visit.arrival} ns"
                 )
-                yield Finding("no drop while there is room", direction.name, text)
+                yield Finding("unnecessary drop", direction.name, text)
             continue
         if begins is not None and not fits[visit.packet] and begins.get(visit.packet) != visit.arrival:
             text = f"packet {visit.packet} of user {visit.user} was enqueued at {visit.arrival} ns above the limit"
-            yield Finding("no queue longer than its limit", direction.name, text)
+            yield Finding("queue limit", direction.name, text)
         if visit.cause == "overflow" and not queue["total"]:
             text = (
                 f"packet {visit.packet}, enqueued at {visit.arrival} ns, was dropped (overflow) at "
                 f"{visit.dropped} ns"
             )
-            yield Finding("a full queue drops who comes", direction.name, text)
+            yield Finding("tail drop", direction.name, text)
 
 
 def _is_tail_drop(visit: Visit) -> bool:
@@ -174,7 +174,7 @@ def _check_fifo(
         if visit.packet in begins:
             if begins[visit.packet] < latest:
                 yield Finding(
-                    "the order is kept",
+                    "packet order",
                     direction.name,
                     f"packet {visit.packet} was overtaken by a packet of its user",
                 )
@@ -197,7 +197,7 @@ def _check_deadline(
         if visit.packet in begins and begins[visit.packet] - visit.arrival > limit:
             wait = begins[visit.packet] - visit.arrival
             text = f"packet {visit.packet} was served after {wait} ns, expected {limit} ns at most"
-            yield Finding("nobody is served late", direction.name, text)
+            yield Finding("service deadline", direction.name, text)
 
 
 def _check_round_robin(
@@ -230,7 +230,7 @@ def _check_round_robin(
                 )
                 if service_count > 1:
                     text = f"user {user} was served {service_count} times while user {waiting_user} waited"
-                    yield Finding("round robin takes turns", direction.name, text)
+                    yield Finding("round robin", direction.name, text)
                     return
 
 
@@ -262,14 +262,12 @@ def check_user_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
     visits_of = group_by_user(direction.visits[number])
     if "user_queues" not in trace.tables:
         if visits_of:
-            yield Finding("counters count", direction.name, "the run has no table of per-user queues")
+            yield Finding("counters", direction.name, "the run has no table of per-user queues")
         return
     frame = trace.tables["user_queues"].filter(trace.tables["user_queues"]["link"] == direction.name)
     rows = {row["user"]: row for row in frame.iter_rows(named=True)}
     for user in sorted(set(rows) ^ set(visits_of)):
-        yield Finding(
-            "counters count", direction.name, f"user {user} has only packets or only a row in the table"
-        )
+        yield Finding("counters", direction.name, f"user {user} has only packets or only a row in the table")
     for user, row in rows.items():
         user_visits = visits_of.get(user, [])
         reported = {name: row[name] for name in ("arrived_packets", *_DROPS)}
@@ -280,14 +278,14 @@ def check_user_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
             # A handover also loses packets that were sent already.
             del reported["dropped_outage_packets"], counted["dropped_outage_packets"]
         if reported != counted:
-            yield Finding("counters count", direction.name, f"user {user}: {reported}, expected {counted}")
+            yield Finding("counters", direction.name, f"user {user}: {reported}, expected {counted}")
         total = row["sent_packets"] + row["queued_packets"] + sum(row[name] for name in _DROPS)
         if total != row["arrived_packets"]:
             text = f"user {user}: {row['arrived_packets']} arrived, {total} were sent, queued or dropped"
-            yield Finding("bytes are conserved", direction.name, text)
+            yield Finding("byte conservation", direction.name, text)
         if row["queueing_max_s"] * row["sent_packets"] < row["queueing_sum_s"] * (1 - 1e-9) - 1e-9:
             yield Finding(
-                "counters count",
+                "counters",
                 direction.name,
                 f"user {user}: queueing_sum_s is above queueing_max_s times sent_packets",
             )
