@@ -159,7 +159,12 @@ def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
     files = write_figures(
         stores["rivals"], FigureExport(tmp_path, only=("cwnd", "goodput-shares")), (0.0, 10.0)
     )
-    assert [file.name for file in files] == ["cwnd.pdf", "cwnd.svg", "goodput-shares.pdf", "goodput-shares.svg"]
+    assert [file.name for file in files] == [
+        "cwnd.pdf",
+        "cwnd.svg",
+        "goodput-shares.pdf",
+        "goodput-shares.svg",
+    ]
     assert files[0].read_bytes().startswith(b"%PDF")
     svg = files[1].read_text(encoding="utf-8")
     assert "Congestion window" in svg

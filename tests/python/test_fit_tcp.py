@@ -243,7 +243,9 @@ def test_delays_weigh_as_long_as_they_last(tmp_path: Path) -> None:
     log.write_text("\n".join(rows) + "\n")
     said = run([str(log)], [], tmp_path / "o", "dish", "15 s", "0 s").data
     judged = {row["of"]: row for row in said["judged"]}
-    assert judged["95th percentile of the delay, ms"]["data"] == pytest.approx(83.6, abs=0.3), "5 of 50 % are above"
+    assert judged["95th percentile of the delay, ms"]["data"] == pytest.approx(83.6, abs=0.3), (
+        "5 of 50 % are above"
+    )
     assert judged["50th percentile of the delay, ms"]["data"] > 23.5
     assert judged["50th percentile of the delay, ms"]["model"] > 23.5
 

@@ -131,10 +131,7 @@ def test_a_table(tmp_path: Path) -> None:
     (one,) = side.connections
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
     assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
-    assert (
-        perf_page.headline_text([side])
-        == "Run sent 1 MB at 8 Mbit/s with cubic, minimum RTT 79 ms."
-    )
+    assert perf_page.headline_text([side]) == "Run sent 1 MB at 8 Mbit/s with cubic, minimum RTT 79 ms."
     assert perf_page.notes([side]) == []
     (tmp_path / "run.jsonl").write_text(json.dumps({"frame": "begin"}) + "\n")
     assert find_files(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"

@@ -231,7 +231,10 @@ def _named(material: FigureContext) -> set[str]:
         (SKEWED, "HTTP/3 is ahead: page load time (median) 1 [1, 1] s, 33 % less than HTTP/2."),
         # two of 2.1 and 1.9: logarithms of the ratios have a mean of log 0.55
         (SMALL, r"HTTP/3 is ahead: page load time \(median\) 1.1 s, 4\d.* ± .* % less than HTTP/2."),
-        (EVEN, "No variant is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which is not significant .*"),
+        (
+            EVEN,
+            "No variant is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which is not significant .*",
+        ),
     ],
     ids=["skewed", "small", "even"],
 )
@@ -317,7 +320,9 @@ def test_a_study_of_which_some_agrees() -> None:
     claims = [_claim(Verdict.CALIBRATED), _claim(Verdict.DIFFERS, "Another reason.")]
     said = _study([_row("a", 9.4), _row("b", 3.0, why), _row("c", 4.0, why), _row("d", 5.0)], claims)
     assert said.startswith("1 of 6 agrees with the publication; 4 differ and 1 calibrated.")
-    assert said.endswith("3 of the 4 items that do not agree are explained, 2 of them alike: The stack sends more.")
+    assert said.endswith(
+        "3 of the 4 items that do not agree are explained, 2 of them alike: The stack sends more."
+    )
 
 
 def test_a_study_of_one_seed() -> None:
@@ -359,16 +364,13 @@ def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
 
 def test_agreement_of_all_some_and_none() -> None:
     within, beyond, shown = Bounded.WITHIN, Bounded.EXCEEDED, Bounded.SHOWN
-    assert of_agreement(compared(within, within)).sentence == "All 2 metrics of simulation and emulation agree."
+    assert (
+        of_agreement(compared(within, within)).sentence == "All 2 metrics of simulation and emulation agree."
+    )
     some = of_agreement(compared(within, beyond, within, shown))
     assert some.sentence == "2 of 3 metrics of simulation and emulation agree within their bounds."
-    assert some.tally == (
-        "1 outside: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 metric has no bound."
-    )
-    assert (
-        of_agreement(compared(beyond, beyond)).sentence
-        == "No metric of 2 is shown to agree."
-    )
+    assert some.tally == ("1 outside: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 metric has no bound.")
+    assert of_agreement(compared(beyond, beyond)).sentence == "No metric of 2 is shown to agree."
     assert "no metric has a bound" in of_agreement(compared(shown)).sentence
     assert of_agreement([]).sentence == "No run has finished in both simulation and emulation."
 
@@ -376,7 +378,9 @@ def test_agreement_of_all_some_and_none() -> None:
 def test_agreement_of_one_seed() -> None:
     said = of_agreement(compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
     assert said.sentence.startswith("1 of 2 metrics of simulation and emulation agree")
-    assert said.tally == ("1 undecided: goodput of f1 (cubic) by +3 %; one seed gives no confidence interval.")
+    assert said.tally == (
+        "1 undecided: goodput of f1 (cubic) by +3 %; one seed gives no confidence interval."
+    )
 
 
 # --- a map ----------------------------------------------------------------------------------------------------
@@ -397,4 +401,6 @@ def test_a_map_counts_its_points() -> None:
         "Split TCP is faster at 1 and QUIC at 3 of 5 points over all RTTs; a load is unfinished at 1; one seed "
         "gives no confidence interval."
     )
-    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith("at 0 and QUIC at 6 of 6 points over all RTTs; medians over 3 seeds.")
+    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith(
+        "at 0 and QUIC at 6 of 6 points over all RTTs; medians over 3 seeds."
+    )

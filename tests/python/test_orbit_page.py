@@ -76,7 +76,9 @@ def test_the_page_begins_with_the_delay_and_with_what_was_counted(
     assert numbers == pytest.approx(expected, rel=5e-3)
     sizes = Counter(one["size"] for one in said["handovers"])
     counted = ", ".join(f"{sizes[size]} {size}" for size in ("small", "partial", "large"))
-    assert f"2,001 time steps: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
+    assert (
+        f"2,001 time steps: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
+    )
     assert f"{len(said['handovers'])} handovers ({counted}), {len(gaps)} gap" in lead
 
 

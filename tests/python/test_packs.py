@@ -393,8 +393,7 @@ def test_runs_with_traces_and_those_without_checksums_stay(tmp_path: Path, folde
     done = CliRunner().invoke(app, ["pack", str(store)])
     assert done.exit_code == 0
     assert (
-        done.stdout
-        == "0 runs packed into 0 packs\n4 runs unchanged: with traces, which are separate files\n"
+        done.stdout == "0 runs packed into 0 packs\n4 runs unchanged: with traces, which are separate files\n"
     )
     assert store_damage.values(store) == before
     with tarfile.open(Path(__file__).with_name("before_checksums.tar.xz")) as archive:

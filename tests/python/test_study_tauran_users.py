@@ -194,7 +194,8 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         compared += 1
     assert compared == 24
     shown = {
-        line["interpretation"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
+        line["interpretation"]: list(line.values())[1:]
+        for line in spreads(STUDY.published, STUDY.directory).rows
     }
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown

@@ -116,7 +116,10 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert claim["verdict"] == "undecided"  # two units have no interval of a median
     assert all(1.8 < check["measured"] < 2.4 for check in claim["checks"] if check["measured"] is not None)
     blocked = next(table for table in data["tables"] if table["title"].startswith("One lost packet"))
-    late = {http: [float(row[f"HTTP/{http}: delay by the loss, ms"]) for row in blocked["rows"][1:]] for http in "23"}
+    late = {
+        http: [float(row[f"HTTP/{http}: delay by the loss, ms"]) for row in blocked["rows"][1:]]
+        for http in "23"
+    }
     assert min(late["2"]) > 300  # everything waits for the repair
     assert sorted(value > 300 for value in late["3"]) == [False] * 7 + [True]
     assert "Lost packets of the runs with one loss: 1, 1." in data["notes"]
