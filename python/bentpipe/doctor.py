@@ -82,7 +82,7 @@ def _lab() -> Requirement:
     from bentpipe.lab.executable import executable
     from bentpipe.lab.process import start_lab
 
-    title = "a lab in real time"
+    title = "lab in real time"
     path, proxies = resolve_path("lte-4g", pep="early")
     nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
@@ -106,7 +106,7 @@ def _lab() -> Requirement:
         lines = log.read().decode(errors="replace").strip().splitlines()
     if status == 0:
         return Requirement(
-            title, True, False, "stood, and ended" if nft else "stood, and ended; without proxies"
+            title, True, False, "started and ended" if nft else "started and ended; without proxies"
         )
     return Requirement(
         title, False, False, lines[-1].removeprefix("bentpipe: ") if lines else f"exit status {status}"
@@ -115,7 +115,7 @@ def _lab() -> Requirement:
 
 def _fifo() -> Requirement:
     """Check for permission to use the real-time scheduler."""
-    title = "real-time scheduling (steadier on a busy machine)"
+    title = "real-time scheduling (smaller jitter on a busy host)"
     tool = shutil.which("chrt")
     if tool is None:
         return Requirement(title, False, False, "no chrt; Debian: apt install util-linux")
@@ -164,5 +164,5 @@ def _memory() -> Requirement:
     }
     free = values.get("MemAvailable", 0) / 1e6
     return Requirement(
-        "memory, 100 MB a worker", free >= 0.1 * len(os.sched_getaffinity(0)), False, f"{free:.1f} GB free"
+        "memory, 100 MB per worker", free >= 0.1 * len(os.sched_getaffinity(0)), False, f"{free:.1f} GB free"
     )

@@ -90,7 +90,7 @@ def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
 def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path: Path) -> None:
     run = plan_sessions(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
     full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
-    with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
+    with pytest.raises(DiskError, match="the disk is full; 0 finished sessions are saved"):
         list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
     assert len((tmp_path / "labs").read_text()) == 1
 

@@ -441,7 +441,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     assert '<p class="warning">it is late</p>' in text
     assert "<summary>Table, 2 rows</summary>" in text
     assert f'<abbr title="{pages.COLUMNS["first byte"]}">first byte</abbr><small>ms</small>' in text
-    assert f"<dt>first content</dt><dd>{pages.MARKS['first content']}</dd>" in text
+    assert f"<dt>first contentful paint</dt><dd>{pages.MARKS['first contentful paint']}</dd>" in text
     assert pages.rows(seen)[0]["first byte, ms"] == 500.0
 
 

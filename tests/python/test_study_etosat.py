@@ -59,7 +59,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     said = bentpipe_studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path)
     assert said.good
     data = said.data
-    verdicts = {(claim["id"], claim["by"]): claim["verdict"] for claim in data["claims"]}
+    verdicts = {(claim["id"], claim["transport"]): claim["verdict"] for claim in data["claims"]}
     assert verdicts["small down", "TCP split, line rate"] == "agrees"
     assert verdicts["small down", "QUIC newreno"] == "differs"
     for claim in data["claims"]:

@@ -51,8 +51,8 @@ class CachedCheck:
         up, down = ("unlimited" if rate is None else f"{rate / 1e6:.4f} Mbit/s"
                     for rate in (self.up_bit_s, self.down_bit_s))  # fmt: skip
         return (
-            f"bentpipe: measured {format_age(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, down {down}; "
-            "--path-check measures it anew"
+            f"bentpipe: measured {format_age(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, "
+            f"down {down}; --path-check repeats the measurement"
         )
 
 

@@ -96,9 +96,9 @@ def _read_setting(file: str) -> str:
 
 
 PROGRAMS = (
-    ("ip", "iproute2", "the path of a session"),
-    ("nft", "nftables", "the way outside of `shell`, splitting proxies"),
-    ("pasta|slirp4netns", "passt, or slirp4netns", "an ordinary user's way outside of `shell`"),
+    ("ip", "iproute2", "path of a lab"),
+    ("nft", "nftables", "external access of `shell`, splitting proxies"),
+    ("pasta|slirp4netns", "passt, or slirp4netns", "external access of `shell` without root"),
 )
 """Names of programs, their Debian packages and their use. The first installed program of several names is
 used."""

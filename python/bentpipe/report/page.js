@@ -128,7 +128,7 @@
     Object.entries(drawing).forEach(([name, value]) => mark.setAttribute(name, value));
     group._svg.append(mark);
     const [again, said] = [box.parentElement.querySelector(".again"), `${run.called}, at ${point.datum.time_s} s.`];
-    again.querySelector("p").textContent = `${said} This command makes the run again and writes its packets:`;
+    again.querySelector("p").textContent = `${said} This command repeats the run with a packet trace:`;
     again.querySelector("pre").textContent = run.command;
     again.querySelector("button").textContent = "Copy";
     again.hidden = false;
@@ -143,7 +143,7 @@
       } catch {
         // Without access to the clipboard, select the text instead.
         window.getSelection().selectAllChildren(text);
-        button.textContent = document.execCommand("copy") ? "Copied" : "Marked: copy it";
+        button.textContent = document.execCommand("copy") ? "Copied" : "Selected: copy it";
       }
     });
   }

@@ -48,7 +48,7 @@ TWICE = (1.5, 2.5)
 SLIGHTLY = (1.0, 1.5)
 G4_GAP_MS = (70.0, 110.0)
 TARGETS = {"target-a": "A", "target-b": "B"}
-FIGURES = ("page-load-time", "time-to-response", "sequence")
+FIGURES = ("page-load-time", "time-to-response", "time-sequence")
 
 TOLERANCE = (
     "Medians over sessions with the 95 % interval of order statistics (Le Boudec, theorem 2.1; at "

@@ -64,7 +64,9 @@ def sequence(measurements: Measurements) -> Figure | None:
         .properties(width=WIDTH - 80, height=260)
     )  # fmt: skip
     caption = f"Load 2 of {SESSIONS} sessions, stream bytes at the client. Figure 3 of the paper."
-    return Figure("sequence", "Bytes received over time, target A over SATCOM", caption, chart, frame.height)
+    return Figure(
+        "time-sequence", "Bytes received over time, target A over SATCOM", caption, chart, frame.height
+    )
 
 
 def ratios(measurements: Measurements) -> Figure | None:

@@ -137,7 +137,7 @@ class BrowserRunner:
         with self._gate:
             if self.due.quota_bytes is not None and self._spent >= self.due.quota_bytes:
                 spent, quota = self._spent / 1e6, self.due.quota_bytes / 1e6
-                self.stopped = f"the quota is used up: {spent:,.1f} MB of {quota:,.1f} MB"
+                self.stopped = f"quota exceeded: {spent:,.1f} MB of {quota:,.1f} MB"
                 return None
             run = next(self._waiting, None)
             if run is None:
@@ -149,7 +149,7 @@ class BrowserRunner:
                     self._last = time.monotonic()
                     return run
                 if seconds > 2:
-                    self.on_message(f"next unit at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
+                    self.on_message(f"next session at {now + datetime.timedelta(seconds=seconds):%H:%M:%S}")
                 stopping.wait(min(seconds, 60.0))
             return None
 
@@ -182,7 +182,7 @@ class _SessionThread(Worker):
                 break
             found, error = (
                 None,
-                f"the machine is too busy: {facts['reasons'][0]}; --keep-invalid keeps such units",
+                (f"the machine is too busy: {facts['reasons'][0]}; --keep-invalid keeps such sessions"),
             )
         facts["attempts"] = attempts
         seconds = time.perf_counter() - start
@@ -231,7 +231,7 @@ class _SessionThread(Worker):
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._end()
-            return f"the unit did not end within {seconds:.0f} s and was killed"
+            return f"the session did not end within {seconds:.0f} s and was killed"
         finally:
             with self.lock:
                 self.process = None
@@ -284,14 +284,14 @@ class _SessionThread(Worker):
         full = not unit and shutil.disk_usage(self.runner.store).free < MIN_FREE_BYTES
         if full or os.strerror(errno.ENOSPC) in unit.get("error", ""):
             count = sum(1 for _ in self.runner.store.glob("runs/*"))
-            units = "1 finished unit is" if count == 1 else f"{count} finished units are"
+            units = "1 finished session is" if count == 1 else f"{count} finished sessions are"
             raise DiskError(
-                f"{self.runner.store}: the disk is full; {units} kept, and the same command goes on from there"
+                f"{self.runner.store}: the disk is full; {units} saved, rerun the command to resume"
             )
         if not unit:
             if process_error and self.runner.executable is not None and not _json(folder / "lab.json"):
                 require_lab(run)
-            return None, _last_line(folder / "unit.log") or process_error or "the unit left no record"
+            return None, _last_line(folder / "unit.log") or process_error or "the session has no result"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
         if unit["error"] or process_error:
             return None, unit["error"] or process_error

@@ -44,7 +44,7 @@ class SiteLoad:
     error: str
     """Reason of a failed load; empty on success."""
     marks: Mapping[str, float]
-    """Times of ``first byte``, ``first content`` (First Contentful Paint), ``content loaded`` and ``loaded``."""
+    """Times of ``first byte``, ``first contentful paint``, ``DOM content loaded`` and ``loaded``."""
     requests: Sequence[Mapping[str, Any]]
     """Requests in order, as :func:`bentpipe.lab.browser.har_export.row` returns them."""
     start_s: float

@@ -82,57 +82,60 @@ def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
         one["handshake_ms"] for one in found if one["transport"] == "quic" and one["handshake_ms"] is not None
     ]
     facts = [
-        _times("TCP: SYN to SYN-ACK", syn, "how far TCP's other end is"),
-        _times("TCP: ClientHello to ServerHello", tls, "how far the server is"),
-        _times("QUIC: first Initial to its answer", quic, "how far the server is"),
+        _times("TCP: SYN to SYN-ACK", syn, "RTT to the TCP endpoint"),
+        _times("TCP: ClientHello to ServerHello", tls, "RTT to the server"),
+        _times("QUIC: first Initial to its response", quic, "RTT to the server"),
     ]
     whole = tls or quic
     if not syn or not whole:
         missing = "SYN" if not syn else "TLS or QUIC handshake"
-        return Verdict("uncertain", f"Uncertain: no {missing} was captured.", tuple(facts))
+        return Verdict("uncertain", f"Uncertain: the captures have no {missing}.", tuple(facts))
     # The minimum of each, because queueing only adds delay.
     syn_ms, server_ms = min(syn), min([*tls, *quic])
     difference_ms = server_ms - syn_ms
     margin = max(MARGIN_MS, MARGIN_RATIO * server_ms)
     growth, verdict = _startup_growth(tcp, server_ms)
-    facts += [Fact("the difference of the least ones", f"{difference_ms:.1f} ms",
-                   f"a split, if it is above {2 * margin:.1f} ms"), growth]  # fmt: skip
+    facts += [Fact("difference of the minima", f"{difference_ms:.1f} ms",
+                   f"a split if above {2 * margin:.1f} ms"), growth]  # fmt: skip
     if difference_ms > 2 * margin:
         share = syn_ms / server_ms
         where = (
-            "close to the client" if share < 0.2 else "close to the server" if share > 0.8 else "on the way"
+            "close to the client" if share < 0.2 else "close to the server" if share > 0.8 else "on the path"
         )
         text = (
-            f"TCP is split: its other end answers after {syn_ms:.1f} ms, the server after {server_ms:.1f} ms; "
-            f"the proxy is {where}."
+            f"TCP is split: its endpoint responds after {syn_ms:.1f} ms, the server after "
+            f"{server_ms:.1f} ms; the proxy is {where}."
         )
         if not quic:
-            text += " A proxy that first connects to the server itself has that in its time, too: HTTP/3 would tell."
+            text += (
+                " The time includes any connection of the proxy to the server; HTTP/3 would separate them."
+            )
         return Verdict("split", text, tuple(facts))
     if verdict == "fast":
         text = (
-            "TCP is split: its handshake takes as long as the server's answer, but it receives faster than slow start "
-            "allows; a proxy relays the handshake. Where it stands does not show."
+            "TCP is split: the handshake takes as long as the server's response, but data arrives "
+            "faster than slow start allows. A proxy relays the handshake; its position is "
+            "unknown."
         )
         return Verdict("split", text, tuple(facts))
     if difference_ms <= margin and verdict == "slow":
-        text = (
-            "No sign of a split: handshakes take the same time, and what is received grows as in slow start."
-        )
+        text = "No sign of a split: handshakes take the same time, and received data grows as in slow start."
         return Verdict("not split", text, tuple(facts))
     why = (
-        "the difference is within what a server needs"
+        "the difference is within the processing time of a server"
         if difference_ms > margin
-        else "too little was received to see slow start"
+        else "too little data to detect slow start"
     )
-    return Verdict("uncertain", f"Uncertain: {why}; a longer download by HTTP/2 shows more.", tuple(facts))
+    return Verdict(
+        "uncertain", f"Uncertain: {why}; a longer download over HTTP/2 gives more evidence.", tuple(facts)
+    )
 
 
 def _times(what: str, values: Sequence[float], says: str) -> Fact:
     if not values:
         return Fact(what, "–", says)
     found = median_ci(values)
-    text = f"least {format_significant(min(values))} ms, median {format_significant(found.estimate)}"
+    text = f"min {format_significant(min(values))} ms, median {format_significant(found.estimate)}"
     if found.low is not None and found.high is not None:
         text += f" [{format_significant(found.low)}, {format_significant(found.high)}]"
     return Fact(what, f"{text} ms, n = {len(values)}", says)
@@ -142,7 +145,7 @@ def _startup_growth(
     tcp: Sequence[Mapping[str, Any]], rtt_ms: float
 ) -> tuple[Fact, Literal["fast", "slow", "unknown"]]:
     """Compare the round trips of the start-up with slow start from the largest initial window of servers."""
-    what = "TCP: round trips until 80 % of the largest one's bytes"
+    what = "TCP: RTTs until an RTT delivers 80 % of the maximum"
     trips: list[int] = []
     needed: list[int] = []
     for one in tcp:
@@ -156,7 +159,7 @@ def _startup_growth(
         # From a window W, the k-th round trip after the first brings at most W 2^k.
         needed.append(math.ceil(math.log2(STARTUP_END_RATIO * most / (MAX_INITIAL_WINDOW * SEGMENT))))
     if not trips:
-        return Fact(what, "–", "too little came for slow start to show"), "unknown"
+        return Fact(what, "–", "too little data to detect slow start"), "unknown"
     measured, expected = sorted(trips)[len(trips) // 2], min(needed)
     says = f"slow start from {MAX_INITIAL_WINDOW} segments needs {expected}"
     return Fact(what, f"{measured}, n = {len(trips)}", says), "fast" if measured < expected else "slow"
