@@ -95,12 +95,12 @@ def test_a_scan_is_lazy_and_gives_the_table(results: bentpipe.Results) -> None:
 
 
 def test_metrics_and_cells(results: bentpipe.Results) -> None:
-    metrics = results.metrics
+    metrics = results.metrics()
     keys = ["flow.bulk.congestion", "path.satellite.delay", "path.satellite.delay_s"]
     assert metrics.columns[:7] == ["run", "seed", *keys, "flow", "direction"]
     assert metrics.height == 8
     assert metrics["goodput_bit_s"].max() < 5e6
-    cells = results.cells.filter(metric="goodput_bit_s")
+    cells = results.cells().filter(metric="goodput_bit_s")
     assert cells["n"].to_list() == [2] * 4
     assert cells.columns[:3] == keys
     by_hand = metrics.group_by(keys, maintain_order=True).agg(pl.col("goodput_bit_s").mean())
@@ -119,18 +119,18 @@ def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
         chart.save(drawn, format="svg")
         assert drawn.getvalue().startswith("<svg")
     assert results.figure("cwnd").to_dict()["title"]["text"] == "Congestion window"
-    short = results.figure("cwnd", range="1 s")
+    short = results.figure("cwnd", time_range="1 s")
     assert len(str(short.to_dict())) < len(str(results.figure("cwnd").to_dict()))
     with pytest.raises(ValueError, match=r'no figure "cwmd".*did you mean "cwnd"'):
         results.figure("cwmd")
     with pytest.raises(ValueError, match='has nothing for "ladder"'):
         results.figure("ladder")
     with pytest.raises(ValueError, match="time range"):
-        results.figure("cwnd", range="soon")
+        results.figure("cwnd", time_range="soon")
 
 
 def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) -> None:
-    page = results.report(tmp_path / "page.html", range="2 s")
+    page = results.report(tmp_path / "page.html", time_range="2 s")
     assert page == tmp_path / "page.html"
     assert "Over time, 0 to 2 s" in page.read_text()
     same = results.diff(results)
@@ -180,12 +180,12 @@ def test_runs_come_as_they_finish(tmp_path: Path) -> None:
         assert one.packets > 0
         assert not one.error
     assert {one.run.id for one in seen} == set(runs.results.runs["run"])
-    assert (runs.report.done, runs.report.kept) == (8, 0)
+    assert (runs.summary.done, runs.summary.kept) == (8, 0)
     # the same again has nothing to do
     again = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(again) == 0
     assert list(again) == []
-    assert again.report.kept == 8
+    assert again.summary.kept == 8
 
 
 def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
         bentpipe.run(SCENARIO, engine="emu", jobs=3)
     assert Lab.made == (Path("bentpipe-rt"), bentpipe.__version__, 3)
     # every seed is run: real time is its own chance
-    assert failed.value.report.planned == 8
+    assert failed.value.summary.planned == 8
     assert failed.value.results.engine.endswith("-emu")
-    assert "--engine emu" in failed.value.report.failed[0].replay
+    assert "--engine emu" in failed.value.summary.failed[0].replay
     with pytest.raises(ValueError, match="found controllers beside"):
         bentpipe.run(SCENARIO, {"mine": Lab}, engine="emu")
     with pytest.raises(ValueError, match=r"engine: no engine"):

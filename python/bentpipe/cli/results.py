@@ -167,7 +167,7 @@ def query(
 
     from bentpipe.cli.console import emit, print_table
     from bentpipe.store.reader import Store
-    from bentpipe.store.sql import unique_names
+    from bentpipe.store.sql import query_error, unique_names
 
     with options():
         connection = Store(directory).connect(
@@ -186,7 +186,9 @@ def query(
     with _closing(connection):
         try:
             connection.guard(answer)
-        except (duckdb.Error, RuntimeError) as error:
+        except duckdb.Error as error:
+            refuse(str(query_error(error, connection.views)))
+        except RuntimeError as error:
             refuse(str(error))
     suggest_pack(directory)
 

@@ -15,7 +15,18 @@ from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.quantity_text import nearest
 
-__all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
+__all__ = [
+    "Page",
+    "Preset",
+    "page",
+    "page_names",
+    "pages",
+    "preset",
+    "preset_names",
+    "presets",
+    "proxies",
+    "segments",
+]
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
@@ -32,9 +43,9 @@ class Preset:
 
     name: str
     title: str
-    source: str
-    segments: list[dict[str, Any]]
-    proxies: list[dict[str, Any]] = field(default_factory=list)
+    source: str = field(repr=False)
+    segments: list[dict[str, Any]] = field(repr=False)
+    proxies: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,11 @@ def _read_document(folder: Path, name: str) -> dict[str, Any]:
 def presets() -> list[Preset]:
     """Return all access networks by name."""
     return [_read_access(name) for name in _names(_FOLDER)]
+
+
+def preset_names() -> list[str]:
+    """Return the names of all access networks."""
+    return _names(_FOLDER)
 
 
 def pages() -> list[Page]:

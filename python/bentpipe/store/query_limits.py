@@ -236,9 +236,11 @@ def _resident_bytes() -> int:
 class Relation:
     """Relation of DuckDB with interruptible methods: they execute the query when they fetch rows."""
 
-    def __init__(self, relation: Any, guard: Guard) -> None:
+    def __init__(self, relation: Any, guard: Guard, owner: object = None) -> None:
+        """Wrap a relation; ``owner`` exists as long as it."""
         self._relation = relation
         self._guard = guard
+        self._owner = owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -254,7 +256,7 @@ class Relation:
         return method
 
     def _wrap(self, value: Any) -> Any:
-        return Relation(value, self._guard) if type(value) is type(self._relation) else value
+        return Relation(value, self._guard, self._owner) if type(value) is type(self._relation) else value
 
     def __repr__(self) -> str:
         return self._guard.call(lambda: repr(self._relation))

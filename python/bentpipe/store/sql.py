@@ -12,6 +12,9 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from bentpipe.scenario.errors import unknown_name
+from bentpipe.scenario.quantity_text import nearest
+from bentpipe.store.codec import TABLES
 from bentpipe.store.files import StoreError, readable
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "connect", "unique_names"]
+__all__ = ["Answers", "OutOfBoundsError", "QueryError", "connect", "query_error", "quoted", "unique_names"]
 
 _Result = TypeVar("_Result")
 
@@ -38,6 +41,10 @@ class OutOfBoundsError(StoreError):
     """Statement that accesses more than the tables of the store."""
 
 
+class QueryError(StoreError):
+    """Invalid query, or a query that failed; the cause is the error of DuckDB."""
+
+
 class Answers:
     """Connection to DuckDB for queries on one store.
 
@@ -50,8 +57,14 @@ class Answers:
         connection: duckdb.DuckDBPyConnection,
         allowed: Sequence[str] | None,
         limits: QueryLimits,
+        store: Store,
+        views: Sequence[str],
     ) -> None:
-        """Restrict a connection with views to the files ``allowed``; None: no restriction."""
+        """Restrict a connection with ``views`` to the files ``allowed``; None: no restriction."""
+        self.views = tuple(views)
+        """Tables of the connection."""
+        self._store = store
+        """A temporary store exists as long as this object or a result of it."""
         self._connection = connection
         self._bounded = allowed is not None
         self._guard = Guard(connection, limits)
@@ -71,6 +84,10 @@ class Answers:
             ):
                 connection.execute(f"SET {setting}")
 
+    def __repr__(self) -> str:
+        """Return the tables."""
+        return f"<bentpipe SQL connection: {', '.join(self.views)}>"
+
     def execute(self, sql: str, parameters: object = None) -> Self:
         """Execute statements; fetch the result of the last one."""
         self._query("execute", sql, parameters)
@@ -79,7 +96,7 @@ class Answers:
     def sql(self, sql: str, **options: Any) -> Any:
         """Execute statements; return the result of the last one as a relation of DuckDB, or None."""
         relation = self._query("sql", sql, **options)
-        return None if relation is None else Relation(relation, self._guard)
+        return None if relation is None else Relation(relation, self._guard, self)
 
     query = sql
 
@@ -173,6 +190,34 @@ def _restricted_access(error: duckdb.Error) -> str:
     return ""
 
 
+def query_error(error: Exception, views: Sequence[str]) -> QueryError:
+    """Return an error of DuckDB as one of bentpipe, with the nearest valid name.
+
+    Args:
+        error: the error of DuckDB.
+        views: tables of the connection.
+    """
+    text = str(error)
+    if match := re.search(r"Table with name (\S+) does not exist", text):
+        if match[1] in TABLES:
+            return QueryError(
+                f'no finished run has a table "{match[1]}", expected one of: {", ".join(views)}'
+            )
+        return QueryError(unknown_name(match[1], views, "table"))
+    column = re.search(
+        r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"', text
+    )
+    candidates = re.search(r"Candidate bindings: ([^\n]+)", text)
+    if column and candidates:
+        names = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[1])]
+        found = column[1] or column[2]
+        near = nearest(found, names)
+        hint = f'; did you mean "{near}"?' if near else ""
+        return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
+    cause = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
+    return QueryError(f"invalid query: {cause[0] if cause else type(error).__name__}")
+
+
 def connect(
     store: Store, tables: Sequence[str], *, unrestricted: bool = False, limits: QueryLimits | None = None
 ) -> Answers:
@@ -196,12 +241,13 @@ def connect(
     connection = duckdb.connect(":memory:")
     names, types, columns = _columns(store, values)
     definitions = ", ".join(
-        f"{_quoted(name)} {type_}" for name, type_ in zip(unique_names(names), types, strict=True)
+        f"{quoted(name)} {type_}" for name, type_ in zip(unique_names(names), types, strict=True)
     )
     connection.execute(f"CREATE TABLE runs ({definitions})")
     arrays = ", ".join(f"unnest(?::{type_}[])" for type_ in types)  # one statement for each row takes 0.5 ms
     connection.execute(f"INSERT INTO runs SELECT {arrays}", columns)
     allowed: list[str] = []
+    views = ["runs"]
     resolved = dataclasses.replace(index, store=store.path.resolve())
     for name in tables:
         files = [file for file in resolved.table(name) if not file.is_empty]
@@ -210,7 +256,8 @@ def connect(
         allowed += [str(file.path) for file in files]
         with readable(store.path, name):
             connection.execute(f"CREATE VIEW {name} AS {_view(files)}")
-    return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse())
+        views.append(name)
+    return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse(), store, views)
 
 
 def _view(files: Sequence[StoredFile]) -> str:
@@ -262,7 +309,8 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return list(result.values())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
