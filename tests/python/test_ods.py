@@ -61,7 +61,7 @@ def test_sheets_and_charts(store: Path, tmp_path: Path) -> None:
     assert goodput[0] == ["time_s", "first (hybla)", "second (newreno)"]
     assert len(goodput) == 31
     assert float(goodput[5][1]) == pytest.approx(5.0, rel=1e-3)
-    assert grid(out, "runs")[0][:3] == ["run", "seed", "flow"]
+    assert grid(out, "metrics")[0][:3] == ["run", "seed", "flow"]
     with zipfile.ZipFile(out) as parts:
         charts = [
             name for name in parts.namelist() if name.startswith("Object") and name.endswith("content.xml")

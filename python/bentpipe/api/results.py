@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.store.codec import TABLES
@@ -112,10 +111,10 @@ class Results(Store):
     def metrics(self, form: Form = "wide") -> pl.DataFrame:
         """Return the metrics of each run, flow (or group of flows) and direction.
 
-        The wide form has one column for each metric. The long form has one row for each metric, with its name in
-        ``metric`` and its number in ``value``; it leaves out text and missing values. The columns of the wide form are ``run, seed``, the cell, ``flow, direction``, and goodput, completion times, fairness and others
-        (docs/manual/report.md defines them). Units are in the names: ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio
-        is a share of 1. A missing value is null.
+        The wide form has one column for each metric. Its columns are ``run, seed``, the cell, ``flow, direction``, and
+        goodput, completion times, fairness and others (docs/manual/report.md defines them). Units are in the names:
+        ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a share of 1. A missing value is null. The long form has one
+        row for each number, with the name in ``metric`` and the number in ``value``.
 
         Args:
             form: ``"wide"`` or ``"long"``.
@@ -231,8 +230,8 @@ class Results(Store):
         """Compare this store with ``after`` by pairs of runs: effects with 95 % intervals and verdicts.
 
         Returns:
-            ``.frame()`` has one row per metric, cell, flow and direction; ``.regressed`` states whether a metric got worse;
-            ``.notes`` lists the differences of the scenarios.
+            ``.frame()`` has one row per metric, cell, flow and direction; ``.regressed`` states whether a metric got
+            worse; ``.notes`` lists the differences of the scenarios.
 
         Raises:
             StoreError: a store without finished runs, or a damaged one.
@@ -271,18 +270,18 @@ class Results(Store):
         """
         import duckdb
 
-        from bentpipe.store.sql import query_error
+        from bentpipe.store.query_frame import to_polars
 
         with self.connect(memory=memory, threads=threads, spill=spill) as connection:
 
             def answer() -> pl.DataFrame:
                 options = {} if parameters is None else {"params": list(parameters)}
-                return _to_polars(connection.sql(query, **options))
+                return to_polars(connection.sql(query, **options))
 
             try:
                 return connection.guard(answer)
             except duckdb.Error as error:
-                raise query_error(error, connection.views) from error
+                raise connection.to_query_error(error) from error
 
     def to_pandas(self, name: str, form: Form | None = None) -> pandas.DataFrame:
         """Return a table, or the metrics, as a frame of pandas (``pip install pandas pyarrow``).
@@ -296,7 +295,9 @@ class Results(Store):
             StoreError: as :meth:`table`.
             ValueError: a form of another table, or an unknown one.
         """
-        _require("pandas", "pyarrow")
+        from bentpipe.store.query_frame import require
+
+        require("pandas", "pyarrow")
         return self._named_frame(name, form).to_pandas()
 
     def to_arrow(self, name: str, form: Form | None = None) -> pyarrow.Table:
@@ -310,7 +311,9 @@ class Results(Store):
             StoreError: as :meth:`table`.
             ValueError: a form of another table, or an unknown one.
         """
-        _require("pyarrow")
+        from bentpipe.store.query_frame import require
+
+        require("pyarrow")
         return self._named_frame(name, form).to_arrow()
 
     def _named_frame(self, name: str, form: Form | None) -> pl.DataFrame:
@@ -365,20 +368,6 @@ _NAMES = (
 """Documented names of :class:`Results` beside its tables (docs/manual/python.md)."""
 
 
-def _require(*packages: str) -> None:
-    """Import optional packages. Raises ImportError with the command that installs all of them."""
-    import importlib
-
-    for package in packages:
-        try:
-            importlib.import_module(package)
-        except ModuleNotFoundError as error:
-            command = f"pip install {' '.join(packages)}"
-            raise ImportError(
-                f"{package} is not installed; install it with: {command}", name=package
-            ) from error
-
-
 def _check_form(form: str) -> None:
     if form not in FORMS:
         raise ValueError(f"form: {unknown_name(str(form), FORMS, 'form')}")
@@ -398,65 +387,3 @@ def _to_long(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     floats = metrics.with_columns(order, pl.col(values).cast(pl.Float64))
     long = floats.unpivot(values, index=["_row", *index], variable_name="metric", value_name="value")
     return long.sort("_row", maintain_order=True).drop("_row").drop_nulls("value")
-
-
-_DIRECT_TYPES = frozenset({
-    "BOOLEAN", "VARCHAR", "FLOAT", "DOUBLE", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
-    "UINTEGER", "UBIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS",
-    "TIMESTAMP_NS", "BLOB",
-})  # fmt: skip
-"""DuckDB types whose Arrow data Polars reads as they are."""
-
-_NESTED_TYPE = re.compile(r"\[\d*\]$|^STRUCT\(|^MAP\(")
-_INDIRECT_TYPES = re.compile(r"INTERVAL|HUGEINT|DECIMAL|BIT|UUID|ENUM|UNION|BIGNUM|VARIANT|TIME WITH")
-
-
-def _to_polars(relation: Any) -> pl.DataFrame:
-    """Return a relation of DuckDB as a frame; without columns if a statement has no result.
-
-    DuckDB casts a type that Polars cannot read: decimals to numbers, intervals to microseconds, others to text.
-    """
-    import polars as pl
-
-    from bentpipe.store.sql import quoted, unique_names
-
-    if relation is None:
-        return pl.DataFrame()
-    names, kinds = unique_names(relation.columns), [str(kind) for kind in relation.types]
-    columns = [
-        f"{_arrow_column(f'#{position}', kind)} AS {quoted(name)}"
-        for position, (name, kind) in enumerate(zip(names, kinds, strict=True), 1)
-    ]
-    frame = pl.DataFrame(relation.project(", ".join(columns)))
-    casts = [
-        pl.col(name).cast(pl.Duration("us"))
-        for name, kind in zip(names, kinds, strict=True)
-        if kind == "INTERVAL"
-    ]
-    return frame.with_columns(
-        *casts,
-        *(_integers(frame[name]) for name, kind in zip(names, kinds, strict=True) if kind == "HUGEINT"),
-    )
-
-
-def _arrow_column(column: str, kind: str) -> str:
-    """Return the SQL of a column with a type that Polars reads."""
-    if kind.startswith("DECIMAL") and not _NESTED_TYPE.search(kind):
-        return f"CAST({column} AS DOUBLE)"
-    if kind == "INTERVAL":
-        return f"epoch_us({column})"
-    if (
-        kind in _DIRECT_TYPES
-        or kind == '"NULL"'
-        or (_NESTED_TYPE.search(kind) and not _INDIRECT_TYPES.search(kind))
-    ):
-        return column
-    return f"CAST({column} AS VARCHAR)"
-
-
-def _integers(texts: pl.Series) -> pl.Series:
-    """Return the integers of texts: of 64 bits if they fit. A sum of integers is a HUGEINT and usually fits."""
-    import polars as pl
-
-    narrow = texts.cast(pl.Int64, strict=False)
-    return narrow if narrow.null_count() == texts.null_count() else texts.cast(pl.Int128)

@@ -172,18 +172,20 @@ def run(
             the execution.
 
     Warns:
-        bentpipe.plan.analysis.lint.LintWarning: a setting that is valid but probably wrong, such as several seeds of a
+        bentpipe.LintWarning: a setting that is valid but probably wrong, such as several seeds of a
             deterministic scenario.
-        bentpipe.api.user_code.UserCodeWarning: a user-supplied class runs in this process, one run at a time.
+        bentpipe.UserCodeWarning: a user-supplied class runs in this process, one run at a time.
 
     Raises:
         bentpipe.ScenarioError: an invalid scenario, with the key of each problem; with ``emu`` also missing
             requirements of the host.
         bentpipe.StoreError: ``out`` is not a store of this scenario, or the disk is full.
-        bentpipe.runners.runner.RunnerError: no run can be executed, for example because the cluster cannot be reached.
+        bentpipe.RunnerError: no run can be executed, for example because the cluster cannot be reached.
         bentpipe.RunsFailedError: some runs failed; its ``results`` have the others.
         ValueError: an invalid ``jobs``, ``jobs`` and ``cluster``, or an argument that ``emu`` does not support.
     """
+    if on_progress is not None and not callable(on_progress):
+        raise TypeError(f"on_progress: found {on_progress!r}, expected a function")
     with _start(scenario, controllers, jobs, out, cluster, seeds, settings, engine, schedulers) as runs:
         for result in runs:
             if on_progress is not None:

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners import engine
@@ -46,7 +46,7 @@ def check_user_classes(
         ScenarioError: not a mapping of names and classes, a class without its method, or a name of the engine.
     """
     taken = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
-    kinds = (
+    kinds: tuple[tuple[str, Any, str, Sequence[str]], ...] = (
         ("controllers", controllers, "on_event", taken),
         ("schedulers", schedulers, "choose", SCHEDULERS),
     )

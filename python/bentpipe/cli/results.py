@@ -167,7 +167,7 @@ def query(
 
     from bentpipe.cli.console import emit, print_table
     from bentpipe.store.reader import Store
-    from bentpipe.store.sql import query_error, unique_names
+    from bentpipe.store.sql_names import unique_names
 
     with options():
         connection = Store(directory).connect(
@@ -187,7 +187,7 @@ def query(
         try:
             connection.guard(answer)
         except duckdb.Error as error:
-            refuse(str(query_error(error, connection.views)))
+            refuse(str(connection.to_query_error(error)))
         except RuntimeError as error:
             refuse(str(error))
     suggest_pack(directory)

@@ -147,7 +147,7 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _suggest_file(path: Path) -> str:
-    from bentpipe.scenario.presets import preset_names
+    from bentpipe.scenario.package_data import preset_names
     from bentpipe.scenario.quantity_text import nearest
 
     names = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []

@@ -20,8 +20,9 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
 
     Args:
         store: store to export.
-        form: format; each table becomes one file (``flows.csv``...) with run, seed and cell as columns, ``ods`` is one
-            file.
+        form: format; each table becomes one file (``flows.csv``...) with run, seed and cell as columns, and so do the
+            metrics of each run in wide form (``metrics.csv``) and those over seeds in long form (``cells.csv``).
+            ``ods`` is one file.
         out: directory, or file of ``ods``; None: :func:`place_of`.
         template: ODS file to fill.
 
@@ -36,7 +37,24 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
         return [target]
     from bentpipe.store.export import tables, traces
 
-    return traces(store, form, target) if form in ("qlog", "pcapng") else tables(store, form, target)
+    if form in ("qlog", "pcapng"):
+        return traces(store, form, target)
+    return [*tables(store, form, target), *_metrics(store, form, target)]
+
+
+def _metrics(store: Store, form: Format, target: Path) -> list[Path]:
+    """Write the metrics of each run (wide form) and of each cell (long form); a store without flows has none."""
+    from bentpipe.figures.registry import FigureContext
+    from bentpipe.store.export import write_frame
+    from bentpipe.store.reader import open_store
+
+    context = FigureContext(open_store(store))
+    frames = {"metrics": context.metrics, "cells": context.cells}
+    return [
+        write_frame(context.store.shown(frame), form, target / f"{name}.{form}")
+        for name, frame in frames.items()
+        if frame.height
+    ]
 
 
 def place_of(store: Store, form: Format) -> Path:

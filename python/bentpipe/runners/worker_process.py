@@ -1,9 +1,9 @@
 """Worker process: reads runs from standard input and writes their files to standard output.
 
 A message is a length (8 bytes, little-endian) and that many bytes. Input: JSON, first ``{"controllers", "pickled",
-"search", "coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error message. For
-each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and the encoder
-of tables only, and ends with its input.
+"search", "coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error
+message. For each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and
+the encoder of tables only, and ends with its input.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 
 from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
+from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantity_text import nearest
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "page_names",
     "pages",
     "preset",
-    "preset_names",
     "presets",
     "proxies",
     "segments",
@@ -72,12 +72,7 @@ def _read_document(folder: Path, name: str) -> dict[str, Any]:
 
 def presets() -> list[Preset]:
     """Return all access networks by name."""
-    return [_read_access(name) for name in _names(_FOLDER)]
-
-
-def preset_names() -> list[str]:
-    """Return the names of all access networks."""
-    return _names(_FOLDER)
+    return [_read_access(name) for name in preset_names()]
 
 
 def pages() -> list[Page]:
@@ -113,7 +108,7 @@ def preset(name: object, folder: Path | None = None) -> Preset:
     Raises:
         ScenarioError: no such preset, or an invalid file.
     """
-    known = _names(_FOLDER)
+    known = preset_names()
     if isinstance(name, str) and name in known:
         return _read_access(name)
     if isinstance(name, str) and folder is not None and name.endswith(".toml"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.store.reader import Store
 
-__all__ = ["SUFFIXES", "tables", "traces", "write_traces"]
+__all__ = ["SUFFIXES", "tables", "traces", "write_frame", "write_traces"]
 
 
 def tables(store: Store, form: str, target: Path) -> list[Path]:
@@ -43,11 +43,15 @@ def tables(store: Store, form: str, target: Path) -> list[Path]:
             frame = store.table(name)
         except MissingTableError:
             continue  # no run of this scenario has the table
-        path = target / f"{name}.{form}"
-        with atomic_file(path) as part:
-            _write(frame, form, part)
-        written.append(path)
+        written.append(write_frame(frame, form, target / f"{name}.{form}"))
     return written
+
+
+def write_frame(frame: pl.DataFrame, form: str, path: Path) -> Path:
+    """Write a frame as csv, json or parquet, and return ``path``."""
+    with atomic_file(path) as part:
+        _write(frame, form, part)
+    return path
 
 
 def _write(frame: pl.DataFrame, form: str, part: Path) -> None:

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.store.files import StoreError
+from bentpipe.store.query_frame import OPTIONAL_PACKAGES, require, to_polars
 
 if TYPE_CHECKING:
     import duckdb
+    import polars
 
 __all__ = ["Guard", "QueryLimitError", "QueryLimits", "Relation", "SpillFolder"]
 
@@ -248,12 +250,17 @@ class Relation:
         attribute = getattr(self._relation, name)
         if not callable(attribute):
             return self._wrap(attribute)
+        require(*OPTIONAL_PACKAGES.get(name, ()))
 
         def method(*args: Any, **options: Any) -> Any:
             unwrapped = [one._relation if isinstance(one, Relation) else one for one in args]  # noqa: SLF001
             return self._wrap(self._guard.call(lambda: attribute(*unwrapped, **options)))
 
         return method
+
+    def pl(self) -> polars.DataFrame:
+        """Return the rows as a frame of Polars."""
+        return self._guard.call(lambda: to_polars(self._relation))
 
     def _wrap(self, value: Any) -> Any:
         return Relation(value, self._guard, self._owner) if type(value) is type(self._relation) else value

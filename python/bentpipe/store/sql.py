@@ -7,26 +7,26 @@ also writable for DuckDB, so statements that write files are refused before Duck
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantity_text import nearest
-from bentpipe.store.codec import TABLES
 from bentpipe.store.files import StoreError, readable
+from bentpipe.store.query_frame import OPTIONAL_PACKAGES, require
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
+from bentpipe.store.sql_names import quoted, unique_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import duckdb
 
     from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "QueryError", "connect", "query_error", "quoted", "unique_names"]
+__all__ = ["Answers", "OutOfBoundsError", "QueryError", "connect"]
 
 _Result = TypeVar("_Result")
 
@@ -48,7 +48,8 @@ class QueryError(StoreError):
 class Answers:
     """Connection to DuckDB for queries on one store.
 
-    ``execute``, ``sql`` and ``query`` are DuckDB's, with DuckDB's results: ``fetchall``, ``pl``, ``df`` and others. A
+    ``execute``, ``sql`` and ``query`` are DuckDB's, with DuckDB's results: ``fetchall``, ``pl``, ``df`` and others.
+    ``sql(...).pl()`` needs no further package, ``df`` needs pandas, and ``arrow`` needs pyarrow. A
     restricted connection raises OutOfBoundsError for a statement that accesses more than the tables of the store.
     """
 
@@ -58,11 +59,13 @@ class Answers:
         allowed: Sequence[str] | None,
         limits: QueryLimits,
         store: Store,
-        views: Sequence[str],
+        tables: Mapping[str, bool],
     ) -> None:
-        """Restrict a connection with ``views`` to the files ``allowed``; None: no restriction."""
-        self.views = tuple(views)
-        """Tables of the connection."""
+        """Restrict a connection to the files ``allowed``; None: no restriction.
+
+        ``tables`` has the names of all tables, and whether a finished run has the table.
+        """
+        self._tables = dict(tables)
         self._store = store
         """A temporary store exists as long as this object or a result of it."""
         self._connection = connection
@@ -86,7 +89,31 @@ class Answers:
 
     def __repr__(self) -> str:
         """Return the tables."""
-        return f"<bentpipe SQL connection: {', '.join(self.views)}>"
+        return f"<bentpipe SQL connection: {', '.join(self._views())}>"
+
+    def _views(self) -> list[str]:
+        return [name for name, has_rows in self._tables.items() if has_rows]
+
+    def to_query_error(self, error: Exception) -> QueryError:
+        """Return an error of DuckDB as one of bentpipe, with the nearest valid name."""
+        text = str(error)
+        if match := re.search(r"Table with name (\S+) does not exist", text):
+            if match[1] in self._tables:
+                others = ", ".join(self._views())
+                return QueryError(f'no finished run has a table "{match[1]}", expected one of: {others}')
+            return QueryError(unknown_name(match[1], self._views(), "table"))
+        column = re.search(
+            r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"', text
+        )
+        candidates = re.search(r"Candidate bindings: ([^\n]+)", text)
+        if column and candidates:
+            names = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[1])]
+            found = column[1] or column[2]
+            near = nearest(found, names)
+            hint = f'; did you mean "{near}"?' if near else ""
+            return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
+        cause = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
+        return QueryError(f"invalid query: {cause[0] if cause else type(error).__name__}")
 
     def execute(self, sql: str, parameters: object = None) -> Self:
         """Execute statements; fetch the result of the last one."""
@@ -129,6 +156,7 @@ class Answers:
         """Return a method of DuckDB that fetches results."""
         if name in _FETCH_METHODS or not self._bounded:
             attribute = getattr(self._connection, name)
+            require(*(("pyarrow",) if name == "pl" else OPTIONAL_PACKAGES.get(name, ())))
             if name not in _FETCH_METHODS or not callable(attribute) or name == "interrupt":
                 return attribute
             return lambda *args, **options: self._guard.call(lambda: attribute(*args, **options))
@@ -167,7 +195,8 @@ class Answers:
 
 _FETCH_METHODS = frozenset({
     "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "fetch_df_chunk", "fetch_arrow_table",
-    "fetch_record_batch", "df", "pl", "arrow", "description", "rowcount", "interrupt",
+    "fetch_record_batch", "to_arrow_reader", "to_arrow_table", "df", "pl", "arrow", "description", "rowcount",
+    "interrupt",
 })  # fmt: skip
 
 
@@ -188,34 +217,6 @@ def _restricted_access(error: duckdb.Error) -> str:
     if match := re.match(r"Catalog Error: Table with name (\S*[/.:]\S*) does not exist!", text):
         return _restriction_message(match[1])
     return ""
-
-
-def query_error(error: Exception, views: Sequence[str]) -> QueryError:
-    """Return an error of DuckDB as one of bentpipe, with the nearest valid name.
-
-    Args:
-        error: the error of DuckDB.
-        views: tables of the connection.
-    """
-    text = str(error)
-    if match := re.search(r"Table with name (\S+) does not exist", text):
-        if match[1] in TABLES:
-            return QueryError(
-                f'no finished run has a table "{match[1]}", expected one of: {", ".join(views)}'
-            )
-        return QueryError(unknown_name(match[1], views, "table"))
-    column = re.search(
-        r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"', text
-    )
-    candidates = re.search(r"Candidate bindings: ([^\n]+)", text)
-    if column and candidates:
-        names = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[1])]
-        found = column[1] or column[2]
-        near = nearest(found, names)
-        hint = f'; did you mean "{near}"?' if near else ""
-        return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
-    cause = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
-    return QueryError(f"invalid query: {cause[0] if cause else type(error).__name__}")
 
 
 def connect(
@@ -247,7 +248,7 @@ def connect(
     arrays = ", ".join(f"unnest(?::{type_}[])" for type_ in types)  # one statement for each row takes 0.5 ms
     connection.execute(f"INSERT INTO runs SELECT {arrays}", columns)
     allowed: list[str] = []
-    views = ["runs"]
+    present = {"runs": True, **dict.fromkeys(tables, False)}
     resolved = dataclasses.replace(index, store=store.path.resolve())
     for name in tables:
         files = [file for file in resolved.table(name) if not file.is_empty]
@@ -256,8 +257,10 @@ def connect(
         allowed += [str(file.path) for file in files]
         with readable(store.path, name):
             connection.execute(f"CREATE VIEW {name} AS {_view(files)}")
-        views.append(name)
-    return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse(), store, views)
+        present[name] = True
+    return Answers(
+        connection, None if unrestricted else allowed, limits or QueryLimits.parse(), store, present
+    )
 
 
 def _view(files: Sequence[StoredFile]) -> str:
@@ -295,23 +298,6 @@ def _columns(store: Store, values: Sequence[list[Any]]) -> tuple[list[str], list
         types += ["VARCHAR", *("DOUBLE" for _ in axes)]
         columns += [texts, *([axis.values.get(text) for text in texts] for axis in axes)]
     return names, types, columns
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return column names for SQL, with a number as suffix of names that differ only in case or not at all."""
-    result: dict[str, str] = {}
-    for name in names:
-        count = itertools.count(2)
-        candidate = name
-        while candidate.casefold() in result:
-            candidate = f"{name}_{next(count)}"
-        result[candidate.casefold()] = candidate
-    return list(result.values())
-
-
-def quoted(name: str) -> str:
-    """Return a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

@@ -14,7 +14,7 @@ from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, missing_pool_end, proxy_places
 from bentpipe.scenario.link.direction import DelayOrText, Direction
 from bentpipe.scenario.link.handover import GraphHandover, PathHandover, check_handovers
-from bentpipe.scenario.presets import preset_names
+from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantities import Size
 
 __all__ = ["Access", "Contacts", "Graph", "Link", "Node", "Path", "Segment"]
