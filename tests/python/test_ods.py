@@ -116,7 +116,7 @@ def test_every_table_of_a_store_may_be_a_sheet(store: Path) -> None:
 
 def test_a_template_without_a_known_sheet_is_refused(store: Path, tmp_path: Path) -> None:
     mine = template(tmp_path / "mine.ods", {"Sheet1": [["a"]]})
-    with pytest.raises(TemplateError, match="expected one of: runs, cells, cwnd"):
+    with pytest.raises(TemplateError, match="expected one of: metrics, cells, cwnd"):
         write_ods(store, tmp_path / "filled.ods", mine)
     (tmp_path / "text.ods").write_text("no")
     with pytest.raises(TemplateError, match="cannot be read"):
