@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -91,6 +92,8 @@ class RunIterator:
             raise
         self._runs = iter_results(plan, runner, writer, where=where)
         self._stack.callback(self._runs.close)
+        self._finalizer = weakref.finalize(self, self._stack.close)
+        """Closes the store of an iterator that nobody closes."""
 
     def __repr__(self) -> str:
         """Return the number of runs to execute, and the directory of the store."""
@@ -129,8 +132,8 @@ class RunIterator:
         self.close()
 
     def close(self) -> None:
-        """Stop unfinished runs and close the store."""
-        self._stack.close()
+        """Stop unfinished runs and close the store; repeated calls are valid."""
+        self._finalizer()
 
     @property
     def results(self) -> Results:

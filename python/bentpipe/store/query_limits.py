@@ -260,7 +260,7 @@ class Relation:
 
     def pl(self) -> polars.DataFrame:
         """Return the rows as a frame of Polars."""
-        return self._guard.call(lambda: to_polars(self._relation))
+        return self._guard.call(lambda: to_polars(self))
 
     def _wrap(self, value: Any) -> Any:
         return Relation(value, self._guard, self._owner) if type(value) is type(self._relation) else value
