@@ -62,7 +62,9 @@ def main() -> None:
             setup = json.loads(receive(source))
             _end_with(setup["coordinator"])
             classes = engine.load_controllers(setup["controllers"], setup["search"])
-            classes |= {name: pickle.loads(base64.b64decode(text)) for name, text in setup["pickled"].items()}  # noqa: S301 - from the coordinator
+            classes |= {
+                name: pickle.loads(base64.b64decode(text)) for name, text in setup.get("pickled", {}).items()
+            }  # noqa: S301 - from the coordinator
         except EOFError:
             raise
         except BaseException as error:  # noqa: BLE001 - a user's module may raise anything
