@@ -62,9 +62,11 @@ def main() -> None:
             setup = json.loads(receive(source))
             _end_with(setup["coordinator"])
             classes = engine.load_controllers(setup["controllers"], setup["search"])
+            pickled = setup.get("pickled", {}).items()
             classes |= {
-                name: pickle.loads(base64.b64decode(text)) for name, text in setup.get("pickled", {}).items()
-            }  # noqa: S301 - from the coordinator
+                name: pickle.loads(base64.b64decode(text))  # noqa: S301 - the coordinator wrote it
+                for name, text in pickled
+            }
         except EOFError:
             raise
         except BaseException as error:  # noqa: BLE001 - a user's module may raise anything
