@@ -14,32 +14,42 @@ if TYPE_CHECKING:
     from bentpipe.api.results import Results
     from bentpipe.api.results import Results as open_results
     from bentpipe.api.run import RunIterator, RunsFailedError, iter_runs, run
+    from bentpipe.api.user_code import UserCodeWarning
     from bentpipe.break_even import break_even_map
-    from bentpipe.runners.execute import RunResult
+    from bentpipe.plan.analysis.lint import LintWarning
+    from bentpipe.runners.execute import CorruptRunWarning, RunResult
+    from bentpipe.runners.runner import RunnerError
     from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.presets import presets
     from bentpipe.store.files import StoreError
     from bentpipe.store.reader import Store
+    from bentpipe.store.sql import QueryError
 
     __version__: str
     """Version of the engine: the release, and a hash of the sources that affect results."""
 
 __all__ = [
-    "CheckResult", "Results", "RunIterator", "RunResult", "RunsFailedError", "Scenario", "ScenarioError", "Store",
-    "StoreError", "__version__", "break_even_map", "check", "iter_runs", "open_results", "presets", "run",
+    "CheckResult", "CorruptRunWarning", "LintWarning", "QueryError", "Results", "RunIterator", "RunResult",
+    "RunnerError", "RunsFailedError", "Scenario", "ScenarioError", "Store", "StoreError", "UserCodeWarning",
+    "__version__", "break_even_map", "check", "iter_runs", "open_results", "presets", "run",
 ]  # fmt: skip
 
 _EXPORTS = {
     "CheckResult": ("bentpipe.api.check", "CheckResult"),
+    "CorruptRunWarning": ("bentpipe.runners.execute", "CorruptRunWarning"),
+    "LintWarning": ("bentpipe.plan.analysis.lint", "LintWarning"),
+    "QueryError": ("bentpipe.store.sql", "QueryError"),
     "Results": ("bentpipe.api.results", "Results"),
     "RunIterator": ("bentpipe.api.run", "RunIterator"),
     "RunResult": ("bentpipe.runners.execute", "RunResult"),
+    "RunnerError": ("bentpipe.runners.runner", "RunnerError"),
     "RunsFailedError": ("bentpipe.api.run", "RunsFailedError"),
     "Scenario": ("bentpipe.scenario.model", "Scenario"),
     "ScenarioError": ("bentpipe.scenario.errors", "ScenarioError"),
     "Store": ("bentpipe.store.reader", "Store"),
     "StoreError": ("bentpipe.store.files", "StoreError"),
+    "UserCodeWarning": ("bentpipe.api.user_code", "UserCodeWarning"),
     "break_even_map": ("bentpipe.break_even", "break_even_map"),
     "check": ("bentpipe.api.check", "check"),
     "iter_runs": ("bentpipe.api.run", "iter_runs"),

@@ -63,7 +63,7 @@ def find(name: str) -> Study:
 def run(
     name: str,
     *,
-    only: str | None = None,
+    part: str | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
@@ -77,7 +77,7 @@ def run(
 
     Args:
         name: name of the study.
-        only: selections of the study, comma-separated; everything without.
+        part: selections of the study, comma-separated; everything without.
         seeds: number of seeds, in place of that of the scenarios.
         jobs: number of worker processes.
         out: directory of the stores; ``out/NAME`` without.
@@ -108,8 +108,8 @@ def run(
         if files is not None:
             text = "cannot be combined with --engine emu, which writes figures beside the page; requires --engine sim"
             raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
-        return _run_emulation(name, only, seeds, jobs, out, watch)
-    selection, filters = select_parts(study, only)
+        return _run_emulation(name, part, seeds, jobs, out, watch)
+    selection, filters = select_parts(study, part)
     directory = Path(out) if out is not None else Path("out") / name
     # Every part is planned before the first runs, so that errors appear at once.
     planned = [

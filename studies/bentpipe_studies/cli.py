@@ -43,10 +43,10 @@ def study(
     known_engine(engine)
     files = figure_options.files(figures, only_figure, forms, width, no_title, which="--figure")
     observer = watch(quiet=as_json)
-    with options(name="NAME", only="--part"), interruptible():
+    with options(name="NAME", part="--part"), interruptible():
         output = bentpipe_studies.run(
             name,
-            only=part,
+            part=part,
             seeds=seeds,
             jobs=jobs,
             out=out,

@@ -32,12 +32,19 @@ _TEXTS = ("id", "what", "interpretation", "part")
 _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyOutput(CommandOutput):
     """Output of a study, with its verdicts."""
 
     verdicts: tuple[Mapping[str, Any], ...] = ()
     """One row for each number of a published row, and for each check of a claim."""
+
+    def __repr__(self) -> str:
+        """Return the number of verdicts."""
+        return f"<bentpipe study: {len(self.verdicts)} verdicts{'' if self.good else ', some runs failed'}>"
+
+    def _repr_html_(self) -> str:
+        return self.frame()._repr_html_()
 
     def frame(self) -> pl.DataFrame:
         """Return the verdicts, one row for each number or check.

@@ -177,7 +177,7 @@ def select_parts(study: Study, only: str | None) -> tuple[list[str], dict[str, C
     names = [name.strip() for name in only.split(",") if name.strip()] if only else []
     for name in names:
         if name not in known:
-            raise ScenarioError([("only", unknown_name(name, list(known), "part"))], SOURCE_ARGUMENT)
+            raise ScenarioError([("part", unknown_name(name, list(known), "part"))], SOURCE_ARGUMENT)
     filters: dict[str, list[CellFilter]] = {}
     for name in names or list(known):
         for part, cell_filter in known[name].items():

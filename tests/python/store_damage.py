@@ -66,7 +66,7 @@ def values(store: Path) -> dict[str, str]:
     """
     opened = Store(store)
     found = {
-        "head": repr((opened.title, opened.engine, opened.overrides, opened.planned)),
+        "head": repr((opened.title, opened.engine, opened.settings, opened.planned)),
         "scenario": opened.scenario,
     }
     reading = open_store(store)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import inspect
 import io
+import os
+import re
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,7 +68,7 @@ def test_every_public_name_is_there() -> None:
     for name in bentpipe.__all__:
         assert getattr(bentpipe, name) is not None
     assert dir(bentpipe) == sorted(bentpipe.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'runs'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'runs'"):
         bentpipe.runs  # noqa: B018
 
 
@@ -90,17 +95,17 @@ def test_a_scan_is_lazy_and_gives_the_table(results: bentpipe.Results) -> None:
     )
     assert last["run"].n_unique() == 4
     assert last.columns == ["run", "time_s"]
-    with pytest.raises(bentpipe.StoreError, match="no table 'flow', expected one of: runs, summary"):
+    with pytest.raises(bentpipe.StoreError, match=r"no table 'flow', expected one of: runs, summary"):
         results.scan("flow")
 
 
 def test_metrics_and_cells(results: bentpipe.Results) -> None:
-    metrics = results.metrics
+    metrics = results.metrics()
     keys = ["flow.bulk.congestion", "path.satellite.delay", "path.satellite.delay_s"]
     assert metrics.columns[:7] == ["run", "seed", *keys, "flow", "direction"]
     assert metrics.height == 8
     assert metrics["goodput_bit_s"].max() < 5e6
-    cells = results.cells.filter(metric="goodput_bit_s")
+    cells = results.cells().filter(metric="goodput_bit_s")
     assert cells["n"].to_list() == [2] * 4
     assert cells.columns[:3] == keys
     by_hand = metrics.group_by(keys, maintain_order=True).agg(pl.col("goodput_bit_s").mean())
@@ -119,18 +124,18 @@ def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
         chart.save(drawn, format="svg")
         assert drawn.getvalue().startswith("<svg")
     assert results.figure("cwnd").to_dict()["title"]["text"] == "Congestion window"
-    short = results.figure("cwnd", range="1 s")
+    short = results.figure("cwnd", time_range="1 s")
     assert len(str(short.to_dict())) < len(str(results.figure("cwnd").to_dict()))
     with pytest.raises(ValueError, match=r'no figure "cwmd".*did you mean "cwnd"'):
         results.figure("cwmd")
     with pytest.raises(ValueError, match='has nothing for "packet-sequence"'):
         results.figure("packet-sequence")
-    with pytest.raises(ValueError, match="time range"):
-        results.figure("cwnd", range="soon")
+    with pytest.raises(ValueError, match=r"time range"):
+        results.figure("cwnd", time_range="soon")
 
 
 def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) -> None:
-    page = results.report(tmp_path / "page.html", range="2 s")
+    page = results.report(tmp_path / "page.html", time_range="2 s")
     assert page == tmp_path / "page.html"
     assert "Time series, 0 to 2 s" in page.read_text()
     same = results.diff(results)
@@ -163,10 +168,260 @@ def test_sql_gives_frames(results: bentpipe.Results) -> None:
     empty = results.sql("SELECT run, time_s FROM flows WHERE false")
     assert dict(empty.schema) == {"run": pl.String, "time_s": pl.Float64}
     assert results.sql("SELECT sum(9223372036854775807::BIGINT) * 4 AS large").item() == 4 * (2**63 - 1)
-    with pytest.raises(duckdb.Error, match="nosuch"):
-        results.sql("SELECT * FROM nosuch")
+    with pytest.raises(
+        bentpipe.QueryError, match=r'no table "flow", expected one of: runs, .*did you mean "flows"'
+    ):
+        results.sql("SELECT * FROM flow")
+    with pytest.raises(bentpipe.QueryError, match=r'no finished run has a table "calls"'):
+        results.sql("SELECT * FROM calls")
+    with pytest.raises(bentpipe.QueryError, match=r'no column "cwnd".*did you mean "cwnd_bytes"') as refused:
+        results.sql("SELECT cwnd FROM flows")
+    assert isinstance(refused.value.__cause__, duckdb.Error)
+    with pytest.raises(bentpipe.QueryError, match=r'^invalid query: syntax error at or near "selec"'):
+        results.sql("selec 1")
     with pytest.raises(OutOfBoundsError):
         results.sql("SELECT * FROM read_csv('/etc/passwd')")
+
+
+def test_types_of_sql_pass_as_arrow_data(results: bentpipe.Results) -> None:
+    found = results.sql(
+        "SELECT 1 AS a, 2 AS a, sum(1) AS sum, interval 1 hour AS span, 'x'::enum('x', 'y') AS word, [1, 2] AS list, "
+        "{'a': 1} AS struct, date '2020-01-01' AS day, [0.5::DECIMAL(3, 1)] AS decimals, NULL AS nothing"
+    )
+    assert dict(found.schema) == {
+        "a": pl.Int32, "a_2": pl.Int32, "sum": pl.Int64, "span": pl.Duration("us"), "word": pl.String,
+        "list": pl.List(pl.Int32), "struct": pl.Struct({"a": pl.Int32}), "day": pl.Date, "decimals": pl.String,
+        "nothing": pl.Null,
+    }  # fmt: skip
+    assert found.select("a", "a_2", "sum", "list").row(0) == (1, 2, 1, [1, 2])
+    with results.connect() as connection:
+        assert connection.sql("SELECT interval 1 hour AS span FROM runs").pl().height == 8
+        assert repr(connection).startswith("<bentpipe SQL connection: runs, summary,")
+
+
+def test_wide_and_long_forms_have_the_same_numbers(results: bentpipe.Results) -> None:
+    wide, long = results.metrics(), results.metrics(form="long")
+    assert long.columns[-2:] == ["metric", "value"]
+    assert long.height == sum(wide[name].count() for name in long["metric"].unique())
+    by_metric = long.filter(metric="goodput_bit_s")
+    assert by_metric["value"].to_list() == wide["goodput_bit_s"].to_list()
+    assert by_metric["run"].to_list() == wide["run"].to_list()
+    long, wide = results.cells(), results.cells(form="wide")
+    assert wide.height == 4
+    assert wide["goodput_bit_s"].to_list() == long.filter(metric="goodput_bit_s")["mean"].to_list()
+    for method in (results.metrics, results.cells):
+        with pytest.raises(ValueError, match=r'form: no form "wid".*did you mean "wide"'):
+            method("wid")  # type: ignore[arg-type]
+
+
+def test_exports_have_the_forms_of_the_api(results: bentpipe.Results, tmp_path: Path) -> None:
+    from bentpipe.report.export import export
+    from bentpipe.report.ods import sheets
+    from bentpipe.store.reader import open_store
+
+    written = {path.name for path in export(bentpipe.Store(results.path), "parquet", tmp_path)}
+    assert {"runs.parquet", "flows.parquet", "metrics.parquet", "cells.parquet"} <= written
+    store = bentpipe.Store(results.path)
+    for name, frame in (("metrics", results.metrics()), ("cells", results.cells())):
+        exported = pl.read_parquet(tmp_path / f"{name}.parquet")
+        assert exported.equals(frame.select(exported.columns))
+        assert sheets(open_store(store))[name].columns == exported.columns
+
+
+def test_pandas_and_pyarrow_are_optional(results: bentpipe.Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(
+        ImportError, match=r"^pandas is not installed; install it with: pip install pandas pyarrow"
+    ):
+        results.to_pandas("flows")
+    with pytest.raises(ImportError, match=r"^pyarrow is not installed; install it with: pip install pyarrow"):
+        results.to_arrow("metrics")
+    with results.connect() as connection:
+        with pytest.raises(ImportError, match=r"^pandas is not installed"):
+            connection.sql("FROM runs").df()
+        with pytest.raises(ImportError, match=r"^pyarrow is not installed"):
+            connection.execute("FROM runs").to_arrow_table()
+    monkeypatch.undo()
+    monkeypatch.setattr("bentpipe.store.query_frame.require", lambda *_: None)
+    monkeypatch.setattr(pl.DataFrame, "to_pandas", lambda frame: frame)
+    assert results.to_pandas("cells", "wide").equals(results.cells("wide"))
+    assert results.to_pandas("flows").equals(results.flows)
+    with pytest.raises(
+        ValueError, match=r'form: found "long" for "flows", expected it for metrics or cells only'
+    ):
+        results.to_pandas("flows", "long")
+
+
+def test_a_temporary_store_closes_without_warnings(tmp_path: Path) -> None:
+    script = f"""
+import bentpipe
+scenario = {SCENARIO!r} | {{"duration": "1 s", "seeds": 1, "sweep": {{}}}}
+with bentpipe.run(scenario) as closed:
+    assert closed.flows.height
+assert not closed.path.exists()
+print(closed)
+for read in (lambda: closed.flows, closed.metrics, lambda: closed.sql("FROM runs")):
+    try:
+        read()
+    except bentpipe.StoreError as error:
+        print(error)
+closed.close()
+dropped = bentpipe.run(scenario).path
+assert not dropped.exists()
+print(bentpipe.run(scenario).connect().sql("SELECT count(*) FROM runs").fetchall())
+print(bentpipe.run(scenario).connect().sql("FROM runs").pl().height)
+next(bentpipe.iter_runs(scenario))
+left = bentpipe.run(scenario)
+"""  # noqa: S608 - the query is a constant
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    closed = "the temporary store is closed; run with out=DIR to keep the results\n"
+    title = "<bentpipe results: Two controllers at two delays, closed>\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{title}{closed * 3}[(1,)]\n1\n", "")
+    assert not list(tmp_path.iterdir())
+
+
+class Window:
+    """A congestion window of ten packets; it reports its process."""
+
+    def __init__(self, config: Any) -> None:
+        self.window = config.initial_window
+
+    def on_event(self, now: int, event: object) -> int:
+        return int(self.window)
+
+    def trace(self) -> dict[str, float]:
+        return {"process": float(os.getpid())}
+
+
+def notebook_class(**members: object) -> type:
+    """A class as a notebook has it: of ``__main__``."""
+    return type("Mine", (), {**{name: member for name, member in vars(Window).items() if callable(member)},
+                             "__module__": "__main__", **members})  # fmt: skip
+
+
+OWN = {
+    **SCENARIO,
+    "duration": "1 s",
+    "flow": [{"name": "bulk", "congestion": "mine"}],
+    "sweep": {},
+    "seeds": 4,
+}
+
+
+def test_a_class_of_a_notebook_runs_in_the_workers() -> None:
+    pytest.importorskip("cloudpickle")
+    mine = notebook_class()
+    many = bentpipe.run(OWN, {"mine": mine}, jobs=2)
+    assert float(os.getpid()) not in many.internals["value"].to_list()
+    one = bentpipe.run(OWN, {"mine": mine}, jobs=1)
+    assert set(one.internals["value"]) == {float(os.getpid())}
+    assert many.flows.equals(one.flows)
+
+
+def test_a_class_that_stays_in_this_process_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cloudpickle")
+    with pytest.warns(
+        bentpipe.UserCodeWarning, match=r"one run at a time, because cloudpickle rejects it"
+    ) as warned:
+        bentpipe.run(OWN, {"mine": notebook_class(lock=threading.Lock())}, jobs=2)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.warns(
+        bentpipe.UserCodeWarning, match=r"install cloudpickle \(pip install cloudpickle\), or move"
+    ) as warned:
+        results = bentpipe.run(OWN, {"mine": notebook_class()}, jobs=2)
+    assert len(warned) == 1
+    assert set(results.internals["value"]) == {float(os.getpid())}
+
+
+def test_a_fingerprint_has_no_addresses() -> None:
+    from bentpipe.api.user_code import fingerprint
+
+    source = (
+        "class Mine:\n    def on_event(self, now, event):\n        return [x for x in (lambda: [1])()][0]\n"
+    )
+    classes: list[dict[str, Any]] = [{"__name__": "__main__"}, {"__name__": "__main__"}]
+    for names in classes:
+        exec(source, names)  # noqa: S102
+        names["Mine"].__module__ = "nowhere"
+    assert fingerprint(classes[0]["Mine"]) == fingerprint(classes[1]["Mine"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"controllers": {"mine": 5}}, "controllers.mine: found 5, expected a class"),
+        (
+            {"controllers": {"mine": int}},
+            "controllers.mine: int has no method on_event, expected a class with it",
+        ),
+        ({"controllers": Window}, "controllers: found Window, expected names and classes such as"),
+        ({"controllers": {"cubic": Window}}, 'controllers.cubic: "cubic" is a name of the engine'),
+        ({"schedulers": {"mine": Window}}, "schedulers.mine: Window has no method choose"),
+        ({"settings": ["a=b"]}, "settings: found ['a=b'], expected keys and values such as"),
+        ({"settings": {5: "x"}}, "settings: found the key 5, expected keys and values such as"),
+        ({"settings": {"path.satelite.delay": "1 ms"}}, 'did you mean "satellite"? (in settings)'),
+        ({"scenario": None}, "scenario: found None, expected a TOML file, a table, or a bentpipe.Scenario"),
+        ({"scenario": "geo-konnect"}, '"geo-konnect" is a preset, expected it as path.preset of a scenario'),
+    ],
+)
+def test_a_wrong_argument_fails_at_once_by_its_name(arguments: dict[str, Any], said: str) -> None:
+    for function in (bentpipe.run, bentpipe.iter_runs, bentpipe.check):
+        with pytest.raises(ScenarioError) as refused:
+            function(**{"scenario": SCENARIO, **arguments})
+        assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("jobs", [0, -1, "4", True])
+def test_a_wrong_number_of_workers_is_refused(jobs: Any) -> None:
+    with pytest.raises(ValueError, match=r"^jobs: found .*, expected a number of workers from 1"):
+        bentpipe.run(SCENARIO, jobs=jobs)
+    with pytest.raises(TypeError, match=r"^on_progress: found 5, expected a function"):
+        bentpipe.run(SCENARIO, on_progress=5)  # type: ignore[arg-type]
+
+
+def test_objects_are_short_in_a_notebook(results: bentpipe.Results) -> None:
+    check = bentpipe.check(SCENARIO)
+    assert (
+        repr(check)
+        == "<bentpipe check: Two controllers at two delays, 4 cells, 8 runs, 0 warnings, 24 s of link time>"
+    )
+    assert "<table" in check._repr_html_()
+    difference = results.diff(results)
+    assert repr(difference).startswith("<bentpipe comparison: ")
+    assert "<table" in difference._repr_html_()
+    with bentpipe.iter_runs(SCENARIO, jobs=1, settings={"duration": "1 s"}) as runs:
+        assert repr(runs).startswith("<bentpipe runs: 8 of 8 to execute, ")
+        assert re.match(
+            r"<bentpipe run 1 of 8: \w+, flow.bulk.congestion = \w+, .*, seed \d: \d+ packets, ",
+            repr(next(runs)),
+        )
+    assert len(repr(bentpipe.presets()[0])) < 100
+
+
+def test_no_public_name_shadows_a_builtin() -> None:
+    kinds = (bentpipe.Results, bentpipe.CheckResult, bentpipe.RunIterator, bentpipe.RunResult, bentpipe.Store)
+    functions = [getattr(bentpipe, name) for name in bentpipe.__all__ if name[0].islower()]
+    functions += [member for kind in kinds for _, member in inspect.getmembers(kind, inspect.isfunction)]
+    parameters = {name for function in functions for name in inspect.signature(function).parameters}
+    assert not (parameters | set(bentpipe.__all__)) & set(dir(builtins)) - {"__name__"}
+    assert not {name for name in dir(bentpipe.Results) if name[0] != "_"} & set(dir(builtins))
+
+
+def test_results_offer_the_documented_names(results: bentpipe.Results) -> None:
+    offered = {name for name in dir(results) if name[0] != "_"}
+    assert all(hasattr(bentpipe.Results, name) or name in vars(results) for name in dir(results))
+    assert set(TABLES) <= offered
+    page = (Path(__file__).parents[2] / "docs/manual/python.md").read_text()
+    assert not {name for name in offered - set(TABLES) if f"`.{name}" not in page}
+    assert not {
+        name for name in bentpipe.__all__ if f"bentpipe.{name}" not in page and f"`{name}`" not in page
+    }
 
 
 def test_runs_come_as_they_finish(tmp_path: Path) -> None:
@@ -180,12 +435,12 @@ def test_runs_come_as_they_finish(tmp_path: Path) -> None:
         assert one.packets > 0
         assert not one.error
     assert {one.run.id for one in seen} == set(runs.results.runs["run"])
-    assert (runs.report.done, runs.report.kept) == (8, 0)
+    assert (runs.summary.done, runs.summary.kept) == (8, 0)
     # the same again has nothing to do
     again = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(again) == 0
     assert list(again) == []
-    assert again.report.kept == 8
+    assert again.summary.kept == 8
 
 
 def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Path) -> None:
@@ -203,10 +458,10 @@ def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Pa
 
 
 def test_what_progress_raises_ends_the_session(tmp_path: Path) -> None:
-    def enough(one: bentpipe.Finished) -> None:
+    def enough(one: bentpipe.RunResult) -> None:
         raise RuntimeError(f"enough after {one.done}")
 
-    with pytest.raises(RuntimeError, match="enough after 1"):
+    with pytest.raises(RuntimeError, match=r"enough after 1"):
         bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", on_progress=enough)
     assert 1 <= len(bentpipe.open_results(tmp_path / "store").finished()) < 8
 
@@ -249,10 +504,10 @@ def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
         bentpipe.run(SCENARIO, engine="emu", jobs=3)
     assert Lab.made == (Path("bentpipe-rt"), bentpipe.__version__, 3)
     # every seed is run: real time is its own chance
-    assert failed.value.report.planned == 8
+    assert failed.value.summary.planned == 8
     assert failed.value.results.engine.endswith("-emu")
-    assert "--engine emu" in failed.value.report.failed[0].replay
-    with pytest.raises(ValueError, match="found controllers beside"):
+    assert "--engine emu" in failed.value.summary.failed[0].replay
+    with pytest.raises(ValueError, match=r"found controllers beside"):
         bentpipe.run(SCENARIO, {"mine": Lab}, engine="emu")
     with pytest.raises(ValueError, match=r"engine: no engine"):
         api_run.iter_runs(SCENARIO, engine="emo")  # type: ignore[arg-type]
@@ -285,7 +540,7 @@ def test_seeds_that_cannot_be_are_said_by_their_key(seeds: Any, tmp_path: Path) 
     with pytest.raises(ScenarioError, match=expected):
         bentpipe.run(SCENARIO, seeds=seeds, out=tmp_path / "store")
     with pytest.raises(ScenarioError, match=expected):
-        bentpipe_studies.run("etosat", only="small", seeds=seeds)
+        bentpipe_studies.run("etosat", part="small", seeds=seeds)
     assert not (tmp_path / "store").exists()
 
 
@@ -350,7 +605,7 @@ def test_what_is_wrong_with_a_map_is_said_of_its_argument(
 def test_a_study_is_found_by_its_name_and_says_its_arguments() -> None:
     with pytest.raises(ScenarioError, match=r"^name: .*andreotti-2025"):
         bentpipe_studies.run("andreotti-2024")
-    with pytest.raises(ScenarioError, match=r"^only: .*friendliness"):
-        bentpipe_studies.run("andreotti-2025", only="friendlines")
+    with pytest.raises(ScenarioError, match=r"^part: .*friendliness"):
+        bentpipe_studies.run("andreotti-2025", part="friendlines")
     with pytest.raises(ScenarioError, match=r"^engine: found \"emu\""):
         bentpipe_studies.run("etosat", engine="emu")

@@ -7,7 +7,6 @@ from pathlib import Path as File
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 import bentpipe
 from bentpipe import scenario as tables
@@ -29,6 +28,7 @@ from bentpipe.scenario import (
     WindowSize,
 )
 from bentpipe.scenario.base import to_toml_value
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.model import validate
 
 ROOT = File(__file__).resolve().parents[2]
@@ -113,10 +113,26 @@ def test_a_quantity_is_taken_as_it_is_and_its_text_is_the_same_quantity(quantity
 
 
 def test_what_is_wrong_is_said_where_it_is_composed() -> None:
-    with pytest.raises(ValidationError, match=r'found 250 without a unit.*did you mean "250 ms"'):
+    with pytest.raises(
+        ScenarioError, match=r'^Segment: delay: found 250 without a unit.*did you mean "250 ms"'
+    ):
         Segment(name="satellite", delay=250)
-    with pytest.raises(ValidationError, match="expected exactly one of"):
+    with pytest.raises(ScenarioError, match="expected exactly one of"):
         Load(time="1 s", bytes="1 MB")
+    with pytest.raises(ScenarioError, match=r'^Segment: dely: no key "dely".*did you mean "delay"'):
+        Segment(name="satellite", dely="5 ms")
+    with pytest.raises(
+        ScenarioError, match=r'^Path: preset: no preset "geo-konect".*did you mean "geo-konnect"'
+    ):
+        Path(preset="geo-konect")
+    with pytest.raises(
+        ScenarioError, match=r"^Scenario: duration: missing, expected a value\nScenario: flow: missing"
+    ):
+        Scenario()
+
+
+def test_a_table_shows_the_keys_that_it_was_given() -> None:
+    assert repr(Load(time="5 s")) == "Load(time='5 s')"
 
 
 def test_every_table_is_where_it_is_said_to_be() -> None:

@@ -128,7 +128,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    bentpipe.run(path, on=f"dask://{cluster.address}", out=out)
+    bentpipe.run(path, cluster=f"dask://{cluster.address}", out=out)
     killer.join(timeout=5)
     assert cluster.processes[1].poll() is not None
     files = sorted(file.relative_to(out) for file in (out / "runs").rglob("*") if file.is_file())
@@ -205,7 +205,7 @@ def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster
     threading.Thread(target=join, daemon=True).start()
     scenario = SCENARIO.replace("seeds = 6", "seeds = 60")
     with pytest.warns(UserWarning, match=r"worker tcp://\S+ has engine another, this is .*: it is left out"):
-        results = bentpipe.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
+        results = bentpipe.run(tomllib.loads(scenario), cluster=f"dask://{cluster.address}", out=out)
     assert len(results.finished()) == 60
 
 
@@ -250,7 +250,7 @@ def begin_and_lose_this_engine(
     with cluster.asked():
         kill(cluster.processes[2])
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", f"seeds = {SEEDS}"))
-    session = begun(lambda: bentpipe.run(scenario, on=f"dask://{cluster.address}", out=out))
+    session = begun(lambda: bentpipe.run(scenario, cluster=f"dask://{cluster.address}", out=out))
     until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
     cluster.join_of_another_engine()
     until(lambda: len(said) > 0)
@@ -303,9 +303,9 @@ def test_a_run_whose_workers_end_again_and_again_fails(
     error = session.exception(timeout=180)
     assert isinstance(error, bentpipe.RunsFailedError)
     # Those that the cluster had for its five threads when the worker ended; the replacement made the others.
-    assert 1 <= len(error.report.failed) <= 5 * AHEAD
-    assert {one.error for one in error.report.failed} == {"lost on the cluster: its workers ended once"}
-    assert len(error.results.finished()) == SEEDS - len(error.report.failed)
+    assert 1 <= len(error.summary.failed) <= 5 * AHEAD
+    assert {one.error for one in error.summary.failed} == {"lost on the cluster: its workers ended once"}
+    assert len(error.results.finished()) == SEEDS - len(error.summary.failed)
 
 
 def test_a_cluster_without_workers_is_said_and_waited_for(
@@ -314,7 +314,7 @@ def test_a_cluster_without_workers_is_said_and_waited_for(
     out = tmp_path / "store"
     wait_for_workers(cluster)
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 60"))
-    session = begun(lambda: bentpipe.run(scenario, on=f"dask://{cluster.address}", out=out))
+    session = begun(lambda: bentpipe.run(scenario, cluster=f"dask://{cluster.address}", out=out))
     until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
     monkeypatch.setattr(dask, "CONNECT_SECONDS", 1)
     for worker in cluster.processes[1:]:
@@ -333,7 +333,7 @@ def test_runs_of_a_cluster_are_written_whether_the_next_is_asked_for_or_not(
 ) -> None:
     out = tmp_path / "store"
     wait_for_workers(cluster)
-    with bentpipe.iter_runs(tomllib.loads(SCENARIO), on=f"dask://{cluster.address}", out=out) as runs:
+    with bentpipe.iter_runs(tomllib.loads(SCENARIO), cluster=f"dask://{cluster.address}", out=out) as runs:
         assert next(runs).done == 1
         until(lambda: len(bentpipe.open_results(out).finished()) == 6)
         assert [one.done for one in runs] == [2, 3, 4, 5, 6]
@@ -352,7 +352,7 @@ def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_
     scenario = tomllib.loads(GEO.replace("[[path", "seeds = 40\n[[path", 1))
     with cluster.asked() as client:
         on = f"dask://{cluster.address}"
-        session = begun(lambda: bentpipe.run(scenario, on=on, out=tmp_path / "store"))
+        session = begun(lambda: bentpipe.run(scenario, cluster=on, out=tmp_path / "store"))
         most = 2 * AHEAD  # one of them waits in the coordinator
 
         def made() -> int:
@@ -370,7 +370,9 @@ def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_
 def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 200"))
     with cluster.asked() as client:
-        with bentpipe.iter_runs(scenario, on=f"dask://{cluster.address}", out=tmp_path / "store") as runs:
+        with bentpipe.iter_runs(
+            scenario, cluster=f"dask://{cluster.address}", out=tmp_path / "store"
+        ) as runs:
             next(runs)
             assert any(client.processing().values())
         until(lambda: not any([*client.processing().values(), *client.has_what().values()]))

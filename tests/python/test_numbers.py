@@ -69,8 +69,8 @@ def test_a_store_has_numbers_where_they_are_asked_for(tmp_path: Path) -> None:
     assert results.flows.columns[:6] == ["run", "seed", *keys]
     assert results.runs["path.satellite.delay_s"].to_list() == [0.02, 0.02, 0.04, 0.04]
     # the metric duration_s keeps its name
-    assert results.metrics["sweep.duration_s"].to_list() == [1.0, 0.5, 1.0, 0.5]
-    assert results.metrics["duration_s"].max() < 1.0
+    assert results.metrics()["sweep.duration_s"].to_list() == [1.0, 0.5, 1.0, 0.5]
+    assert results.metrics()["duration_s"].max() < 1.0
     found = results.sql('SELECT run, "path.satellite.delay_s" AS d FROM runs WHERE duration_s = ?', [0.5])
     assert found.rows() == results.runs.filter(duration_s=0.5).select("run", "path.satellite.delay_s").rows()
     # what others read of a store has the columns it had

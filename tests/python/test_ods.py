@@ -61,7 +61,7 @@ def test_sheets_and_charts(store: Path, tmp_path: Path) -> None:
     assert goodput[0] == ["time_s", "first (hybla)", "second (newreno)"]
     assert len(goodput) == 31
     assert float(goodput[5][1]) == pytest.approx(5.0, rel=1e-3)
-    assert grid(out, "runs")[0][:3] == ["run", "seed", "flow"]
+    assert grid(out, "metrics")[0][:3] == ["run", "seed", "flow"]
     with zipfile.ZipFile(out) as parts:
         charts = [
             name for name in parts.namelist() if name.startswith("Object") and name.endswith("content.xml")
@@ -118,7 +118,7 @@ def test_every_table_of_a_store_may_be_a_sheet(store: Path) -> None:
 
 def test_a_template_without_a_known_sheet_is_refused(store: Path, tmp_path: Path) -> None:
     mine = template(tmp_path / "mine.ods", {"Sheet1": [["a"]]})
-    with pytest.raises(TemplateError, match="expected one of: runs, cells, cwnd"):
+    with pytest.raises(TemplateError, match="expected one of: metrics, cells, cwnd"):
         write_ods(store, tmp_path / "filled.ods", mine)
     (tmp_path / "text.ods").write_text("no")
     with pytest.raises(TemplateError, match="cannot be read"):

@@ -61,8 +61,8 @@ def test_runs_are_written_whether_the_next_is_asked_for_or_not(tmp_path: Path) -
         assert (first.done, first.total) == (1, 8)
         until(lambda: len(bentpipe.open_results(tmp_path / "store").finished()) == 8)
         assert [one.done for one in runs] == [2, 3, 4, 5, 6, 7, 8]
-    assert runs.report.done == 8
-    assert runs.report.packets > 0
+    assert runs.summary.done == 8
+    assert runs.summary.packets > 0
 
 
 def test_what_is_finished_is_kept_when_one_leaves_early(tmp_path: Path) -> None:

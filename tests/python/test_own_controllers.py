@@ -40,7 +40,7 @@ def failure(kind: type) -> str:
     """Why a run with this class fails."""
     with pytest.raises(RunsFailedError) as found:
         bentpipe.run(SCENARIO, controllers={"mine": kind})
-    return found.value.report.failed[0].error
+    return found.value.summary.failed[0].error
 
 
 def thresholds(value: object) -> list[float | None]:

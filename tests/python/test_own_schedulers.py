@@ -49,7 +49,7 @@ def failure(kind: type) -> str:
     """Why a run with this class fails."""
     with pytest.raises(RunsFailedError) as found:
         bentpipe.run(SCENARIO, schedulers={"mine": kind})
-    return found.value.report.failed[0].error
+    return found.value.summary.failed[0].error
 
 
 def test_round_robin_in_python_is_the_engine_s() -> None:

@@ -27,9 +27,9 @@ FLOW = {"congestion": "cubic", "send": "up", "load": {"bytes": "100 kB"}}
 def test_a_preset(bentpipe_path):
     path = bentpipe_path("geo-konnect", {"path.konnect.up.loss": "0 %"})
     found = path.simulate(FLOW, duration="5 s", settings={"path.konnect.delay": "100 ms"})
-    [seconds] = found.metrics["completion_p50_s"]
+    [seconds] = found.metrics()["completion_p50_s"]
     assert 0.4 < seconds < 2
-    assert found.metrics["flow"].to_list() == ["main"]
+    assert found.metrics()["flow"].to_list() == ["main"]
 
 def test_a_file_without_flows(bentpipe_path, tmp_path):
     (tmp_path / "s.toml").write_text('''
@@ -40,7 +40,7 @@ both = { rate = "10 Mbit/s" }
 ''')
     path = bentpipe_path(str(tmp_path / "s.toml"))
     found = path.simulate([FLOW, FLOW | {"start": "1 s"}], duration="2 s")
-    assert sorted(found.metrics["flow"]) == ["flow-1", "main"]
+    assert sorted(found.metrics()["flow"]) == ["flow-1", "main"]
     with pytest.raises(bentpipe.ScenarioError, match="flow: missing, expected flows to simulate"):
         path.simulate()
 
@@ -106,7 +106,7 @@ def test_a_client_and_its_server(bentpipe_path):
     words = [sys.executable, "-S", "-c"]
     path = bentpipe_path("ftth")
     for _ in range(3):  # who waits for a processor takes a segment for lost, and sends it again
-        found = path.run_program([*words, FETCH, "{far}"], [*words, SERVE], listens=9000)
+        found = path.run_program([*words, FETCH, "{far}"], [*words, SERVE], server_port=9000)
         assert found.status == 7
         assert found.output == "50005 b'hello'\\n"
         assert found.server_output.startswith("10.78.0.")

@@ -311,9 +311,7 @@ def test_settings_are_recorded_so_that_they_are_read_again(key: str, value: obje
 def test_a_setting_of_true_is_replayed_as_true(tmp_path: Path) -> None:
     results = bentpipe.run(tomllib.loads(GEO), jobs=1, settings={"quic.ecn": True}, out=tmp_path / "store")
     (tmp_path / "again.toml").write_text(results.scenario)
-    document = load_scenario(
-        tmp_path / "again.toml", map(parse_override, results.overrides), results.overrides
-    )
+    document = load_scenario(tmp_path / "again.toml", map(parse_override, results.settings), results.settings)
     assert [run.id for run in build_plan(document, results.engine).runs] == [
         run["id"] for run in results.planned
     ]

@@ -231,7 +231,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     }  # fmt: skip
     for again in (False, True):
         said = bentpipe_studies.run(
-            STUDY.name, only="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short
+            STUDY.name, part="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short
         )
         assert said.good
         data = said.data
@@ -287,7 +287,7 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "duration": "40 s",
         "order": [{"flow.first.congestion": "hybla", "flow.second.congestion": "cubic"}],
     }
-    answer(bentpipe_studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
+    answer(bentpipe_studies.run(STUDY.name, part="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
     said = capsys.readouterr().out
     assert "Criterion: Jain's index of both flows' goodput ≥ 0.9" in said
     assert "7 of 7 rows within 0.0001" in said

@@ -149,7 +149,7 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
 def test_the_short_form(tmp_path: Path) -> None:
     """One run of 30 s with a disruption of 1 s: the client stops, and goes on."""
     said = bentpipe_studies.run(
-        STUDY.name, only="dtn-short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "34 s"}
+        STUDY.name, part="dtn-short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "34 s"}
     )
     assert said.good
     verdicts = {claim["id"]: claim["verdict"] for claim in said.data["claims"]}

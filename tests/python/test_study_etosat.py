@@ -56,7 +56,7 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
 
 def test_the_short_form(tmp_path: Path) -> None:
     """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
-    said = bentpipe_studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path)
+    said = bentpipe_studies.run(STUDY.name, part="small", seeds=1, jobs=1, out=tmp_path)
     assert said.good
     data = said.data
     verdicts = {(claim["id"], claim["transport"]): claim["verdict"] for claim in data["claims"]}

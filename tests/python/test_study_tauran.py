@@ -78,7 +78,7 @@ def test_every_printed_number_has_its_cell() -> None:
 def test_the_short_form(tmp_path: Path) -> None:
     """A seed and a minute at 7 and 13 dB: shares decoded as in table 4.1, which was fitted, and more goodput by reordering."""
     said = bentpipe_studies.run(
-        STUDY.name, only="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"}
+        STUDY.name, part="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"}
     )
     assert said.good
     rows = {(row["id"], row["row"], row["interpretation"]): row for row in said.data["rows"]}
@@ -294,7 +294,7 @@ def test_attempts_between_coming_and_leaving() -> None:
 
 def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
     """What comes late is sent again by three duplicates and not by RACK; type I needs more attempts than type II."""
-    said = bentpipe_studies.run(STUDY.name, only="ladders", jobs=1, out=tmp_path)
+    said = bentpipe_studies.run(STUDY.name, part="ladders", jobs=1, out=tmp_path)
     assert said.good
     drawn = {one.key: one.spec() for one in ladders(Measurements(tmp_path, STUDY.parts()))}
     assert set(drawn) == {"table-3-2", "figure-3-4", "figure-3-6", "figure-3-7", "figure-3-8", "figure-3-10"}

@@ -349,7 +349,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     """Ten terminals and 75 calls for some seconds: who has a queue that is longer has more, CoDeS and PF shorter queues."""
     said = bentpipe_studies.run(
         STUDY.name,
-        only="short-6",
+        part="short-6",
         seeds=1,
         jobs=1,
         out=tmp_path,

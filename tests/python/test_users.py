@@ -140,7 +140,7 @@ def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
     assert figure is not None
     assert figure.rows <= 2_000
     assert "over 2 seeds" in figure.caption
-    rows = bentpipe.open_results(store.path).user_metrics
+    rows = bentpipe.open_results(store.path).user_metrics()
     assert rows.height == 2 * len(SCHEDULERS) * 6
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.api.engine_choice import check_engine
 from bentpipe.api.plan import plan_scenario
+from bentpipe.api.user_code import check_user_classes, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +108,7 @@ def list_nr_links(plan: Plan) -> tuple[NrUse, ...]:
     return tuple(results.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckResult:
     """Plan of a valid scenario, with performance bounds and lint warnings."""
 
@@ -128,6 +130,18 @@ class CheckResult:
     """Coded bits of radio links."""
     nr_links: tuple[NrUse, ...] = ()
     """Slot utilisation of 5G links with their HARQ processes."""
+
+    def __repr__(self) -> str:
+        """Return title and counts."""
+        counts = [
+            f"{number} {noun if number == 1 else f'{noun}s'}"
+            for number, noun in ((self.cells, "cell"), (self.runs, "run"), (len(self.warnings), "warning"))
+        ]
+        return f"<bentpipe check: {self.title}, {', '.join(counts)}, {self.link_seconds:g} s of link time>"
+
+    def _repr_html_(self) -> str:
+        lines = [repr(self).strip("<>"), *(f"{message.key}: {message.text}" for message in self.warnings)]
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines) + self.frame()._repr_html_()
 
     def frame(self) -> pl.DataFrame:
         """Return the bounds, one row per cell and flow.
@@ -166,6 +180,8 @@ def check(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
+    controllers: Mapping[str, type] | None = None,
+    schedulers: Mapping[str, type] | None = None,
 ) -> CheckResult:
     """Validate a scenario and return its plan, bounds and lint warnings without running it.
 
@@ -181,7 +197,10 @@ def check(
     from bentpipe.runners.local import cores
 
     check_engine(engine)
-    plan = plan_scenario(scenario, settings, seeds=seeds, engine=engine)
+    fingerprints = {
+        name: fingerprint(class_) for name, class_ in check_user_classes(controllers, schedulers).items()
+    }
+    plan = plan_scenario(scenario, settings, seeds=seeds, engine=engine, fingerprints=fingerprints)
     seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
     return CheckResult(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),

@@ -25,19 +25,22 @@ def check_engine(engine: str) -> None:
 
 
 def create_runner(
-    engine: str, jobs: int | None = None, on: str | None = None, import_paths: Mapping[str, str] | None = None
+    engine: str,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    import_paths: Mapping[str, str] | None = None,
 ) -> Runner:
     """Return the runner of an engine.
 
     Args:
         engine: ``"sim"`` or ``"emu"``.
         jobs: the number of worker processes, or of concurrent labs.
-        on: the address of a cluster.
+        cluster: the address of a cluster.
         import_paths: ``module:Class`` of user-supplied controllers, by name.
 
     Raises:
         bentpipe.ScenarioError: ``bentpipe-rt`` is not built.
-        bentpipe.runners.runner.RunnerError: the cluster ``on`` cannot be reached.
+        bentpipe.runners.runner.RunnerError: the cluster cannot be reached.
     """
     if engine == "emu":
         from bentpipe.lab.emulation.runner import EmulationRunner
@@ -45,13 +48,13 @@ def create_runner(
         from bentpipe.runners.engine import version
 
         return EmulationRunner(executable(), version(), jobs)
-    if on is None:
+    if cluster is None:
         from bentpipe.runners.local import LocalRunner
 
         return LocalRunner(jobs, import_paths)
     from bentpipe.runners.dask import DaskRunner
     from bentpipe.runners.engine import version
 
-    cluster = DaskRunner(on, version(), import_paths)
-    cluster.check()
-    return cluster
+    runner = DaskRunner(cluster, version(), import_paths)
+    runner.check()
+    return runner

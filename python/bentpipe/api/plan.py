@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.base import to_toml_value
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.sweep import format_override
 
 if TYPE_CHECKING:
@@ -43,11 +44,27 @@ def plan_scenario(
         ScenarioError: an invalid scenario, or one that the emulation does not support.
     """
     source = scenario if isinstance(scenario, (str, Path)) else to_toml_value(scenario)
-    overrides: dict[str, object] = {key: to_toml_value(value) for key, value in (settings or {}).items()}
+    if not isinstance(source, (str, Path, Mapping)):
+        text = f"found {source!r}, expected a TOML file, a table, or a bentpipe.Scenario"
+        raise ScenarioError([("scenario", text)], SOURCE_ARGUMENT)
+    overrides = _check_settings(settings)
     document = load_scenario(
-        source, overrides.items(), [format_override(*item) for item in overrides.items()]
+        source, overrides.items(), [format_override(*item) for item in overrides.items()], origin="settings"
     )
     return plan_document(document, seeds=seeds, engine=engine, fingerprints=fingerprints)
+
+
+def _check_settings(settings: object) -> dict[str, object]:
+    """Return settings as plain values. Raises ScenarioError if they are not a mapping of keys."""
+    example = 'expected keys and values such as {"path.satellite.delay": "15 ms"}'
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise ScenarioError([("settings", f"found {settings!r}, {example}")], SOURCE_ARGUMENT)
+    for key in settings:
+        if not isinstance(key, str) or not key:
+            raise ScenarioError([("settings", f"found the key {key!r}, {example}")], SOURCE_ARGUMENT)
+    return {key: to_toml_value(value) for key, value in settings.items()}
 
 
 def plan_document(

@@ -7,23 +7,29 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import warnings
+import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.api.engine_choice import check_engine, create_runner
 from bentpipe.api.plan import plan_scenario
-from bentpipe.api.results import Results
-from bentpipe.api.user_code import fingerprint, import_path
+from bentpipe.api.results import Results, TemporaryDirectory
+from bentpipe.api.user_code import (
+    UserCodeWarning,
+    check_user_classes,
+    fingerprint,
+    import_path,
+    pickle_class,
+)
 from bentpipe.plan.analysis.lint import LintWarning, lint_plan
-from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
 from bentpipe.store.packing import pack_large
 from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from bentpipe.api.engine_choice import Engine
     from bentpipe.plan.plan import Plan
@@ -36,12 +42,14 @@ __all__ = ["RunIterator", "RunsFailedError", "iter_runs", "run"]
 class RunsFailedError(RuntimeError):
     """Failure of some runs; ``results`` has the other runs."""
 
-    def __init__(self, results: Results, report: ExecutionSummary) -> None:
-        """Create the error; ``report`` has the failed runs and their errors."""
+    def __init__(self, results: Results, summary: ExecutionSummary) -> None:
+        """Create the error; ``summary`` has the failed runs and their errors."""
         self.results = results
-        self.report = report
-        first = report.failed[0]
-        super().__init__(f"{len(report.failed)} of {report.planned} runs failed; {first.run}: {first.error}")
+        self.summary = summary
+        first = summary.failed[0]
+        super().__init__(
+            f"{len(summary.failed)} of {summary.planned} runs failed; {first.run}: {first.error}"
+        )
 
 
 class RunIterator:
@@ -49,7 +57,7 @@ class RunIterator:
 
     With the first call of ``next`` the runs start, locally or on a cluster, and each is written when it finishes, also
     before the next call. Only controllers that run in this process wait for calls. If the disk rejects a run, the
-    others stop, and the next call raises. ``len`` is the number of runs to execute, for on_progress bars. The end of
+    others stop, and the next call raises. ``len`` is the number of runs to execute, for progress bars. The end of
     the iteration, or of the context manager, closes the store. An early end stops the unfinished runs and keeps the
     finished ones. A failed run has an ``error`` and raises nothing.
     """
@@ -70,11 +78,11 @@ class RunIterator:
         """
         self._temporary = None
         if out is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="bentpipe-", ignore_cleanup_errors=True)
-            out = Path(self._temporary.name) / "store"
+            self._temporary = TemporaryDirectory()
+            out = self._temporary.path / "store"
         self.path = Path(out)
         """Directory of the store."""
-        self.report = ExecutionSummary(self.path, len(plan.runs))
+        self.summary = ExecutionSummary(self.path, len(plan.runs))
         """Execution summary, complete after the last run."""
         self._stack = contextlib.ExitStack()
         writer = self._stack.enter_context(Writer(self.path, plan))
@@ -85,6 +93,12 @@ class RunIterator:
             raise
         self._runs = iter_results(plan, runner, writer, where=where)
         self._stack.callback(self._runs.close)
+        self._finalizer = weakref.finalize(self, self._stack.close)
+        """Closes the store of an iterator that nobody closes."""
+
+    def __repr__(self) -> str:
+        """Return the number of runs to execute, and the directory of the store."""
+        return f"<bentpipe runs: {self._missing} of {self.summary.planned} to execute, {self.path}>"
 
     def __len__(self) -> int:
         """Return the number of runs to execute, including those finished since the start."""
@@ -105,7 +119,7 @@ class RunIterator:
             return next(self._runs)
         except StopIteration as end:
             if end.value is not None:
-                self.report = end.value
+                self.summary = end.value
             self.close()
             pack_large(self.path)
             raise
@@ -120,8 +134,8 @@ class RunIterator:
         self.close()
 
     def close(self) -> None:
-        """Stop unfinished runs and close the store."""
-        self._stack.close()
+        """Stop unfinished runs and close the store; repeated calls are valid."""
+        self._finalizer()
 
     @property
     def results(self) -> Results:
@@ -135,7 +149,7 @@ def run(
     *,
     jobs: int | None = None,
     out: str | Path | None = None,
-    on: str | None = None,
+    cluster: str | None = None,
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
@@ -148,12 +162,13 @@ def run(
         scenario: a TOML file, its parsed table, or a :class:`bentpipe.Scenario`; a table may contain the classes of
             :mod:`bentpipe.scenario`.
         controllers: user-supplied congestion controllers by their name in the scenario. Workers import a class of an
-            importable module by its import path. A class of ``__main__`` (a script, a notebook) or of a function runs
-            in this process, one run at a time.
+            importable module by its import path. A class of ``__main__`` (a script, a notebook) or of a function passes
+            to the workers by cloudpickle. Without cloudpickle it runs in this process, one run at a time, as it does
+            with ``jobs=1`` and for a single run.
         jobs: number of worker processes (default: one per processor; with ``emu``, concurrent labs, default 1). Cannot
-            be combined with ``on``.
+            be combined with ``cluster``.
         out: directory of the store, resumed if it has runs of the same scenario; by default a temporary one.
-        on: ``dask://HOST:PORT`` of a cluster.
+        cluster: ``dask://HOST:PORT`` of a cluster.
         seeds: number of seeds, instead of the seeds of the scenario.
         settings: dotted keys to set, as with ``--set``.
         engine: ``"sim"``, virtual time, or ``"emu"``, real time on this host (docs/manual/compare-engines.md).
@@ -162,23 +177,26 @@ def run(
             the execution.
 
     Warns:
-        bentpipe.plan.analysis.lint.LintWarning: a setting that is valid but probably wrong, such as several seeds of a
+        bentpipe.LintWarning: a setting that is valid but probably wrong, such as several seeds of a
             deterministic scenario.
+        bentpipe.UserCodeWarning: a user-supplied class runs in this process, one run at a time.
 
     Raises:
         bentpipe.ScenarioError: an invalid scenario, with the key of each problem; with ``emu`` also missing
             requirements of the host.
         bentpipe.StoreError: ``out`` is not a store of this scenario, or the disk is full.
-        bentpipe.runners.runner.RunnerError: no run can be executed, for example because the cluster cannot be reached.
+        bentpipe.RunnerError: no run can be executed, for example because the cluster cannot be reached.
         bentpipe.RunsFailedError: some runs failed; its ``results`` have the others.
-        ValueError: ``jobs`` and ``on``, or an argument that ``emu`` does not support.
+        ValueError: an invalid ``jobs``, ``jobs`` and ``cluster``, or an argument that ``emu`` does not support.
     """
-    with _start(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers) as runs:
+    if on_progress is not None and not callable(on_progress):
+        raise TypeError(f"on_progress: found {on_progress!r}, expected a function")
+    with _start(scenario, controllers, jobs, out, cluster, seeds, settings, engine, schedulers) as runs:
         for result in runs:
             if on_progress is not None:
                 on_progress(result)
-    if runs.report.failed:
-        raise RunsFailedError(runs.results, runs.report)
+    if runs.summary.failed:
+        raise RunsFailedError(runs.results, runs.summary)
     return runs.results
 
 
@@ -188,7 +206,7 @@ def iter_runs(
     *,
     jobs: int | None = None,
     out: str | Path | None = None,
-    on: str | None = None,
+    cluster: str | None = None,
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
@@ -199,7 +217,7 @@ def iter_runs(
     Arguments, warnings and errors are those of :func:`run`, except that a failed run has an ``error`` and raises
     nothing.
     """
-    return _start(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers)
+    return _start(scenario, controllers, jobs, out, cluster, seeds, settings, engine, schedulers)
 
 
 def _start(
@@ -207,23 +225,20 @@ def _start(
     controllers: Mapping[str, type] | None,
     jobs: int | None,
     out: str | Path | None,
-    on: str | None,
+    cluster: str | None,
     seeds: int | None,
     settings: Mapping[str, object] | None,
     engine: Engine,
     schedulers: Mapping[str, type] | None,
 ) -> RunIterator:
-    if on is not None and jobs is not None:
-        raise ValueError("found jobs and on, expected one of them: a cluster has its own number of workers")
-    user_classes = dict(controllers or {}) | {
-        SCHEDULER_PREFIX + name: class_ for name, class_ in (schedulers or {}).items()
-    }
+    _check_jobs(jobs, cluster)
     check_engine(engine)
-    if engine == "emu" and (user_classes or on is not None):
-        argument = "controllers" if controllers else "schedulers" if user_classes else "on"
+    if engine == "emu" and (controllers or schedulers or cluster is not None):
+        argument = "controllers" if controllers else "schedulers" if schedulers else "cluster"
         raise ValueError(
             f'found {argument} beside engine = "emu", which supports only the built-in ones on this host'
         )
+    user_classes = check_user_classes(controllers, schedulers)
     plan = plan_scenario(
         scenario,
         settings,
@@ -233,20 +248,37 @@ def _start(
     )
     for message in lint_plan(plan):
         warnings.warn(message.line(plan.document.name), LintWarning, stacklevel=3)
-    runner = _choose_runner(user_classes, engine, jobs, on)
-    return RunIterator(plan, runner, out, on or ("local" if engine == "sim" else REAL_TIME))
+    runner = _choose_runner(user_classes, engine, jobs, cluster, len(plan.runs))
+    return RunIterator(plan, runner, out, cluster or ("local" if engine == "sim" else REAL_TIME))
+
+
+def _check_jobs(jobs: object, cluster: str | None) -> None:
+    if cluster is not None and jobs is not None:
+        raise ValueError(
+            "found jobs and cluster, expected one of them: a cluster has its own number of workers"
+        )
+    if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
+        raise ValueError(f"jobs: found {jobs!r}, expected a number of workers from 1, or None for all cores")
 
 
 def _choose_runner(
-    user_classes: Mapping[str, type], engine: Engine, jobs: int | None, on: str | None
+    user_classes: Mapping[str, type], engine: Engine, jobs: int | None, cluster: str | None, runs: int
 ) -> Runner:
     import_paths = {
         name: path for name, class_ in user_classes.items() if (path := import_path(class_)) is not None
     }
-    if len(import_paths) == len(user_classes):
-        return create_runner(engine, jobs, on, import_paths)
-    if on is not None:
+    others = {name: class_ for name, class_ in user_classes.items() if name not in import_paths}
+    if not others:
+        return create_runner(engine, jobs, cluster, import_paths)
+    if cluster is not None:
         raise ValueError("classes for a cluster must be in modules that its workers can import")
-    from bentpipe.runners.local import InProcess
+    from bentpipe.runners.local import InProcess, LocalRunner, cores
 
+    if min(jobs or cores(), runs) > 1:
+        try:
+            pickled = {name: pickle_class(class_) for name, class_ in others.items()}
+        except ValueError as error:
+            warnings.warn(str(error), UserCodeWarning, stacklevel=4)
+        else:
+            return LocalRunner(jobs, import_paths, pickled=pickled)
     return InProcess(user_classes)

@@ -1,29 +1,80 @@
-"""User-supplied classes: import from files (``NAME=FILE.py:CLASS``), import paths for workers, fingerprints."""
+"""User-supplied classes: import from files (``NAME=FILE.py:CLASS``), transfer to workers, fingerprints."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners import engine
 from bentpipe.runners.user_modules import module_of
 from bentpipe.runners.worker_process import format_error
-from bentpipe.scenario.errors import ScenarioError, unknown_name
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.scenario.link.scheduler import SCHEDULERS
 from bentpipe.scenario.quantity_text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import CodeType
 
-__all__ = ["fingerprint", "import_path", "load_controllers"]
+__all__ = [
+    "UserCodeWarning", "check_user_classes", "fingerprint", "import_path", "load_controllers", "pickle_class",
+]  # fmt: skip
 
 _KEY = "--controller"
 """Option of the messages."""
 
 _EXAMPLE = "mine=cc.py:Mine"
 """Valid argument of the option."""
+
+
+class UserCodeWarning(UserWarning):
+    """User-supplied class that runs in this process, one run at a time."""
+
+
+def check_user_classes(
+    controllers: Mapping[str, type] | None, schedulers: Mapping[str, type] | None
+) -> dict[str, type]:
+    """Return user-supplied classes by name; schedulers have a prefix.
+
+    Raises:
+        ScenarioError: not a mapping of names and classes, a class without its method, or a name of the engine.
+    """
+    taken = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
+    kinds: tuple[tuple[str, Any, str, Sequence[str]], ...] = (
+        ("controllers", controllers, "on_event", taken),
+        ("schedulers", schedulers, "choose", SCHEDULERS),
+    )
+    problems: list[tuple[str, str]] = []
+    for argument, classes, method, names in kinds:
+        if classes is None:
+            continue
+        if not isinstance(classes, Mapping):
+            found = classes.__name__ if isinstance(classes, type) else repr(classes)
+            problems.append((argument, f'found {found}, expected names and classes such as {{"mine": Mine}}'))
+            continue
+        for name, class_ in classes.items():
+            if name in names:
+                problems.append(
+                    (f"{argument}.{name}", f'"{name}" is a name of the engine, expected another name')
+                )
+            elif not isinstance(name, str) or not name:
+                problems.append((argument, f"found the name {name!r}, expected text"))
+            elif not isinstance(class_, type):
+                problems.append((f"{argument}.{name}", f"found {class_!r}, expected a class"))
+            elif not callable(getattr(class_, method, None)):
+                text = f"{class_.__name__} has no method {method}, expected a class with it"
+                problems.append((f"{argument}.{name}", text))
+    if problems:
+        raise ScenarioError(problems, SOURCE_ARGUMENT)
+    return dict(controllers or {}) | {
+        SCHEDULER_PREFIX + name: class_ for name, class_ in (schedulers or {}).items()
+    }
 
 
 def load_controllers(texts: Sequence[str]) -> dict[str, type]:
@@ -92,11 +143,38 @@ def import_path(kind: type) -> str | None:
     return f"{module}:{name}" if getattr(sys.modules[module], "__file__", None) else None
 
 
+def pickle_class(kind: type) -> str:
+    """Return a class of ``__main__`` or of a function as text for another process.
+
+    Raises:
+        ValueError: cloudpickle is not installed or rejects the class; the message states the consequence and the fix.
+    """
+    fix = "or move the class into a module, for runs on all cores"
+    consequence = f"{kind.__name__} runs in this process, one run at a time"
+    try:
+        import cloudpickle
+    except ModuleNotFoundError:
+        raise ValueError(f"{consequence}; install cloudpickle (pip install cloudpickle), {fix}") from None
+    try:
+        return base64.b64encode(cloudpickle.dumps(kind)).decode()
+    except Exception as error:  # noqa: BLE001 - a class may refer to anything
+        cause = str(error) or type(error).__name__
+        raise ValueError(
+            f"{consequence}, because cloudpickle rejects it ({cause}); remove that reference, {fix}"
+        ) from None
+
+
 def fingerprint(kind: type) -> str:
     """Return a hash of the source (or byte code) of a class, so that a changed class gets new run ids."""
     try:
         text = inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError, KeyError):
         codes = [member.__code__ for _, member in sorted(inspect.getmembers(kind, inspect.isfunction))]
-        text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes])
+        text = repr([_code(code) for code in codes])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _code(code: CodeType) -> tuple[object, ...]:
+    """Return byte code without addresses, which differ between processes."""
+    constants = [_code(const) if inspect.iscode(const) else const for const in code.co_consts]
+    return code.co_code, constants, code.co_names

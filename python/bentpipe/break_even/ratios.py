@@ -52,13 +52,20 @@ class Cell:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Map:
     """Results of a map."""
 
     config: BreakEvenConfig
     cells: tuple[Cell, ...]
     engine: str
+
+    def __repr__(self) -> str:
+        """Return the access and the number of ratios."""
+        return f"<bentpipe break-even map: {self.config.access.title}, {len(self.cells)} ratios>"
+
+    def _repr_html_(self) -> str:
+        return self.frame()._repr_html_()
 
     def frame(self) -> pl.DataFrame:
         """Return one row for each QUIC configuration, object size and round-trip time.

@@ -164,7 +164,7 @@ def query(
 
     from bentpipe.cli.console import emit, print_table
     from bentpipe.store.reader import Store
-    from bentpipe.store.sql import unique_names
+    from bentpipe.store.sql_names import unique_names
 
     with options():
         store = Store(directory)
@@ -189,7 +189,9 @@ def query(
     with _closing(connection):
         try:
             connection.guard(answer)
-        except (duckdb.Error, RuntimeError) as error:
+        except duckdb.Error as error:
+            refuse(str(connection.to_query_error(error)))
+        except RuntimeError as error:
             refuse(str(error))
 
 

@@ -108,7 +108,7 @@ def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams
             "path": {"segment": segments},
             "flow": [{"name": f"iperf{number}", **flow} for number in range(streams)],
         }
-    ).cells
+    ).cells()
     return float(cells.filter(pl.col("metric") == "goodput_bit_s")["mean"].sum())
 
 

@@ -108,12 +108,15 @@ def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
 
 
 def _to_scenario_error(error: ValueError) -> ScenarioError:
-    """Return the problems of a pydantic error, by option."""
+    """Return the problems of a pydantic error or of a table, by option."""
     from pydantic import ValidationError
 
-    if not isinstance(error, ValidationError):
+    if isinstance(error, ScenarioError):
+        found = error
+    elif isinstance(error, ValidationError):
+        found = from_pydantic(error, {}, "perf call-client")
+    else:
         return ScenarioError([("", str(error))])
-    found = from_pydantic(error, {}, "perf call-client")
     return ScenarioError([(f"--{key}" if key else "", text) for key, text in found.problems])
 
 

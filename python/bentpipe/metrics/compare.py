@@ -8,7 +8,9 @@ Decision: docs/decisions/0080-one-paired-comparison.md.
 
 from __future__ import annotations
 
+import html
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -191,7 +193,7 @@ class MetricChange:
     censored: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class Comparison:
     """All changes, the numbers of unpaired flows of each side, and notes for the reader."""
 
@@ -199,6 +201,16 @@ class Comparison:
     only_before: int = 0
     only_after: int = 0
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the numbers of changes by verdict."""
+        verdicts = Counter(change.verdict for change in self.changes)
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        return f"<bentpipe comparison: {len(self.changes)} changes{f' ({counts})' if counts else ''}>"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return notes + self.frame()._repr_html_()
 
     @property
     def regressed(self) -> bool:

@@ -63,7 +63,7 @@ def scenario_differences(
 
 def _keys(store: Store) -> dict[str, object]:
     """Return every key of a store's scenario, in the form of ``--set``, with its value after the store's overrides."""
-    text, overrides = store.scenario, store.overrides
+    text, overrides = store.scenario, store.settings
     try:
         data = load_scenario(parse_toml(text), [parse_override(override) for override in overrides]).data
     except ScenarioError:  # the store does not contain a preset in a file beside the scenario

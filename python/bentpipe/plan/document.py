@@ -43,6 +43,7 @@ def load_scenario(
     source: str | Path | Mapping[str, Any],
     overrides: Iterable[tuple[str, object]] = (),
     shown: Sequence[str] = (),
+    origin: str = "--set",
 ) -> ScenarioDocument:
     """Read a scenario from a file or a table, and apply its preset and overrides.
 
@@ -50,6 +51,7 @@ def load_scenario(
         source: a TOML file, or its content as a mapping.
         overrides: keys to set, in order. A swept key takes the value (or list of values) as its sweep.
         shown: the overrides as written.
+        origin: the option or argument of the overrides, for messages.
 
     Raises:
         ScenarioError: no such file, not TOML, or an override of a missing member.
@@ -92,7 +94,7 @@ def load_scenario(
     ]
     for key, value in settings:
         if key != PRESET:
-            _override(data, key, value, name)
+            _override(data, key, value, name, origin)
     _check_plain(data, "", name)
     return ScenarioDocument(text, data, folder, name, tuple(shown), lists=tuple(lists))
 
@@ -145,14 +147,17 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _suggest_file(path: Path) -> str:
+    from bentpipe.scenario.package_data import preset_names
     from bentpipe.scenario.quantity_text import nearest
 
     names = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     similar = nearest(path.name, names)
+    if str(path) in preset_names():
+        return f'; "{path}" is a preset, expected it as path.preset of a scenario'
     return f'; did you mean "{path.with_name(similar)}"?' if similar else ""
 
 
-def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
+def _override(data: dict[str, Any], key: str, value: object, name: str, origin: str) -> None:
     sweep = data.get("sweep")
     axis = key.removeprefix(SWEEP)
     if isinstance(sweep, dict) and axis in sweep:
@@ -161,11 +166,11 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     table = next((other for other in swept_keys(sweep) if overrides(other, key)), None)
     if table is not None:
         text = f'would have no effect: the sweep sets all of "{table}"; set it in the sweep\'s values'
-        raise ScenarioError([(key, f"{text} (in --set)")], name)
+        raise ScenarioError([(key, f"{text} (in {origin})")], name)
     try:
         set_key(data, key, value)
     except ScenarioError as error:
-        raise error.with_source(name, "in --set") from None
+        raise error.with_source(name, f"in {origin}") from None
 
 
 def add_sweep_hint(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:

@@ -48,7 +48,7 @@ class Run:
     cell: Mapping[str, Any]
     """Swept keys and their values in this run, as the scenario writes them."""
     seed: int
-    spec: RunSpec
+    spec: RunSpec = field(repr=False)
     """The resolved run."""
 
     def spec_json(self) -> str:

@@ -20,7 +20,8 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
 
     Args:
         store: store to export.
-        form: format; each table and the metrics become one file (``flows.csv``...) with run, seed and cell as columns,
+        form: format; each table becomes one file (``flows.csv``...) with run, seed and cell as columns, and so do the
+            metrics: of each run (``metrics.csv``), over seeds (``cells.csv``), of each user (``user_metrics.csv``).
             ``ods`` is one file.
         out: directory, or file of ``ods``; None: :func:`place_of`.
         template: ODS file to fill.

@@ -1,6 +1,6 @@
 """Export of a store's tables to ODS, with charts that LibreOffice draws from the sheets.
 
-Without a template, the file has these sheets (:func:`sheets`): ``runs`` (one row per run and flow), ``cells``
+Without a template, the file has these sheets (:func:`sheets`): ``metrics`` (one row per run and flow), ``cells``
 (aggregated over seeds) and, with one column for each run of figures over time, ``cwnd`` (kB), ``goodput`` (Mbit/s,
 windows of 1 s, or of ``sample`` if that is longer) and ``goodput since start`` (Mbit/s), each with a chart. Sheets
 over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th sample.
@@ -68,7 +68,7 @@ class Tables:
 
     def names(self) -> list[str]:
         """Return all names; ``RUN.TABLE`` stands for the tables of single runs."""
-        return ["runs", "cells", *CHARTS, *TABLES, "RUN.TABLE"]
+        return ["metrics", "cells", *CHARTS, *TABLES, "RUN.TABLE"]
 
     def get(self, name: str) -> pl.DataFrame | None:
         """Return a table: one of :func:`sheets`, a raw table of all runs, or ``RUN.TABLE``; None for other names."""
@@ -87,12 +87,12 @@ class Tables:
 def sheets(store: Store) -> dict[str, pl.DataFrame]:
     """Return the sheets of an ODS file without template, by name."""
     context = FigureContext(store)
-    frames = {name: _sheet(context, name) for name in ("runs", "cells", *CHARTS)}
+    frames = {name: _sheet(context, name) for name in ("metrics", "cells", *CHARTS)}
     return {name: frame for name, frame in frames.items() if frame is not None and frame.height}
 
 
 def _sheet(context: FigureContext, name: str) -> pl.DataFrame | None:
-    if name == "runs":
+    if name == "metrics":
         return context.store.shown(context.metrics)
     if name == "cells":
         return context.store.shown(context.cells)

@@ -297,7 +297,7 @@ def _facts(store: Store) -> list[tuple[str, str]]:
         ("runs", f"{store.index.height} finished of {len(store.planned)} planned"),
         ("store", store.path.name),
     ]
-    return facts + ([("changed by --set", ", ".join(store.overrides))] if store.overrides else [])
+    return facts + ([("changed by --set", ", ".join(store.settings))] if store.settings else [])
 
 
 def _definitions(context: FigureContext) -> list[tuple[str, str]]:

@@ -66,7 +66,7 @@ class RunFailure:
         return "late" if self.late else "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class RunResult:
     """Run that has just finished or failed."""
 
@@ -81,6 +81,12 @@ class RunResult:
     """Packets of the run; 0 after a failure."""
     error: str = ""
     """Reason of the failure; empty: finished."""
+
+    def __repr__(self) -> str:
+        """Return the count, the run and its outcome."""
+        cell = "".join(f", {key} = {value}" for key, value in self.run.cell.items())
+        outcome = self.error or f"{self.packets} packets, {self.seconds:.2f} s"
+        return f"<bentpipe run {self.done} of {self.total}: {self.run.id}{cell}, seed {self.run.seed}: {outcome}>"
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.runners.runner import RunnerError, RunOutcome
@@ -40,7 +41,7 @@ def cores() -> int:
 
 
 class InProcess:
-    """Execution in this process, one run after the other: for controllers that other processes cannot import."""
+    """Execution in this process, one run after the other: for controllers that do not pass to other processes."""
 
     def __init__(self, controllers: Mapping[str, type]) -> None:
         """Create a runner; ``controllers`` are classes by their name in the scenario."""
@@ -145,6 +146,8 @@ class LocalRunner:
         jobs: int | None = None,
         controllers: Mapping[str, str] | None = None,
         idle: Idle | None = None,
+        *,
+        pickled: Mapping[str, str] | None = None,
     ) -> None:
         """Create a pool.
 
@@ -152,12 +155,14 @@ class LocalRunner:
             jobs: workers; None: one for each processor.
             controllers: user-supplied classes as ``module:Class``, by name.
             idle: idle workers to use and to add to.
+            pickled: further user-supplied classes as texts of cloudpickle, by name.
         """
         self.jobs = jobs or cores()
         self.idle = idle
         self.setup = {
             "controllers": dict(controllers or {}),
-            "search": [entry for entry in sys.path if entry],
+            "pickled": dict(pickled or {}),
+            "search": [entry or str(Path.cwd()) for entry in sys.path],
             "coordinator": os.getpid(),
         }
 

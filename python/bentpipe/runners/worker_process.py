@@ -1,17 +1,19 @@
 """Worker process: reads runs from standard input and writes their files to standard output.
 
-A message is a length (8 bytes, little-endian) and that many bytes. Input: JSON, first ``{"controllers", "search",
-"coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error message. For
-each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and the encoder
-of tables only, and ends with its input.
+A message is a length (8 bytes, little-endian) and that many bytes. Input: JSON, first ``{"controllers", "pickled",
+"search", "coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error
+message. For each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and
+the encoder of tables only, and ends with its input.
 """
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import io
 import json
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -60,6 +62,11 @@ def main() -> None:
             setup = json.loads(receive(source))
             _end_with(setup["coordinator"])
             classes = engine.load_controllers(setup["controllers"], setup["search"])
+            pickled = setup.get("pickled", {}).items()
+            classes |= {
+                name: pickle.loads(base64.b64decode(text))  # noqa: S301 - the coordinator wrote it
+                for name, text in pickled
+            }
         except EOFError:
             raise
         except BaseException as error:  # noqa: BLE001 - a user's module may raise anything

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -15,12 +15,13 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainValidator,
     StrictStr,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from bentpipe.scenario.errors import is_name, unknown_name
+from bentpipe.scenario.errors import from_pydantic, is_name, unknown_name
 from bentpipe.scenario.network.places import Place
 from bentpipe.scenario.quantities import (
     Angle,
@@ -127,6 +128,23 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     hints: ClassVar[Mapping[str, str]] = {}
     """Messages for wrong keys that need more than the nearest known key."""
+
+    if not TYPE_CHECKING:  # type checkers derive the arguments from the fields
+
+        def __init__(self, /, **keys: Any) -> None:
+            """Create a table from its keys. Raises ScenarioError."""
+            __tracebackhide__ = True
+            try:
+                super().__init__(**keys)
+            except ValidationError as error:
+                raise from_pydantic(error, keys, type(self).__name__) from None
+
+        # pydantic validates nested tables without __init__ only if it has this mark, as BaseModel.__init__ has
+        __init__.__pydantic_base_init__ = True
+
+    def __repr_args__(self) -> Iterable[tuple[str, Any]]:
+        """Return the given keys and their values."""
+        return self.to_dict().items()
 
     @model_validator(mode="before")
     @classmethod

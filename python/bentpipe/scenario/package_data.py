@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["SHIPPED", "path_of"]
+__all__ = ["SHIPPED", "path_of", "preset_names"]
 
 SHIPPED = {
     "bentpipe-rt": "target/release/bentpipe-rt",
@@ -23,3 +23,8 @@ def path_of(name: str) -> Path | None:
     """Return the path of an entry of ``SHIPPED``; None if it is missing or not built."""
     candidates = (_PACKAGE / "shipped" / name, _PACKAGE.parents[1] / SHIPPED[name])
     return next((path for path in candidates if path.exists()), None)
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets of access networks."""
+    return [file.stem for file in sorted((Path(__file__).parent / "presets").glob("*.toml"))]

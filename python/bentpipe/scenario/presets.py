@@ -13,9 +13,20 @@ from typing import Any
 
 from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
+from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantity_text import nearest
 
-__all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
+__all__ = [
+    "Page",
+    "Preset",
+    "page",
+    "page_names",
+    "pages",
+    "preset",
+    "presets",
+    "proxies",
+    "segments",
+]
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
@@ -32,9 +43,9 @@ class Preset:
 
     name: str
     title: str
-    source: str
-    segments: list[dict[str, Any]]
-    proxies: list[dict[str, Any]] = field(default_factory=list)
+    source: str = field(repr=False)
+    segments: list[dict[str, Any]] = field(repr=False)
+    proxies: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ def _read_document(folder: Path, name: str) -> dict[str, Any]:
 
 def presets() -> list[Preset]:
     """Return all access networks by name."""
-    return [_read_access(name) for name in _names(_FOLDER)]
+    return [_read_access(name) for name in preset_names()]
 
 
 def pages() -> list[Page]:
@@ -97,7 +108,7 @@ def preset(name: object, folder: Path | None = None) -> Preset:
     Raises:
         ScenarioError: no such preset, or an invalid file.
     """
-    known = _names(_FOLDER)
+    known = preset_names()
     if isinstance(name, str) and name in known:
         return _read_access(name)
     if isinstance(name, str) and folder is not None and name.endswith(".toml"):

@@ -9,6 +9,8 @@
 ``plan_file``: ``plan.json`` of a store
 ``query_limits``: limits of a query
 ``sql``: SQL over a store
+``sql_names``: names of columns in SQL
+``query_frame``: results of SQL as frames
 ``scan``: one table of many runs as a lazy frame
 ``numeric_columns``: swept quantities as numbers
 ``tables``: tables as properties

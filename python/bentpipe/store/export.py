@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.store.reader import Store
 
-__all__ = ["SUFFIXES", "tables", "traces", "write_traces"]
+__all__ = ["SUFFIXES", "tables", "traces", "write_frame", "write_traces"]
 
 
 def tables(
@@ -46,14 +46,15 @@ def tables(
             frame = store.table(name)
         except MissingTableError:
             continue  # no run of this scenario has the table
-        written.append(_write_table(frame, form, target / f"{name}.{form}"))
+        written.append(write_frame(frame, form, target / f"{name}.{form}"))
     for name, compute in (computed or {}).items():
-        if (frame := compute()).width:
-            written.append(_write_table(frame, form, target / f"{name}.{form}"))
+        if (frame := compute()).height:
+            written.append(write_frame(frame, form, target / f"{name}.{form}"))
     return written
 
 
-def _write_table(frame: pl.DataFrame, form: str, path: Path) -> Path:
+def write_frame(frame: pl.DataFrame, form: str, path: Path) -> Path:
+    """Write a frame as csv, json or parquet, and return ``path``."""
     with atomic_file(path) as part:
         _write(frame, form, part)
     return path

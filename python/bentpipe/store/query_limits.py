@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.store.files import StoreError
+from bentpipe.store.query_frame import OPTIONAL_PACKAGES, require, to_polars
 
 if TYPE_CHECKING:
     import duckdb
+    import polars
 
 __all__ = ["Guard", "QueryLimitError", "QueryLimits", "Relation", "SpillFolder"]
 
@@ -236,9 +238,11 @@ def _resident_bytes() -> int:
 class Relation:
     """Relation of DuckDB with interruptible methods: they execute the query when they fetch rows."""
 
-    def __init__(self, relation: Any, guard: Guard) -> None:
+    def __init__(self, relation: Any, guard: Guard, owner: object = None) -> None:
+        """Wrap a relation; ``owner`` exists as long as it."""
         self._relation = relation
         self._guard = guard
+        self._owner = owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -246,6 +250,7 @@ class Relation:
         attribute = getattr(self._relation, name)
         if not callable(attribute):
             return self._wrap(attribute)
+        require(*OPTIONAL_PACKAGES.get(name, ()))
 
         def method(*args: Any, **options: Any) -> Any:
             unwrapped = [one._relation if isinstance(one, Relation) else one for one in args]  # noqa: SLF001
@@ -253,8 +258,12 @@ class Relation:
 
         return method
 
+    def pl(self) -> polars.DataFrame:
+        """Return the rows as a frame of Polars."""
+        return self._guard.call(lambda: to_polars(self))
+
     def _wrap(self, value: Any) -> Any:
-        return Relation(value, self._guard) if type(value) is type(self._relation) else value
+        return Relation(value, self._guard, self._owner) if type(value) is type(self._relation) else value
 
     def __repr__(self) -> str:
         return self._guard.call(lambda: repr(self._relation))

@@ -72,7 +72,7 @@ class Store(Frames):
         plan = plan_file.read(self.path)
         self.title = plan.title or self.path.resolve().name
         self.engine, self.schema = plan.engine, plan.schema
-        self.overrides, self.planned = plan.overrides, plan.planned
+        self.settings, self.planned = plan.overrides, plan.planned
         self._plan = plan
         self._snapshot: StoreIndex | None = None
         self._index: pl.DataFrame | None = None

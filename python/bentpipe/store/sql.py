@@ -7,13 +7,16 @@ also writable for DuckDB, so statements that write files are refused before Duck
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from bentpipe.scenario.errors import unknown_name
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.store.files import StoreError, readable
+from bentpipe.store.query_frame import OPTIONAL_PACKAGES, require
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
+from bentpipe.store.sql_names import quoted, unique_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "connect", "unique_names"]
+__all__ = ["Answers", "OutOfBoundsError", "QueryError", "connect"]
 
 _Result = TypeVar("_Result")
 if TYPE_CHECKING:
@@ -41,10 +44,15 @@ class OutOfBoundsError(StoreError):
     """Statement that accesses more than the tables of the store."""
 
 
+class QueryError(StoreError):
+    """Invalid query, or a query that failed; the cause is the error of DuckDB."""
+
+
 class Answers:
     """Connection to DuckDB for queries on one store.
 
-    ``execute``, ``sql`` and ``query`` are DuckDB's, with DuckDB's results: ``fetchall``, ``pl``, ``df`` and others. A
+    ``execute``, ``sql`` and ``query`` are DuckDB's, with DuckDB's results: ``fetchall``, ``pl``, ``df`` and others.
+    ``sql(...).pl()`` needs no further package, ``df`` needs pandas, and ``arrow`` needs pyarrow. A
     restricted connection raises OutOfBoundsError for a statement that accesses more than the tables of the store.
     """
 
@@ -53,9 +61,17 @@ class Answers:
         connection: duckdb.DuckDBPyConnection,
         allowed: Sequence[str] | None,
         limits: QueryLimits,
+        store: Store,
+        tables: Mapping[str, bool],
         computed: Computed,
     ) -> None:
-        """Restrict a connection with views to the files ``allowed``; None: no restriction."""
+        """Restrict a connection to the files ``allowed``; None: no restriction.
+
+        ``tables`` has the names of all tables, and whether a finished run has the table.
+        """
+        self._tables = dict(tables) | dict.fromkeys(computed, True)
+        self._store = store
+        """A temporary store exists as long as this object or a result of it."""
         self._connection = connection
         self._computed = dict(computed)
         """Functions that compute the tables that no query has used yet."""
@@ -77,6 +93,34 @@ class Answers:
             ):
                 connection.execute(f"SET {setting}")
 
+    def __repr__(self) -> str:
+        """Return the tables."""
+        return f"<bentpipe SQL connection: {', '.join(self._views())}>"
+
+    def _views(self) -> list[str]:
+        return [name for name, has_rows in self._tables.items() if has_rows]
+
+    def to_query_error(self, error: Exception) -> QueryError:
+        """Return an error of DuckDB as one of bentpipe, with the nearest valid name."""
+        text = str(error)
+        if match := re.search(r"Table with name (\S+) does not exist", text):
+            if match[1] in self._tables:
+                others = ", ".join(self._views())
+                return QueryError(f'no finished run has a table "{match[1]}", expected one of: {others}')
+            return QueryError(unknown_name(match[1], self._views(), "table"))
+        column = re.search(
+            r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"', text
+        )
+        candidates = re.search(r"Candidate bindings: ([^\n]+)", text)
+        if column and candidates:
+            names = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[1])]
+            found = column[1] or column[2]
+            near = nearest(found, names)
+            hint = f'; did you mean "{near}"?' if near else ""
+            return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
+        cause = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
+        return QueryError(f"invalid query: {cause[0] if cause else type(error).__name__}")
+
     def execute(self, sql: str, parameters: object = None) -> Self:
         """Execute statements; fetch the result of the last one."""
         self._query("execute", sql, parameters)
@@ -85,7 +129,7 @@ class Answers:
     def sql(self, sql: str, **options: Any) -> Any:
         """Execute statements; return the result of the last one as a relation of DuckDB, or None."""
         relation = self._query("sql", sql, **options)
-        return None if relation is None else Relation(relation, self._guard)
+        return None if relation is None else Relation(relation, self._guard, self)
 
     query = sql
 
@@ -118,6 +162,7 @@ class Answers:
         """Return a method of DuckDB that fetches results."""
         if name in _FETCH_METHODS or not self._bounded:
             attribute = getattr(self._connection, name)
+            require(*(("pyarrow",) if name == "pl" else OPTIONAL_PACKAGES.get(name, ())))
             if name not in _FETCH_METHODS or not callable(attribute) or name == "interrupt":
                 return attribute
             return lambda *args, **options: self._guard.call(lambda: attribute(*args, **options))
@@ -168,7 +213,8 @@ class Answers:
 
 _FETCH_METHODS = frozenset({
     "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "fetch_df_chunk", "fetch_arrow_table",
-    "fetch_record_batch", "df", "pl", "arrow", "description", "rowcount", "interrupt",
+    "fetch_record_batch", "to_arrow_reader", "to_arrow_table", "df", "pl", "arrow", "description", "rowcount",
+    "interrupt",
 })  # fmt: skip
 
 
@@ -220,12 +266,13 @@ def connect(
     connection = duckdb.connect(":memory:")
     names, types, columns = _columns(store, values)
     definitions = ", ".join(
-        f"{_quoted(name)} {type_}" for name, type_ in zip(unique_names(names), types, strict=True)
+        f"{quoted(name)} {type_}" for name, type_ in zip(unique_names(names), types, strict=True)
     )
     connection.execute(f"CREATE TABLE runs ({definitions})")
     arrays = ", ".join(f"unnest(?::{type_}[])" for type_ in types)  # one statement for each row takes 0.5 ms
     connection.execute(f"INSERT INTO runs SELECT {arrays}", columns)
     allowed: list[str] = []
+    present = {"runs": True, **dict.fromkeys(tables, False)}
     resolved = dataclasses.replace(index, store=store.path.resolve())
     for name in tables:
         files = [file for file in resolved.table(name) if not file.is_empty]
@@ -234,8 +281,9 @@ def connect(
         allowed += [str(file.path) for file in files]
         with readable(store.path, name):
             connection.execute(f"CREATE VIEW {name} AS {_view(files)}")
+        present[name] = True
     limits = limits or QueryLimits.parse()
-    return Answers(connection, None if unrestricted else allowed, limits, computed or {})
+    return Answers(connection, None if unrestricted else allowed, limits, store, present, computed or {})
 
 
 def _view(files: Sequence[StoredFile]) -> str:
@@ -273,22 +321,6 @@ def _columns(store: Store, values: Sequence[list[Any]]) -> tuple[list[str], list
         types += ["VARCHAR", *("DOUBLE" for _ in axes)]
         columns += [texts, *([axis.values.get(text) for text in texts] for axis in axes)]
     return names, types, columns
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return column names for SQL, with a number as suffix of names that differ only in case or not at all."""
-    result: dict[str, str] = {}
-    for name in names:
-        count = itertools.count(2)
-        candidate = name
-        while candidate.casefold() in result:
-            candidate = f"{name}_{next(count)}"
-        result[candidate.casefold()] = candidate
-    return list(result.values())
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

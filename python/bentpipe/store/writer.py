@@ -83,8 +83,8 @@ class Writer:
             )
         if not store.has_scenario(_scenario_text(plan)):
             raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {advice}')
-        if store.overrides != tuple(plan.document.overrides):
-            settings = ", ".join(store.overrides) or "none"
+        if store.settings != tuple(plan.document.overrides):
+            settings = ", ".join(store.settings) or "none"
             raise StoreError(f"{path} was created with other --set values ({settings}); {advice}")
         # Options of browse, traces and controllers are part of the id, not of the scenario and --set.
         planned_ids = {_cell_key(row): row["id"] for row in planned}

@@ -127,7 +127,7 @@ class Access:
         client: Sequence[str],
         server: Sequence[str] = (),
         *,
-        listens: int | None = None,
+        server_port: int | None = None,
         timeout: str = "60 s",
         pep: str | None = None,
         settings: Mapping[str, object] | None = None,
@@ -141,7 +141,7 @@ class Access:
             client: arguments of the client; ``{far}`` and ``{far6}`` stand for the addresses of the server side.
             server: arguments of the server; ``{near}`` stands for the address of the client. Without a server, the
                 server side is this machine, which needs root.
-            listens: port of the server. The client starts when a process listens there, over TCP or UDP.
+            server_port: port of the server. The client starts when a process listens there, over TCP or UDP.
             timeout: maximum duration of the client, such as ``"60 s"``.
             pep: set-up of a proxy that splits TCP behind the longest segment: ``"early"`` or ``"relayed"``.
             settings: further dotted keys.
@@ -165,7 +165,7 @@ class Access:
             pytest.skip("--bentpipe-real=never")
         if missing := _missing_requirement(proxies=bool(path[1])):
             self._skip_or_fail(f"no path in real time here: {missing}")
-        with run_command(path, client, server=server, listens=listens, timeout_s=timeout_s) as result:
+        with run_command(path, client, server=server, listens=server_port, timeout_s=timeout_s) as result:
             if not result.valid:
                 self._skip_or_fail(f"the lab missed its deadlines: {'; '.join(result.reasons)}")
             texts = {

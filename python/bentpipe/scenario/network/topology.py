@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PlainValidator, StrictBool, StrictStr, model_validator
+from pydantic import Field, PlainValidator, StrictBool, StrictStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import Name, Table, as_table, construct_table, text_schema
@@ -14,6 +14,7 @@ from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, missing_pool_end, proxy_places
 from bentpipe.scenario.link.direction import DelayOrText, Direction
 from bentpipe.scenario.link.handover import GraphHandover, PathHandover, check_handovers
+from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantities import Size
 
 __all__ = ["Access", "Contacts", "Graph", "Link", "Node", "Path", "Segment"]
@@ -105,6 +106,14 @@ class Path(Table):
                 at = f"{proxy.get('name', f'proxy[{index + 1}]')}.between"
                 raise PydanticCustomError("scenario", "{error}", {"error": error, "at": at})
         return found
+
+    @field_validator("preset")
+    @classmethod
+    def _check_preset(cls, name: str | None) -> str | None:
+        """Check the name of a preset; a plan looks for a file. Raises ValueError."""
+        if name is not None and not name.endswith(".toml") and name not in preset_names():
+            raise ValueError(unknown_name(name, preset_names(), "preset"))
+        return name
 
     @model_validator(mode="after")
     def _check_names(self) -> Path:
