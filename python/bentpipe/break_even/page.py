@@ -28,7 +28,7 @@ KEYS = ("map",)
 _PROXIES = {
     "plain": "proxies at the terminal and the gateway that split TCP and nothing more",
     "pooled": "proxies at the terminal and the gateway with open connections between them",
-    "rate-knowing": "proxies at the terminal and the gateway with open connections between them, which send at the "
+    "line-rate": "proxies at the terminal and the gateway with open connections between them, which send at the "
     "access's known rate from the first byte",
 }
 

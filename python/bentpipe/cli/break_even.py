@@ -34,7 +34,7 @@ def break_even(
     proxy: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="plain, pooled or rate-knowing [default: the last; with slots pooled]"
+            metavar="KIND", help="plain, pooled or line-rate [default: the last; with slots pooled]"
         ),
     ] = None,
     sizes: Annotated[

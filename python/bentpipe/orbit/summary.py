@@ -61,8 +61,8 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
         ],
     }
     shown: list[str | TextTable] = [head]
-    if flies.remark:
-        shown.append(f"Remark: {flies.remark}.")
+    if flies.note:
+        shown.append(f"Note: {flies.note}.")
     if old := _elements_remark(query, timeline):
         shown.append(old)
     delays = _delays(timeline)
@@ -157,7 +157,7 @@ def _elements_remark(query: RouteQuery, timeline: RouteTimeline) -> str | None:
     if days <= FRESH_DAYS:
         return None
     epochs = instant(earliest) if earliest == latest else f"{instant(earliest)} to {instant(latest)}"
-    return f"Remark: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
+    return f"Note: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
 
 
 def _ms(delays: Iterable[int | None]) -> list[float]:

@@ -1,6 +1,6 @@
 """Profiles of QUIC: defaults that ``quic.profile`` derives from the path of a flow.
 
-``deep-space`` follows draft-ietf-tiptop-quic-profile. Its longest round-trip time R is ``quic.longest_rtt``. Without
+``deep-space`` follows draft-ietf-tiptop-quic-profile. Its longest round-trip time R is ``quic.max_rtt``. Without
 this key, R is the longest propagation delay up and down plus the longest time without a route.
 
 ====================  =============================================================================================
@@ -114,7 +114,7 @@ def profile_controller_options(
 
 
 def _longest_ns(quic: Quic, path: PathProperties) -> int:
-    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
+    return quic.max_rtt.ns if quic.max_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
 
 
 def _window_bytes(quic: Quic, path: PathProperties) -> int | None:

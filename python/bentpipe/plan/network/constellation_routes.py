@@ -322,11 +322,11 @@ def _links(constellation: Constellation, links: str) -> dict[str, Any]:
 def _policy(handover: HandoverRule | None) -> dict[str, Any]:
     if handover is None:
         return {"kind": "shortest_path"}
-    if handover.rule != "slots":
+    if handover.rule != "periodic":
         return {"kind": handover.rule.replace("-", "_")}
     return {
         "kind": "slots",
-        "period_ns": handover.every.ns,
+        "period_ns": handover.interval.ns,
         "phase_ns": handover.phase.ns,
         "jitter_ns": handover.jitter.ns,
         "seed": handover.seed,
