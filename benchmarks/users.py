@@ -87,9 +87,9 @@ def run_spec(case: Case, users: int, seconds: float) -> dict[str, Any]:
         "path": {"segment": [segment]},
         "flow": [
             {
-                "name": "terminal", "count": users, "transport": "udp", "send": "down",
+                "name": "terminal", "count": users, "transport": "udp", "direction": "down",
                 "start_jitter": f"{8_000_000 / rate:.3f} ms",
-                "load": {"live": {"rate": f"{rate:.0f} bit/s", "packet": "1000 B"}},
+                "load": {"cbr": {"rate": f"{rate:.0f} bit/s", "packet": "1000 B"}},
             }
         ],
     }  # fmt: skip

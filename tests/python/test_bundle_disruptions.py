@@ -97,7 +97,7 @@ def test_a_connection_is_kept_for_what_is_done_with_it(way: str | None, closes: 
 
 def test_an_outage_is_before_the_delay_or_behind_it() -> None:
     def kinds(*settings: tuple[str, object]) -> list[str]:
-        window = {"windows": [{"at": "1 s", "length": "1 s"}]}
+        window = {"windows": [{"at": "1 s", "duration": "1 s"}]}
         place = dict(settings).get("place")
         outages = window | ({"place": place} if place else {})
         netem = [("path.link.netem", True)] if dict(settings).get("netem") else []
@@ -114,7 +114,7 @@ def test_an_outage_is_before_the_delay_or_behind_it() -> None:
 
 
 def test_stops_of_a_node_are_in_order() -> None:
-    stops = [{"at": "5 s", "length": "2 s"}, {"at": "9 s", "store": "lost"}]
+    stops = [{"at": "5 s", "duration": "2 s"}, {"at": "9 s", "store": "lost"}]
     node = {"name": "server", "store_delay": "30 ms", "stops": stops}
     found = {one["name"]: one for one in spec(("dtn.node", [node]))["dtn"]["nodes"]}
     second = 1_000_000_000

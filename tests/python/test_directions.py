@@ -23,7 +23,7 @@ SENT: dict[str | None, frozenset[Direction]] = {None: UP, "up": UP, "down": DOWN
 
 NO_DATAGRAMS = 'found transport = "udp" without a load of datagrams'
 DATAGRAMS = 'found a load of datagrams with transport = "tcp"'
-ONE_WAY = 'found send = "both", expected "up" or "down" for this load; declare two flows'
+ONE_WAY = 'found direction = "both", expected "up" or "down" for this load; declare two flows'
 ITSELF = "with a pico-perf load, which determines the direction"
 RATELESS = "missing, expected a rate: a source of datagrams sends at its rate"
 
@@ -34,7 +34,7 @@ STREAMS: dict[str, Any] = {
     "nothing": None,
     "time": {"time": "2 s", "streams": 2},
     "bytes": {"bytes": "100 kB", "streams": 2},
-    "poisson": {"poisson": {"every": "300 ms", "size": "10 kB"}},
+    "poisson": {"poisson": {"interval": "300 ms", "size": "10 kB"}},
     "on_off": {"on_off": PERIODS},
     "on_off, rate": {"on_off": {**PERIODS, "rate": "100 kbit/s"}},
     "pico, up": {"pico_perf": PICO_UP},
@@ -44,7 +44,7 @@ STREAMS: dict[str, Any] = {
 DATAGRAM_LOADS: dict[str, Any] = {
     "on_off, packet": {"on_off": {**PERIODS, "rate": "100 kbit/s", "packet": "500 B"}},
     "call": {"call": "g711"},
-    "live": {"live": "500 kbit/s"},
+    "live": {"cbr": "500 kbit/s"},
 }
 LOADS = {**STREAMS, **DATAGRAM_LOADS}
 

@@ -60,11 +60,11 @@ def test_a_call_is_planned_as_its_flow(tmp_path: Path) -> None:
 
 def test_what_calls_cannot_have_in_real_time() -> None:
     assert refused(call()) == []
-    assert refused(call(load={"live": "2 Mbit/s"})) == []
+    assert refused(call(load={"cbr": "2 Mbit/s"})) == []
     assert refused(call(load={"on_off": {"on": "1 s", "off": "1 s", "rate": "1 Mbit/s"}})) == []
     over_quic = refused({"name": "q", "load": {"call": "g711"}, "send": None})
     assert over_quic == [("flow.q.load", "sends datagrams over QUIC; `bentpipe perf` sends them over UDP")]
-    quick = {"live": {"rate": "500 Mbit/s", "packet": "1200 B"}}
+    quick = {"cbr": {"rate": "500 Mbit/s", "packet": "1200 B"}}
     assert refused(call(load=quick)) == [("flow.c.load", "sends 500 Mbit/s; expected at most 200")]
     short = {"on_off": {"on": "1 us", "off": "1 us", "rate": "1 Mbit/s"}}
     assert "at least 1 ms" in refused(call(load=short))[0][1]

@@ -111,7 +111,7 @@ def test_sockets_of_a_proxy_share_a_namespace() -> None:
     [
         {"congestion": CLASSIC, "pacing": True, "min_rto": "50 ms", "delayed_ack": "off"},
         {"congestion": "newreno", "initial_window": "100 packets", "mss": "1000 B"},
-        {"rate_knowing": True},
+        {"line_rate": True},
     ],
 )
 def test_what_a_proxys_socket_is_given_is_not_refused(side: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_the_streams_of_chance_are_the_engines() -> None:
-    poisson = {"every": "100 ms", "size": {"exponential": "20 kB"}}
+    poisson = {"interval": "100 ms", "size": {"exponential": "20 kB"}}
     data = scenario({"name": "a"}, {"name": "b", "load": {"poisson": poisson}})
     for run in plan_of(data, seeds=3).runs:
         tables = decode(engine.run(run.spec_json())).tables
@@ -138,7 +138,7 @@ def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
 
 
 def test_every_arrival_is_a_client(tmp_path: Path) -> None:
-    poisson = {"every": "200 ms", "size": {"fixed": "20 kB"}}
+    poisson = {"interval": "200 ms", "size": {"fixed": "20 kB"}}
     spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
     near = lab_plan(spec, tmp_path, "/bin/rt").plan["near"]
     tables = decode(engine.run(json.dumps(spec))).tables
@@ -148,7 +148,7 @@ def test_every_arrival_is_a_client(tmp_path: Path) -> None:
 
 
 def test_the_tables_are_the_engines(program: Path) -> None:
-    plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "send": "up"}))
+    plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "direction": "up"}))
     (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan.runs)
     simulated = decode(engine.run(plan.runs[0].spec_json())).tables
     real = tables_of(outcome)

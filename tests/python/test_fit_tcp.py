@@ -34,7 +34,7 @@ PING_LOSS = 0.013
 
 SCENARIO = """
 duration = "{seconds} s"
-sample = "1 s"
+sample_interval = "1 s"
 [[path.segment]]
 name = "dish"
 both = {{ queue = "50 ms", delay = {{ trace = "delay.csv" }}, loss = {{ trace = "loss.csv" }} }}
@@ -44,7 +44,7 @@ up = {{ rate = "8 Mbit/s" }}
 name = "download"
 transport = "tcp"
 congestion = "cubic"
-send = "down"
+direction = "down"
 load = {{ time = "{seconds} s" }}
 """
 

@@ -22,7 +22,7 @@ from traced import judged, made, spec_of
 
 PATH: dict[str, Any] = {
     "duration": "6 s",
-    "trace": {"stages": True},
+    "trace": {"packet_steps": True},
     "path": {
         "segment": [
             {"name": "lan", "delay": "1 ms"},
@@ -33,11 +33,11 @@ PATH: dict[str, Any] = {
             {"name": "switch", "at": "2 s", "segment": "satellite", "delay": "10 ms", "in_flight": "in-order"}
         ],
     },
-    "flow": [{"name": "f0", "congestion": "cubic", "send": "down", "load": {"time": "6 s"}}],
+    "flow": [{"name": "f0", "congestion": "cubic", "direction": "down", "load": {"time": "6 s"}}],
 }
 GRAPH: dict[str, Any] = {
     "duration": "6 s",
-    "trace": {"stages": True},
+    "trace": {"packet_steps": True},
     "graph": {
         "node": [
             "terminal", {"name": "far", "kind": "router"}, {"name": "near", "kind": "router"},
@@ -47,12 +47,12 @@ GRAPH: dict[str, Any] = {
             {"name": "one", "client_side": "terminal", "server_side": "far", "delay": "30 ms",
              "both": {"rate": "10 Mbit/s"}},
             {"name": "two", "client_side": "terminal", "server_side": "near", "delay": "10 ms",
-             "both": {"rate": "20 Mbit/s"}, "in_use": False},
+             "both": {"rate": "20 Mbit/s"}, "enabled": False},
             {"name": "three", "client_side": "far", "server_side": "gateway", "delay": "5 ms"},
             {"name": "four", "client_side": "near", "server_side": "gateway", "delay": "5 ms"},
             {"name": "ground", "client_side": "gateway", "server_side": "server", "delay": "1 ms"},
         ],
-        "handover": [{"at": "2 s", "to": "two", "replaces": "one", "in_flight": "lost"}],
+        "handover": [{"at": "2 s", "to": "two", "replaces": "one", "in_flight": "drop"}],
     },
     "flow": [
         {"name": "f0", "congestion": "cubic", "client": "terminal", "server": "server", "load": {"time": "6 s"}}
@@ -123,7 +123,7 @@ def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() 
 
 
 def test_what_comes_again_and_what_meets_at_an_instant() -> None:
-    again = {"every": "2 s", "in_flight": "overtaken"}
+    again = {"every": "2 s", "in_flight": "reorder"}
     handovers = [
         at_2_s(delay="10 ms", **again),
         {**at_2_s(delay="20 ms", **again), "at": "1 s"},
@@ -241,7 +241,7 @@ def test_a_window_is_not_the_limit_after_a_hand_over() -> None:
 
 def test_a_sweep_and_a_remark() -> None:
     plan = planned(
-        PATH, sweep={"path.switch.in_flight": ["in-order", "lost"], "path.switch.rate": ["5 Mbit/s"]}
+        PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
     assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "lost"]
     assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
@@ -324,7 +324,7 @@ def test_what_else_is_wrong() -> None:
     nowhere = with_handovers(at_2_s(in_flight="lost"))
     nowhere["path"]["segment"][1]["delay"] = "0 s"
     assert 'found "lost", and satellite has no delay; expected one' in said(nowhere)
-    idle = with_handovers({"at": "2 s", "segment": "lan", "waiting": "lost"})
+    idle = with_handovers({"at": "2 s", "segment": "lan", "queued": "drop"})
     assert 'waiting: found "lost", and lan has no queue; expected one' in said(idle)
     beside = with_handovers(at_2_s(delay="1 ms"))
     beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
@@ -332,12 +332,15 @@ def test_what_else_is_wrong() -> None:
     two = copy.deepcopy(PATH)
     for segment, hold in zip(two["path"]["segment"], ("1 MB", "2 MB", "2 MB"), strict=True):
         segment["hold"] = hold
-    assert "path.satellite.hold: found 2 MB beside 1 MB of lan, expected one of the node between" in said(two)
+    assert (
+        "path.satellite.store_and_forward: found 2 MB beside 1 MB of lan, expected one of the node between"
+        in said(two)
+    )
     two["path"]["segment"][0]["hold"] = "0 B"
-    assert 'path.lan.hold: found "0 B", expected a size above 0' in said(two)
+    assert 'path.lan.store_and_forward: found "0 B", expected a size above 0' in said(two)
     unused = with_handovers(base=GRAPH)
     assert (
-        "graph.two.in_use: found false, and no handover uses the link; expected a handover to it, or true"
+        "graph.two.enabled: found false, and no handover uses the link; expected a handover to it, or true"
         in said(unused)
     )
     same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)

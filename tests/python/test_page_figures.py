@@ -406,7 +406,7 @@ delay = "15 ms"
 [[flow]]
 name = "bulk"
 transport = "tcp"
-send = "down"
+direction = "down"
 congestion = "cubic"
 load = { time = "10 s" }
 """

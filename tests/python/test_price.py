@@ -87,9 +87,9 @@ def held(room: str) -> dict[str, Any]:
                 "name": "down",
                 "segment": "space",
                 "at": "1 min",
-                "every": "2 min",
+                "interval": "2 min",
                 "gap": "1 min",
-                "waiting": "held",
+                "queued": "hold",
             }
         ],
     }
@@ -120,8 +120,8 @@ def split(**flow: Any) -> dict[str, Any]:
             {"name": "internet", "delay": "15 ms"},
         ],
         "proxy": [
-            {"name": "terminal", "between": ["lan", "satellite"], "setup": "pooled"},
-            {"name": "gateway", "between": ["satellite", "internet"], "setup": "early"},
+            {"name": "terminal", "between": ["lan", "satellite"], "handshake": "pooled"},
+            {"name": "gateway", "between": ["satellite", "internet"], "handshake": "early"},
         ],
     }
     return {"duration": "60 s", "path": path, "flow": [{**BULK, **flow}]}
@@ -131,7 +131,7 @@ LOADS: dict[str, dict[str, Any]] = {
     "bulk": scenario(),
     "tcp": scenario({"transport": "tcp"}),
     "segments": scenario(segments=4),
-    "poisson": scenario({"load": {"poisson": {"every": "5 ms", "size": "5 kB"}}}),
+    "poisson": scenario({"load": {"poisson": {"interval": "5 ms", "size": "5 kB"}}}),
     "on-off": scenario({"load": {"on_off": {"on": "10 us", "off": "10 us"}}}),
     "sampled": scenario({"load": {"bytes": "1 kB"}}, sample="100 us"),
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
@@ -139,10 +139,15 @@ LOADS: dict[str, dict[str, Any]] = {
     "many": scenario({"transport": "tcp", "count": 200}),
     "many over QUIC": scenario({"count": 200}),
     "many with accesses": scenario(
-        {"transport": "tcp", "count": 100, "series": "each", "access": {"both": {"rate": "5 Mbit/s"}}}
+        {
+            "transport": "tcp",
+            "count": 100,
+            "time_series": "per-flow",
+            "access": {"both": {"rate": "5 Mbit/s"}},
+        }
     ),
     "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
-    "stages": scenario(segments=3, trace={"stages": True}),
+    "stages": scenario(segments=3, trace={"packet_steps": True}),
     "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),
     "bundles": scenario({"load": bundles("quiccl", "-W 8 -P 100k -T 5")}),
     "bundles over TCP": scenario({"transport": "tcp", "load": bundles("tcpcl", "-R 20M -P 50k -D 10M")}),
@@ -236,7 +241,7 @@ def test_what_overtakes_costs_its_sender_with_every_look() -> None:
         "hundred": seconds(overtaken({"uniform": "20 ms"}, quic=rfc), 2),
         "few": seconds(overtaken(WIDE, quic={**rfc, "packet_threshold": 3}), 2),
         "file": seconds(overtaken(WIDE, "20 s", load={"bytes": "10 MB"}), 1),
-        "held": seconds(overtaken(None, both={"reorder": {"probability": "10 %", "hold": "100 ms"}}), 2),
+        "held": seconds(overtaken(None, both={"reorder": {"probability": "10 %", "delay": "100 ms"}}), 2),
     }
     ratios = {name: estimated / took for name, (took, estimated) in found.items()}
     for more, less in itertools.combinations(("thousands", "hundred", "few"), 2):
@@ -265,7 +270,7 @@ def test_what_overtakes_and_what_does_not() -> None:
     ):
         normal = estimate(overtaken({"normal": {"mean": mean, "deviation": deviation}}))
         assert least * plain <= normal <= most * plain
-    all_held = {"reorder": {"probability": "100 %", "hold": "100 ms"}}
+    all_held = {"reorder": {"probability": "100 %", "delay": "100 ms"}}
     assert estimate(overtaken(None, both=all_held)) == pytest.approx(plain, rel=0.01)
     # However long the run is, the same is sent in the same time; what is lost is sent again for longer.
     short, long = (estimate(overtaken(WIDE, one, load={"bytes": "10 MB"})) for one in ("60 s", "600 s"))
@@ -283,14 +288,14 @@ def test_what_overtakes_and_what_does_not() -> None:
     assert over["2"][0] == over["2"][1]
     assert over["3"][0] < over["3"][1]
     # Connections overtake themselves, not each other.
-    poisson = {"load": {"poisson": {"every": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
+    poisson = {"load": {"poisson": {"interval": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
     assert estimate(overtaken(WIDE, **poisson)) < 2 * estimate(overtaken(None, **poisson))
 
 
 @pytest.mark.parametrize(
     ("data", "key", "said"),
     [
-        (scenario({"load": {"poisson": {"every": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.every", "connections"),
+        (scenario({"load": {"poisson": {"interval": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.interval", "connections"),
         (scenario({"load": {"on_off": {"on": "1 ns", "off": "1 ns"}}}), "flow.f.load.on_off", "switches"),
         (scenario(sample="1 ns"), "sample", "10,000,000,000 samples of 4 rows each"),
         (scenario(duration="100000 h"), "flow.f", "data of the flow"),
@@ -409,7 +414,7 @@ def test_many_small_runs_take_the_time_of_keeping_them() -> None:
     assert 10 < cost_estimate.estimate_seconds(plan(small), 4) < 25
 
 
-@pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"every": "1 s", "size": "5 kB"}}}])
+@pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"interval": "1 s", "size": "5 kB"}}}])
 def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> None:
     own = {"transport": "tcp", **load}
     together = scenario({**own, "count": 7})

@@ -24,21 +24,33 @@ def one(**both: object) -> dict[str, object]:
     ("both", "message"),
     [
         ({"slots": SLOTS, "rate": "1 Mbit/s"}, r"rate: found rate beside slots"),
-        ({"slots": {"loss": ["1 %"]}, "loss": "1 %"}, r"loss: found loss beside slots"),
-        ({"slots": {"rate": ["2 Mbit/s", "1 Mbit/s"]}}, r"quantiles fall from 2 Mbit/s to 1 Mbit/s"),
-        ({"slots": {"delay": []}}, r"slots\.delay"),
+        ({"reconfiguration": {"loss": ["1 %"]}, "loss": "1 %"}, r"loss: found loss beside slots"),
         (
-            {"slots": {"every": "1 s", "phase": "1 s", "delay": ["1 ms"]}},
+            {"reconfiguration": {"rate": ["2 Mbit/s", "1 Mbit/s"]}},
+            r"quantiles fall from 2 Mbit/s to 1 Mbit/s",
+        ),
+        ({"reconfiguration": {"delay": []}}, r"slots\.delay"),
+        (
+            {"reconfiguration": {"interval": "1 s", "phase": "1 s", "delay": ["1 ms"]}},
             r"phase: found 1 s, expected less than",
         ),
-        ({"slots": {"every": "1 s", "jitter": "500 ms", "delay": ["1 ms"]}}, r"jitter: found 500 ms"),
         (
-            {"slots": {"delay": ["1 ms"], "delay_correlation": 1}},
+            {"reconfiguration": {"interval": "1 s", "jitter": "500 ms", "delay": ["1 ms"]}},
+            r"jitter: found 500 ms",
+        ),
+        (
+            {"reconfiguration": {"delay": ["1 ms"], "delay_correlation": 1}},
             r"delay_correlation: found 1, expected 0 to below 1",
         ),
-        ({"slots": {"delay": ["1 ms"], "delay_correlation": 0.5}}, r"delay_correlation and no delay_jitter"),
-        ({"slots": {"delay": ["1 ms"], "delay_step": "1 s"}}, r"found delay_step and no delay_jitter"),
-        ({"slots": {"every": "1 s"}}, r"empty slots"),
+        (
+            {"reconfiguration": {"delay": ["1 ms"], "delay_correlation": 0.5}},
+            r"delay_correlation and no delay_jitter",
+        ),
+        (
+            {"reconfiguration": {"delay": ["1 ms"], "delay_step": "1 s"}},
+            r"found delay_step and no delay_jitter",
+        ),
+        ({"reconfiguration": {"interval": "1 s"}}, r"empty slots"),
         (
             {"slots": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},
             r"changes: found changes beside slots",

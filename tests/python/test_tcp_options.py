@@ -15,7 +15,7 @@ def scenario(**flow: Any) -> dict[str, Any]:
     return {
         "duration": "10 s",
         "path": {"segment": [{"name": "sat", "delay": "375 ms", "both": {"rate": "25 Mbit/s"}}]},
-        "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "send": "down", **flow}],
+        "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "direction": "down", **flow}],
     }
 
 

@@ -54,7 +54,7 @@ def path(**direction: Any) -> dict[str, Any]:
 
 def shared(**other: Any) -> dict[str, Any]:
     """Two flows, of which the second begins later; in some cells the first is alone."""
-    flow = {"congestion": "cubic", "send": "up"}
+    flow = {"congestion": "cubic", "direction": "up"}
     rival = {**flow, "name": "rival", "start": "3 s"}
     return {
         "duration": "40.25 s",
@@ -66,8 +66,8 @@ def shared(**other: Any) -> dict[str, Any]:
 
 
 def grouped() -> dict[str, Any]:
-    flow = {"name": "web", "congestion": "cubic", "send": "down", "count": 3, "series": "each"}
-    poisson = {"poisson": {"every": "1 s", "size": {"exponential": "20 kB"}}}
+    flow = {"name": "web", "congestion": "cubic", "direction": "down", "count": 3, "time_series": "per-flow"}
+    poisson = {"poisson": {"interval": "1 s", "size": {"exponential": "20 kB"}}}
     return {"duration": "20.25 s", "path": path(), "flow": [{**flow, "load": poisson}]}
 
 
@@ -83,7 +83,7 @@ def calls() -> dict[str, Any]:
         "count": 3,
         "transport": "udp",
         "load": {"call": "g711"},
-        "admission": "200 kbit/s",
+        "admission_rate": "200 kbit/s",
     }
     load = {
         "name": "load",

@@ -153,7 +153,9 @@ def _without_delay(direction: Mapping[str, Any]) -> dict[str, Any]:
     """Return a direction without its delay and without delays of slots, because delay is an axis of the map."""
     result = {key: value for key, value in direction.items() if key != "delay"}
     if isinstance(result.get("reconfiguration"), dict):
-        slots = {key: value for key, value in result.pop("reconfiguration").items() if not key.startswith("delay")}
+        slots = {
+            key: value for key, value in result.pop("reconfiguration").items() if not key.startswith("delay")
+        }
         if slots.keys() & {"rate", "loss", "loss_bursts"}:
             result["reconfiguration"] = slots
     return result

@@ -74,7 +74,9 @@ def compare_with_link(found: MergedLogs, preset: str) -> list[Comparison]:
         one = Comparison(side, congestion, streams, log_bit_s, _goodput(segments, side, congestion, streams))
         if not one.agrees:
             for cause, keys in CAUSES.items():
-                if any(key in direction["reconfiguration"] for direction in _directions(segments) for key in keys):
+                if any(
+                    key in direction["reconfiguration"] for direction in _directions(segments) for key in keys
+                ):
                     rate = _goodput(_without(segments, keys), side, congestion, streams)
                     one.without_bit_s[cause] = rate
         made.append(one)

@@ -157,7 +157,9 @@ def _elements_remark(query: RouteQuery, timeline: RouteTimeline) -> str | None:
     if days <= FRESH_DAYS:
         return None
     epochs = instant(earliest) if earliest == latest else f"{instant(earliest)} to {instant(latest)}"
-    return f"Note: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
+    return (
+        f"Note: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
+    )
 
 
 def _ms(delays: Iterable[int | None]) -> list[float]:

@@ -156,7 +156,9 @@ class Flow(Table):
     @model_validator(mode="after")
     def _check_group(self) -> Flow:
         if self.time_series is not None and self.count is None:
-            raise ValueError(f'found time_series = "{self.time_series}" without a count, expected both or neither')
+            raise ValueError(
+                f'found time_series = "{self.time_series}" without a count, expected both or neither'
+            )
         return self
 
     @property
@@ -257,7 +259,9 @@ class Flow(Table):
                 )
         is_stream = self.load.on_off is not None and not self.datagrams
         if self.direction == "both" and (self.load.poisson is not None or is_stream):
-            raise ValueError('found direction = "both", expected "up" or "down" for this load; declare two flows')
+            raise ValueError(
+                'found direction = "both", expected "up" or "down" for this load; declare two flows'
+            )
         return self
 
 

@@ -361,7 +361,9 @@ def _resolve_value(key: str, value: object, axis_key: str, taken: Mapping[str, s
             [
                 (
                     axis_key,
-                    unknown_name(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample_interval"]),
+                    unknown_name(
+                        key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample_interval"]
+                    ),
                 )
             ]
         )

@@ -39,7 +39,9 @@ def check(direction: Direction, key: str) -> None:
         conflicts += [("acm", direction.acm)]
     if intervals.loss is not None or intervals.loss_bursts is not None:
         conflicts += [("loss", direction.loss)]
-    rate_changes = [change for change in direction.changes or [] if change.rate is not None and intervals.rate]
+    rate_changes = [
+        change for change in direction.changes or [] if change.rate is not None and intervals.rate
+    ]
     loss_changes = [
         change
         for change in direction.changes or []
@@ -49,12 +51,21 @@ def check(direction: Direction, key: str) -> None:
     for name, value in conflicts:
         if value:
             raise ScenarioError(
-                [(f"{key}.{name}", f"found {name} beside reconfiguration, which sets the same, expected one of them")]
+                [
+                    (
+                        f"{key}.{name}",
+                        f"found {name} beside reconfiguration, which sets the same, expected one of them",
+                    )
+                ]
             )
 
 
 def _timing(intervals: Reconfiguration) -> SlotsSpec:
-    return {"every_ns": intervals.interval.ns, "phase_ns": intervals.phase.ns, "jitter_ns": intervals.jitter.ns}
+    return {
+        "every_ns": intervals.interval.ns,
+        "phase_ns": intervals.phase.ns,
+        "jitter_ns": intervals.jitter.ns,
+    }
 
 
 def delay_stage(direction: Direction) -> list[StageSpec]:
@@ -79,7 +90,11 @@ def service(direction: Direction) -> ServiceSpec | None:
     intervals = direction.reconfiguration
     if intervals is None or intervals.rate is None:
         return None
-    return {"kind": "slots", "slots": _timing(intervals), "rate_bit_s": [rate.bit_s for rate in intervals.rate]}
+    return {
+        "kind": "slots",
+        "slots": _timing(intervals),
+        "rate_bit_s": [rate.bit_s for rate in intervals.rate],
+    }
 
 
 def loss_stages(direction: Direction) -> list[StageSpec]:

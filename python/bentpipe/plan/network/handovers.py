@@ -208,7 +208,9 @@ def _handovers_in_order(
             if len(occurrences) > MAX_HANDOVERS:
                 key = _handover_key(handover, number, scenario)
                 text = f"gives more than {MAX_HANDOVERS:,} handovers in {scenario.duration}; expected fewer"
-                raise ScenarioError([(f"{key}.interval" if handover.interval is not None else f"{key}.at", text)])
+                raise ScenarioError(
+                    [(f"{key}.interval" if handover.interval is not None else f"{key}.at", text)]
+                )
     return iter(sorted(occurrences, key=lambda occurrence: occurrence[:2]))
 
 

@@ -70,7 +70,9 @@ class LinkLayer(Table):
     coded_bits: list[Bits] | None = Field(default=None, min_length=1)
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05
     mother_rate: CodeRate = 1 / 6
-    target_decoded_ratio: list[ProbabilityText] = Field(default=[Probability(0.5), Probability(0.7), Probability(0.85)])
+    target_decoded_ratio: list[ProbabilityText] = Field(
+        default=[Probability(0.5), Probability(0.7), Probability(0.85)]
+    )
     block_error_rate: list[ProbabilityText] | None = Field(default=None, min_length=1)
     retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     feedback_delay: PositiveText = Duration(20_000_000)
@@ -169,7 +171,11 @@ class LinkLayer(Table):
             return self.retransmissions + 1
         if self.scheme in ARQ:
             return None
-        return len(self.target_decoded_ratio) + 1 if self.scheme == "adaptive-harq" and self.coded_bits is None else 4
+        return (
+            len(self.target_decoded_ratio) + 1
+            if self.scheme == "adaptive-harq" and self.coded_bits is None
+            else 4
+        )
 
 
 class ReorderingBuffer(Table):

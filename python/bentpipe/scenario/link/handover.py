@@ -96,7 +96,9 @@ class Handover(Table):
         if self.queued == "hold" and self.gap is None:
             raise ValueError('found queued = "hold" without gap; requires gap')
         if self.gap is not None and self.interval is not None and self.gap.ns >= self.interval.ns:
-            raise ValueError(f"found a gap of {self.gap} with interval = {self.interval}, expected a shorter gap")
+            raise ValueError(
+                f"found a gap of {self.gap} with interval = {self.interval}, expected a shorter gap"
+            )
         return self
 
 

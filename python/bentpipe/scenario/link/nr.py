@@ -80,7 +80,11 @@ class Nr(Table):
             raise ValueError(
                 f"feedback_disabled_processes: found {self.feedback_disabled_processes}, expected at most processes = {self.processes}"
             )
-        if self.feedback_disabled_processes == self.processes and "retransmissions" in given and self.retransmissions:
+        if (
+            self.feedback_disabled_processes == self.processes
+            and "retransmissions" in given
+            and self.retransmissions
+        ):
             raise ValueError(
                 f"retransmissions: found {self.retransmissions} where no process has feedback "
                 f"(feedback_disabled_processes = {self.feedback_disabled_processes}), expected none: blocks are sent once"

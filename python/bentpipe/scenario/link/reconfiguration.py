@@ -61,12 +61,16 @@ class Reconfiguration(Table):
         if self.phase.ns >= self.interval.ns:
             raise ValueError(f"phase: found {self.phase}, expected less than interval = {self.interval}")
         if 2 * self.jitter.ns >= self.interval.ns:
-            raise ValueError(f"jitter: found {self.jitter}, expected less than half of interval = {self.interval}")
+            raise ValueError(
+                f"jitter: found {self.jitter}, expected less than half of interval = {self.interval}"
+            )
         if not 0 <= self.delay_correlation < 1:
             raise ValueError(f"delay_correlation: found {self.delay_correlation}, expected 0 to below 1")
         incomplete = self.model_fields_set & {"delay_step", "delay_correlation"}
         if incomplete and self.delay_jitter is None:
             raise ValueError(f"found {min(incomplete)} and no delay_jitter, expected it with delay_jitter")
-        if all(value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.loss_bursts)):
+        if all(
+            value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.loss_bursts)
+        ):
             raise ValueError("found an empty table, expected delay, delay_jitter, rate, loss or loss_bursts")
         return self

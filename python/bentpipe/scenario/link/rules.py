@@ -13,7 +13,9 @@ __all__ = ["burstloss", "scheduleroptions"]
 def burstloss(table: BurstLoss) -> None:
     """Check that a burst is shorter than its interval. Raises ValueError."""
     if table.duration >= table.interval:
-        raise ValueError(f"found a burst of {table.duration} with interval = {table.interval}, expected a shorter burst")
+        raise ValueError(
+            f"found a burst of {table.duration} with interval = {table.interval}, expected a shorter burst"
+        )
 
 
 def scheduleroptions(table: SchedulerOptions) -> None:

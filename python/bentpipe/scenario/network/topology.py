@@ -114,7 +114,11 @@ class Path(Table):
         check_proxies(self.proxy, names)
         check_handovers(self.handover, names, "segment", [proxy.name for proxy in self.proxy])
         for segment, following in pairwise(self.segment):
-            if segment.store_and_forward is not None and following.store_and_forward is not None and segment.store_and_forward != following.store_and_forward:
+            if (
+                segment.store_and_forward is not None
+                and following.store_and_forward is not None
+                and segment.store_and_forward != following.store_and_forward
+            ):
                 error = (
                     f"found {following.store_and_forward} beside {segment.store_and_forward} of {segment.name}, "
                     "expected one of the node between them"
