@@ -231,7 +231,8 @@ class Flow(Table):
         """Check that the version of HTTP uses the transport of the flow, if given. Raises ValueError."""
         if self.direction is not None:
             raise ValueError(
-                f'found direction = "{self.direction}" with a page, whose requests determine the direction; expected none'
+                f'found direction = "{self.direction}" with a page, whose requests determine the direction; '
+                "expected none"
             )
         if "transport" not in self.model_fields_set or load.http is None:
             return

@@ -1,8 +1,9 @@
 """Dotted keys of ``--set`` and ``[sweep]``, and the cells of a sweep.
 
 The keys are ``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``,
-``tcp.KEY``, ``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample_interval``. Further dots select keys of
-inner tables. A key of a direction directly below a segment (``path.satellite.rate``) sets both directions.
+``tcp.KEY``, ``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample_interval``. Further dots
+select keys of inner tables. A key of a direction directly below a segment (``path.satellite.rate``) sets both
+directions.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from bentpipe.scenario.network.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import Duration
 
 __all__ = [
-    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "Routing", "NodeOutage", "check_routing", "parse_dtnperf",
+    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "NodeOutage", "Routing", "check_routing",
+    "parse_dtnperf",
 ]  # fmt: skip
 
 LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green")

@@ -132,7 +132,8 @@ class LinkLayer(Table):
         for before, after in pairwise(self.target_decoded_ratio):
             if after.value < before.value:
                 raise ValueError(
-                    f"target_decoded_ratio: found {after} after {before}, expected no less: each is of all attempts so far"
+                    f"target_decoded_ratio: found {after} after {before}, expected no less: each is of all attempts so "
+                    "far"
                 )
         retransmissions = self.retransmissions
         if (
@@ -142,7 +143,8 @@ class LinkLayer(Table):
             and retransmissions != len(self.target_decoded_ratio)
         ):
             raise ValueError(
-                f"retransmissions: found {retransmissions}, expected {len(self.target_decoded_ratio)}: target_decoded_ratio has as many values"
+                f"retransmissions: found {retransmissions}, expected {len(self.target_decoded_ratio)}: "
+                "target_decoded_ratio has as many values"
             )
 
     def _check_mother_code(self) -> None:

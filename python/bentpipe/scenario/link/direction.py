@@ -117,8 +117,8 @@ class Outage(Table):
 class Outages(Table):
     """Outages in order of time. A bare list is ``windows``.
 
-    ``position``: before the delay, so that packets in flight at the start arrive, or after it, so that they are lost. By
-    default it is after the transmitter, which includes the delay with ``netem``.
+    ``position``: before the delay, so that packets in flight at the start arrive, or after it, so that they are lost.
+    By default it is after the transmitter, which includes the delay with ``netem``.
     """
 
     windows: list[Outage] = Field(min_length=1)

@@ -53,8 +53,8 @@ class Rlc(Table):
 class Nr(Table):
     """Bearer of New Radio.
 
-    It has 16 HARQ ``processes``, or 32 from Release 17. The ``feedback_disabled_processes`` processes do not wait for feedback and
-    send a block once.
+    It has 16 HARQ ``processes``, or 32 from Release 17. The ``feedback_disabled_processes`` do not wait for feedback
+    and send a block once.
     """
 
     slot: PositiveText = Duration(1_000_000)
@@ -78,7 +78,8 @@ class Nr(Table):
         given = self.model_fields_set
         if self.feedback_disabled_processes > self.processes:
             raise ValueError(
-                f"feedback_disabled_processes: found {self.feedback_disabled_processes}, expected at most processes = {self.processes}"
+                f"feedback_disabled_processes: found {self.feedback_disabled_processes}, expected at most "
+                f"processes = {self.processes}"
             )
         if (
             self.feedback_disabled_processes == self.processes
@@ -87,7 +88,8 @@ class Nr(Table):
         ):
             raise ValueError(
                 f"retransmissions: found {self.retransmissions} where no process has feedback "
-                f"(feedback_disabled_processes = {self.feedback_disabled_processes}), expected none: blocks are sent once"
+                f"(feedback_disabled_processes = {self.feedback_disabled_processes}), expected none: blocks are sent "
+                "once"
             )
         if self.block_error_rate is not None:
             foreign = sorted(given & {"margin", "combining"})

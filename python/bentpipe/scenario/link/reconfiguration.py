@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_valida
 from bentpipe.scenario.base import DurationText, PositiveText, ProbabilityText, RateText, Table
 from bentpipe.scenario.quantities import Duration, Probability, Rate
 
-__all__ = ["Reconfiguration", "LossBursts"]
+__all__ = ["LossBursts", "Reconfiguration"]
 
 
 def _to_number(quantity: Duration | Rate | Probability) -> float:
