@@ -82,7 +82,7 @@ def run_spec(case: Case, users: int, seconds: float) -> dict[str, Any]:
     segment = {"name": "satellite", "delay": "13.7 ms", "up": {"rate": f"{RATE_BIT_S} bit/s"}, "down": down}
     scenario = {
         "duration": f"{seconds:g} s",
-        "sample": f"{seconds:g} s",
+        "sample_interval": f"{seconds:g} s",
         "limits": {"memory": "64 GB"},
         "path": {"segment": [segment]},
         "flow": [

@@ -56,7 +56,7 @@ HOSTILE: tuple[Any, ...] = (
 
 KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     "scenario": {
-        "sample": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
+        "sample_interval": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
         "trace": ({"qlog": True, "pcapng": True, "packets": True},), "limits": ({"events": 1}, {"memory": "1 GB"}),
         "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},), "dtn": ({}, {"routing":
         "epidemic"}), "orbit": ({"constellation": "starlink-shell-1", "from": "Paris", "to": "Sydney"},),
@@ -68,7 +68,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                       {"name": "deficit-round-robin", "quantum": "1 B", "weights": {"web": 1000}},
                       {"name": "codes", "time_limit": "1 ns", "queue_scope": "shared"}, {"name": "exp-pf", "window": "1 ns"},
                       {"name": "proportional-fair", "average": "served", "csi_delay": "1 s"}),
-        "queue": ("1 packets", "1 BDP/sqrt(n)/n", "9 packets/n", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_position": ("before", "after"),
+        "queue": ("1 packets", "1 BDP/sqrt(n)/n", "9 packets/n", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_position": ("before-queue", "after-queue"),
         "loss": ("0 %", "0.1 %", "100 %", {"burst": {"interval": "1 s", "duration": "1 ms"}},
                  {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "10 %"}}),
         "outages": ([{"at": "0 s", "duration": "1 s"}], {"windows": [{"at": "1 ms", "duration": "1 ns"}], "repeat": "2 ms"},
@@ -88,7 +88,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                        {"scheme": "adaptive-harq", "frame": "1 kB", "feedback_delay": "100 h"}),
         "nr": ({"block_error_rate": ["10 %"]}, {"block_error_rate": ["100 %"], "rlc": "um", "feedback_disabled_processes": 16}, {"slot":
                "16 us", "repetitions": 8, "processes": 1, "code_rate": "1/1000", "feedback_delay": "100 h"}),
-        "slots": ({"rate": ["1 bit/s", "1 Mbit/s"]}, {"interval": "1 ns", "delay": ["0 s", "1 h"], "delay_jitter": ["1 ms"]},
+        "reconfiguration": ({"rate": ["1 bit/s", "1 Mbit/s"]}, {"interval": "1 ns", "delay": ["0 s", "1 h"], "delay_jitter": ["1 ms"]},
                   {"interval": "1 s", "phase": "999 ms", "loss": ["0 %", "100 %"], "loss_bursts": {"probability": "50 %", "duration":
                   ["1 ms", "2 s"]}}),
         "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s", {"trace": "rate0.txt"}),
@@ -99,7 +99,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "packets_per_ack": (1, 1000),
         "max_ack_delay": ("0 s", "1 ns", "1 h", "16384 ms"), "idle_timeout": ("1 ns", "1 h", "2600000 h", "none"),
         "initial_rtt": ("1 ns", "1 h", "2600000 h"), "packet_threshold": (3, 10000, "none"), "unpaced_burst": (0, 1000),
-        "profile": ("deep-space", "none"), "longest_rtt": ("1 ns", "1 h", "10000 h"), "time_threshold": (1.0001, 2, 1000),
+        "profile": ("deep-space", "none"), "max_rtt": ("1 ns", "1 h", "10000 h"), "time_threshold": (1.0001, 2, 1000),
     },
     "tcp": {
         "ecn": (True,), "sack": (False,), "dsack": (False,), "timestamps": (False,), "window_scaling": (False,), "mss": ("1 B",
@@ -107,11 +107,11 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "min_rto": ("0 s", "1 ns", "1 h"), "max_rto": ("1 ns", "1 h"), "receive_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"),
         "send_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"), "pacing": (True,), "fast_open": (True,), "prr": (False,), "ip": (4, 6),
         "frto": (False,), "limited_transmit": (False,), "restart_after_idle": (False,), "delayed_ack": ("0 s", "1 ns", "1 h", "none"),
-        "ack_every": (1, 2, 1000), "quick_acks": (0, 1000), "loss_detection": ("rack-tlp", "duplicate-acks"),
+        "packets_per_ack": (1, 2, 1000), "quick_acks": (0, 1000), "loss_detection": ("rack-tlp", "duplicate-acks"),
         "congestion": ("bbr", "hybla", {"name": "fixed", "rate_bit_s": 1000000}), "server": ({},),
     },
     "flow": {
-        "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
+        "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "direction": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
         "start_jitter": ("0 s", "1 ns", "1 h", "2600000 h"), "access": ({"delay": "1 ms"}, {"both": {"rate": "1 kbit/s"}}),
         "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}, "open-loop",
                        "no-op", {"name": "open-loop", "rate_bit_s": 1}, {"name": "no-op", "window_bytes": 1}),
@@ -128,10 +128,10 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                  {"page": "almanac-2024", "http": "3"}, {"page": "almanac-2019-light", "http": "alt-svc"}),
     },
     "group": {
-        "count": (1, 2, 7, 1000, 10**9), "series": ("sum", "each"), "user": ("a", "b"), "admission": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
+        "count": (1, 2, 7, 1000, 10**9), "time_series": ("group", "per-flow"), "user": ("a", "b"), "admission_rate": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
     },
     "segment": {
-        "hold": ("none", "0 B", "1 B", "100 kB", "1 MB", "1e18 B"), "delay": ("0 s", "1 ns", "10 min", {"orbit": "before-last-hop"}, {"orbit": "last-hop"}),
+        "store_and_forward": ("none", "0 B", "1 B", "100 kB", "1 MB", "1e18 B"), "delay": ("0 s", "1 ns", "10 min", {"orbit": "before-last-hop"}, {"orbit": "last-hop"}),
         "access": ({"delay": "1 ms"},),
     },
     "path": {
@@ -139,16 +139,16 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "contacts": ("mars-day.toml",), "preset": ("starlink",),
     },
     "handover": {
-        "at": ("0 s", "1 ns", "1 ms", "1 s", "100 h", ["1 ms", "2 s"], "2026-01-01T00:00:00Z"), "every": ("1 ns", "1 ms", "1 s", "100 h"),
-        "gap": ("1 ns", "1 ms", "1 s", "100 h"), "delay": ("0 s", "1 ns", "200 ms", "10 min"), "waiting": ("kept", "lost", "held"),
-        "in_flight": ("in-order", "overtaken", "lost"), "both": ({"rate": "1 bit/s"}, {"rate": "1 Gbit/s", "queue": "1 B"}, {"loss": "100 %"},
+        "at": ("0 s", "1 ns", "1 ms", "1 s", "100 h", ["1 ms", "2 s"], "2026-01-01T00:00:00Z"), "interval": ("1 ns", "1 ms", "1 s", "100 h"),
+        "gap": ("1 ns", "1 ms", "1 s", "100 h"), "delay": ("0 s", "1 ns", "200 ms", "10 min"), "queued": ("keep", "drop", "hold"),
+        "in_flight": ("in-order", "reorder", "drop"), "both": ({"rate": "1 bit/s"}, {"rate": "1 Gbit/s", "queue": "1 B"}, {"loss": "100 %"},
         {"queue": "1 BDP", "delay": "1 ns"}), "up": ({"rate": "1 kbit/s"},), "down": ({"delay": "1 h"},), "name": ("a", "x"),
     },
     "orbit": {
         "constellation": ("starlink-shell-1", "tauran-66", "oneweb", "iridium"), "from": ("Paris", "Sydney", "90 N 0 E"), "to": ("Paris", "New York"),
         "relays": ([], ["Sydney"], ["Paris", "Paris"]), "start": ("1 h", "2026-01-01T00:00:00Z"), "step": ("1 ns", "1 ms", "1 s", "1 h"),
-        "elevation": ("0 deg", "25 deg", "89.9 deg"), "links": ("grid", "bent-pipe"), "gaps": ("refused", "outages"),
-        "handover": ("shortest-path", "best-elevation", "keep-until-lost", "slots", {"rule": "periodic", "interval": "1 ms"}, {"rule": "periodic",
+        "elevation": ("0 deg", "25 deg", "89.9 deg"), "links": ("grid", "bent-pipe"), "coverage_gaps": ("error", "outage"),
+        "handover": ("shortest-path", "best-elevation", "keep-until-lost", "periodic", {"rule": "periodic", "interval": "1 ms"}, {"rule": "periodic",
                      "interval": "15 s", "phase": "14 s", "jitter": "1 h", "seed": 2}),
     },
     "dtn": {
@@ -156,7 +156,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "rate": "1 Mbit/s"}]), "range": ([],), "node": ([],), "epoch": ("2026-01-01T00:00:00Z",),
     },
     "bundle node": {
-        "store": ("1 B", "100 kB", "1e18 B"), "store_delay": ("0 s", "1 ns", "1 s", "1 h"), "stops": ([{"at": "0 s"}], [{"at": "1 s", "duration":
+        "store": ("1 B", "100 kB", "1e18 B"), "store_delay": ("0 s", "1 ns", "1 s", "1 h"), "outages": ([{"at": "0 s"}], [{"at": "1 s", "duration":
         "1 ns", "store": "lost"}], [{"at": "1 s", "duration": "1 s"}, {"at": "3 s", "duration": "1 h"}]), "integrity": ({"sign": "k"}, {"sign":
         "k", "sha": 512, "scope": []}, {"check": {"a": "k"}, "at": "every-hop"}), "eid": ("ipn:1.0", "dtn://a/"),
     },
@@ -177,7 +177,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "client_hello": ("0 B", "1 MB"), "quic_head_start": ("0 s", "1 h"), "http": ("1.1", "2", "3", "alt-svc"), "streams": (1, 9),
     },
     "proxy": {
-        "setup": ("none", "relayed", "early", "pooled"), "buffer": ("1 B", "1 kB", "1 GB"), "client_side": ({}, {"mss": "536 B"}),
+        "handshake": ("none", "relayed", "early", "pooled"), "buffer": ("1 B", "1 kB", "1 GB"), "client_side": ({}, {"mss": "536 B"}),
         "server_side": ({}, {"congestion": "bbr"}, {"line_rate": True}), "kind": ("host", "router", "proxy"),
         "between": (["x", "y"], []),
     },

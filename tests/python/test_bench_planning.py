@@ -30,6 +30,6 @@ def test_each_plan_is_timed_in_a_process_of_its_own() -> None:
 
 
 def test_a_plan_that_is_refused_is_not_timed() -> None:
-    wrong = Case("wrong", {"send": "sideways"}, {}, 1.0)
+    wrong = Case("wrong", {"direction": "sideways"}, {}, 1.0)
     with pytest.raises(CommandError, match=r"(?s)wrong: .*sideways"):
         planning.bench(1, None, [wrong])

@@ -48,8 +48,8 @@ def test_an_access_with_slots_is_drawn_but_for_its_delay() -> None:
     assert found.slotted
     assert found.down_rate.bit_s == 34_000_000
     assert str(found.rtt) == "38 ms", "10.5 + 0.5 down, 18 + 9 up"
-    slots = found.down["slots"]
-    assert {"rate", "loss", "bursts"} < slots.keys()
+    slots = found.down["reconfiguration"]
+    assert {"rate", "loss", "loss_bursts"} < slots.keys()
     assert not [key for key in slots if key.startswith("delay")]
     question = parse_config(
         found, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", sizes=("1 MB",)

@@ -48,7 +48,7 @@ def far(*settings: tuple[str, object], hold: str | None = None, **gap: Any) -> d
     if gap:
         data["path"]["handover"] = [{"segment": "space", "queued": "hold", **gap}]
     if hold is not None:
-        data["path"]["segment"][1]["hold"] = hold
+        data["path"]["segment"][1]["store_and_forward"] = hold
     for key, value in settings:
         table, _, name = key.rpartition(".")
         (data["flow"][0] if table == "flow" else data.setdefault(table, {}) if table else data)[name] = value
@@ -103,7 +103,7 @@ def test_with_the_profile_nothing_of_a_handshake_is_sent_twice() -> None:
 
 def test_the_profile_is_that_of_the_path() -> None:
     # the draft's example: 22.5 minutes one way at the most, a pass every 6 hours: 6 h 45 min
-    data = far(at="1 h", every="12 h", gap="6 h")
+    data = far(at="1 h", interval="12 h", gap="6 h")
     data |= {"duration": "48 h"}
     data["path"]["segment"][0]["delay"] = "0 s"
     data["path"]["segment"][1]["delay"] = "22.5 min"
@@ -216,7 +216,7 @@ def test_a_loss_is_found_after_the_time_threshold() -> None:
 
 
 def test_what_is_in_flight_is_lost_where_it_is_said(tmp_path: Path) -> None:
-    data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="lost")
+    data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="drop")
     spec = spec_of(data)
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)

@@ -82,7 +82,7 @@ def scenario(load: str, transport: str, send: str | None, options: dict[str, Any
     if LOADS[load] is not None:
         flow["load"] = LOADS[load]
     if send is not None:
-        flow["send"] = send
+        flow["direction"] = send
     segment = {"name": "s", "delay": "50 ms", "both": {"rate": "2 Mbit/s"}}
     return {"duration": "4 s", "path": {"segment": [segment]}, "flow": [flow]}
 
@@ -102,7 +102,7 @@ def received(data: dict[str, Any]) -> dict[Direction, int]:
 @pytest.mark.parametrize("load", LOADS)
 def test_bytes_arrive_in_the_direction_asked_for_or_check_refuses(load: str, transport: str) -> None:
     for send, options in itertools.product(SENT, OPTIONS[transport]):
-        case = f"send = {send}, {options}"
+        case = f"direction = {send}, {options}"
         data = scenario(load, transport, send, options)
         wanted = expected(load, transport, send)
         if isinstance(wanted, str):
@@ -129,7 +129,7 @@ def test_an_on_off_source_sends_the_same_either_way_and_through_proxies() -> Non
         data = scenario("on_off, rate", "tcp", send, {})
         data["path"] = {"segment": segments}
         if setup is not None:
-            data["path"]["proxy"] = [{"name": "p", "between": ["lan", "satellite"], "setup": setup}]
+            data["path"]["proxy"] = [{"name": "p", "between": ["lan", "satellite"], "handshake": setup}]
         found = received(data)
         wanted: Direction = "up" if send == "up" else "down"
         assert found[wanted] == pytest.approx(100e3 / 8 * 3, abs=100e3 / 8 * 0.3), f"{setup} {send}: {found}"
@@ -142,7 +142,7 @@ def test_bundle_nodes_take_no_direction(send: str) -> None:
         "duration": "10 s",
         "path": {"segment": [{"name": "s", "delay": "50 ms", "both": {"rate": "2 Mbit/s"}}]},
         "dtn": {"node": [node, {"name": "b", "id": 2}]},
-        "flow": [{"name": "f", "transport": "tcp", "congestion": "cubic", "load": {"bundles": "tcpcl"}, "send": send}],
+        "flow": [{"name": "f", "transport": "tcp", "congestion": "cubic", "load": {"bundles": "tcpcl"}, "direction": send}],
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refusal:
         build_plan(load_scenario(data), "test")

@@ -116,7 +116,7 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
 def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     """QUIC end to end, TCP by the gateway's proxy."""
     one = SPLIT.replace('load = { bytes = "100 kB" }', 'load = { bytes = "100 kB" }\ntcp = { ip = 6 }')
-    (tmp_path / "six.toml").write_text(one.replace('name = "terminal"', 'name = "terminal"\nsetup = "none"', 1)
+    (tmp_path / "six.toml").write_text(one.replace('name = "terminal"', 'name = "terminal"\nhandshake = "none"', 1)
                                        .replace('handshake = "early"\n', "", 1) + SIX)  # fmt: skip
     _done(bentpipe("run", "six.toml", "--engine", "emu", "--out", "real"))
     store = Store(tmp_path / "real")

@@ -382,7 +382,7 @@ def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
     data = {
         "duration": "300 s",
         "trace": {"packet_steps": True},
-        "path": {"segment": [{"name": "dish", "up": {"slots": slots}, "down": {"delay": "10 ms"}}]},
+        "path": {"segment": [{"name": "dish", "up": {"reconfiguration": slots}, "down": {"delay": "10 ms"}}]},
         "flow": [{"name": "f", "congestion": {"name": "bbr"}, "direction": "up", "load": steady}],
     }
     spec = spec_of(data)

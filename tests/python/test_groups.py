@@ -94,7 +94,7 @@ def test_a_flow_without_a_count_has_the_plan_that_it_had() -> None:
         ({"count": 10_001}, "flow.web.count: found 10001, expected at most 10000"),
         ({"count": 2.5}, "flow.web.count: found 2.5, expected a whole number"),
         ({"time_series": "per-flow"}, 'flow.web: found time_series = "per-flow" without a count'),
-        ({"count": 2, "series": "both"}, 'flow.web.time_series: found "both"'),
+        ({"count": 2, "time_series": "both"}, 'flow.web.time_series: found "both"'),
         ({"count": 2, "user": "no name"}, "flow.web.user"),
     ],
 )
@@ -273,7 +273,7 @@ def test_fairness_over_time_needs_the_series_of_each(tmp_path: Path) -> None:
     page = write_report(path).read_text()
     assert "Fairness over time" in page
     (tmp_path / "sums").mkdir()
-    del data["flow"][0]["series"]
+    del data["flow"][0]["time_series"]
     other = stored(data, tmp_path / "sums")
     assert "Fairness over time" not in write_report(other).read_text()
     a, b = (run_metrics(open_store(one)) for one in (path, other))

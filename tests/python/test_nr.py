@@ -77,7 +77,7 @@ def test_keys_are_the_engine_s() -> None:
         slot="0.5 ms", processes=32, without_feedback=4, repetitions=8, retransmissions=1, scheduling_offset=12,
         feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
         rlc={"mode": "am", "poll_pdus": 4, "poll_bytes": "5 kB", "poll_retransmit": "80 ms", "reassembly": "35 ms",
-             "status_prohibit": "0 s", "most_retransmissions": 8},
+             "status_prohibit": "0 s", "max_retransmissions": 8},
     )  # fmt: skip
     assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
     assert (found["processes"], found["without_feedback"], found["repetitions"]) == (32, 4, 8)
@@ -111,7 +111,7 @@ def test_a_run_uses_what_the_closed_form_says(processes: int, share: float) -> N
 
 @pytest.mark.parametrize("transport", ["tcp", "quic"])
 def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
-    keys: dict[str, Any] = {"without_feedback": 16, "block_error_rate": ["1 %"]}
+    keys: dict[str, Any] = {"feedback_disabled_processes": 16, "block_error_rate": ["1 %"]}
     tables = decode(engine.run(json.dumps(spec(nr=keys, queue="2 BDP", transport=transport)))).tables
     bound = decode(engine.run(json.dumps(spec(queue="2 BDP", transport=transport)))).tables
     most = [found["users"]["useful_bits"].max() for found in (tables, bound)]
@@ -121,7 +121,7 @@ def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
 
 def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
     """Its cycle is the offset and the block: of one process with an offset of 10 slots a run never uses more than 1/11."""
-    keys: dict[str, Any] = {"processes": 1, "without_feedback": 1, "scheduling_offset": 10, "rlc": "am"}
+    keys: dict[str, Any] = {"processes": 1, "feedback_disabled_processes": 1, "scheduling_offset": 10, "rlc": "am"}
     document = scenario(nr=ONE | keys)
     (found,) = bentpipe.check(document).nr_links
     assert found.utilisation == pytest.approx(1 / 11)
@@ -154,7 +154,7 @@ def test_no_run_beats_the_bound_of_its_goodput() -> None:
         {},
         {"processes": 32},
         {"repetitions": 4},
-        {"without_feedback": 16},
+        {"feedback_disabled_processes": 16},
         {"feedback_delay": "5 ms"},
     ):
         document = scenario(nr={"block_error_rate": ["0 %"], **keys}, queue="2 BDP")

@@ -76,11 +76,11 @@ def relayed(client: str) -> dict[str, Any]:
 
 def held(room: str) -> dict[str, Any]:
     """A sender that is told nothing of a link that is gone every other minute, before a router that holds so much."""
-    data = scenario({"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample="10 s")
+    data = scenario({"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample_interval="10 s")
     data["path"] = {
         "segment": [
             {"name": "lan", "delay": "1 ms", "both": {"rate": "100 Mbit/s", "queue": "none"}},
-            {"name": "space", "delay": "20 s", "hold": room, "both": {"rate": "1 Mbit/s", "queue": "none"}},
+            {"name": "space", "delay": "20 s", "store_and_forward": room, "both": {"rate": "1 Mbit/s", "queue": "none"}},
         ],
         "handover": [
             {
@@ -100,7 +100,7 @@ def moving(in_flight: str) -> dict[str, Any]:
     """A hand-over every second, now to a longer way and now to a shorter one."""
     data = scenario()
     data["path"]["handover"] = [
-        {"segment": "s0", "at": at, "every": "2 s", "delay": delay, "in_flight": in_flight}
+        {"segment": "s0", "at": at, "interval": "2 s", "delay": delay, "in_flight": in_flight}
         for at, delay in (("1 s", "30 ms"), ("2 s", "10 ms"))
     ]
     return data
@@ -133,9 +133,9 @@ LOADS: dict[str, dict[str, Any]] = {
     "segments": scenario(segments=4),
     "poisson": scenario({"load": {"poisson": {"interval": "5 ms", "size": "5 kB"}}}),
     "on-off": scenario({"load": {"on_off": {"on": "10 us", "off": "10 us"}}}),
-    "sampled": scenario({"load": {"bytes": "1 kB"}}, sample="100 us"),
+    "sampled": scenario({"load": {"bytes": "1 kB"}}, sample_interval="100 us"),
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
-    "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample="1 s"),
+    "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample_interval="1 s"),
     "many": scenario({"transport": "tcp", "count": 200}),
     "many over QUIC": scenario({"count": 200}),
     "many with accesses": scenario(
@@ -160,10 +160,10 @@ LOADS: dict[str, dict[str, Any]] = {
     "held": held("20 MB"),
     "held and dropped": held("100 kB"),
     "pages behind proxies": split(load={"page": "target-a", "http": "2", "loads": 1}, count=20),
-    "behind proxies": split(transport="tcp", send="down", load={"time": "60 s"}, count=5),
-    "a file behind proxies": split(transport="tcp", send="down", load={"bytes": "200 MB"}),
+    "behind proxies": split(transport="tcp", direction="down", load={"time": "60 s"}, count=5),
+    "a file behind proxies": split(transport="tcp", direction="down", load={"bytes": "200 MB"}),
     "moving": moving("in-order"),
-    "moving and overtaken": moving("overtaken"),
+    "moving and overtaken": moving("reorder"),
 }
 
 MEASURE = """
@@ -297,7 +297,7 @@ def test_what_overtakes_and_what_does_not() -> None:
     [
         (scenario({"load": {"poisson": {"interval": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.interval", "connections"),
         (scenario({"load": {"on_off": {"on": "1 ns", "off": "1 ns"}}}), "flow.f.load.on_off", "switches"),
-        (scenario(sample="1 ns"), "sample", "10,000,000,000 samples of 4 rows each"),
+        (scenario(sample_interval="1 ns"), "sample_interval", "10,000,000,000 samples of 4 rows each"),
         (scenario(duration="100000 h"), "flow.f", "data of the flow"),
         (scenario(trace={"qlog": True}, duration="10 min"), "trace.qlog", "packets of f"),
     ],
@@ -314,7 +314,7 @@ def test_a_bound_is_raised_by_its_key() -> None:
     assert "about 2,0" in said
     assert said.endswith("events, expected at most limits.events = 1_000_000_000")
     assert plan({**long, "limits": {"events": 3_000_000_000}}).runs
-    fine = scenario(sample="10 us", duration="20 s")
+    fine = scenario(sample_interval="10 us", duration="20 s")
     assert refused(fine).endswith("GB of memory, expected at most limits.memory = 4 GB")
     raised = plan({**fine, "limits": {"memory": "8 GB"}})
     assert raised.runs[0].spec == {**raised.runs[0].spec, "sample_ns": 10_000}

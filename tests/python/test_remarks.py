@@ -58,7 +58,7 @@ def test_what_nobody_can_wait_for_is_no_remark() -> None:
     [
         ((("seeds", 8),), "seeds", "found 8, but the scenario is deterministic"),
         (
-            (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample", "1 h")),
+            (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample_interval", "1 h")),
             "duration",
             "found 100,000 h, which is longer than a day",
         ),

@@ -261,9 +261,9 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
         result: dict[str, Any] = found["flows"][0]["load"]
         return result
 
-    up_and_down = load('load = { time = "1 s" }\nsend = "both"')["streams"]
+    up_and_down = load('load = { time = "1 s" }\ndirection = "both"')["streams"]
     assert [(s["stream_id"], s["amount"]["send"]) for s in up_and_down] == [(0, "up"), (4, "down")]
-    (down,) = load('load = { bytes = "5.3 MB" }\nsend = "down"')["streams"]
+    (down,) = load('load = { bytes = "5.3 MB" }\ndirection = "down"')["streams"]
     assert down["amount"] == {"mode": "data", "up_bytes": 8, "down_bytes": 5_300_000}
     assert len(load('load = { bytes = "1 kB", streams = 3 }')["streams"]) == 3
     assert load(

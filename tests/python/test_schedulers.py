@@ -122,7 +122,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
         (document(rate=None, queue=None), "path.s.down.scheduler", "requires a rate"),
         (document("maximum-rate"), "path.s.down.scheduler", "which requires channel"),
         (
-            radio({"name": "codes", "room": "every"}),
+            radio({"name": "codes", "queue_scope": "every"}),
             "path.s.down.scheduler.queue_scope",
             "expected one of: each, all",
         ),

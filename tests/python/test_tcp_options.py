@@ -109,7 +109,7 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
         ({"tcp": {"abc": 3}}, "expected one of: unlimited, off, 1, 2"),
         ({"tcp": {"min_rto": "300 s"}}, "at most max_rto"),
         ({"tcp": {"receive_buffer": "2 GiB"}}, "RFC 7323"),
-        ({"send": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
+        ({"direction": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
     ],
 )
 def test_what_is_wrong_is_said_once(flow: dict[str, Any], said: str) -> None:

@@ -279,7 +279,7 @@ FLOWS = draw.lists(
         {
             "congestion": CONTROLLERS,
             "load": LOADS,
-            "send": draw.sampled_from(["up", "down"]),
+            "direction": draw.sampled_from(["up", "down"]),
             "transport": draw.sampled_from(["quic", "tcp"]),
         }
     ),
@@ -369,18 +369,18 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
     flows = take(FLOWS)
     for flow in flows:
         if "page" in flow["load"]:
-            del flow["send"], flow["transport"]  # the page says who sends what, and over what
-        elif {"call", "live", "on_off"} & set(flow["load"]) and flow["transport"] == "tcp":
+            del flow["direction"], flow["transport"]  # the page says who sends what, and over what
+        elif {"call", "cbr", "on_off"} & set(flow["load"]) and flow["transport"] == "tcp":
             flow["transport"] = "udp"
             del flow["congestion"]
     setups = take(draw.lists(draw.sampled_from(["relayed", "early", None]), max_size=links - 1))
     proxies = [
-        {"name": f"p{n}", "between": [f"s{n}", f"s{n + 1}"], "setup": setup}
+        {"name": f"p{n}", "between": [f"s{n}", f"s{n + 1}"], "handshake": setup}
         for n, setup in enumerate(setups)
         if setup is not None
     ]
     if len(proxies) > 1 and take(draw.booleans()):
-        proxies[0]["setup"] = "pooled"  # towards the next one
+        proxies[0]["handshake"] = "pooled"  # towards the next one
     data = scenario(*segments, flows=tuple(flows), **({"proxy": proxies} if proxies else {}))
     data |= {"duration": "2 s", "sample_interval": "100 ms", "tcp": take(TCP_OPTIONS)}
     spec = spec_of(data)
