@@ -107,7 +107,7 @@ def spec_of(scheme: str) -> dict[str, Any]:
 def test_answers_that_may_be_lost_are_waited_for() -> None:
     keys = {"scheme": "selective-repeat", "frame": "1 kB", "feedback_loss": "5 %"}
     assert layer(**keys)["time_out_ns"] == 20_000_000
-    assert layer(**keys, time_out="31 ms")["time_out_ns"] == 31_000_000
+    assert layer(**keys, timeout="31 ms")["time_out_ns"] == 31_000_000
     assert layer(**keys, retransmissions=2)["attempts"] == 3
 
 

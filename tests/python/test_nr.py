@@ -63,19 +63,19 @@ def test_timers_come_of_the_link() -> None:
         },
         "order": {"time_limit_ns": None},
     }  # fmt: skip
-    alone = nr(without_feedback=16)
+    alone = nr(feedback_disabled_processes=16)
     assert (alone["attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
     unacknowledged = nr(rlc="um")
     assert unacknowledged["rlc"] == {"kind": "unacknowledged"}
     assert unacknowledged["order"] == {"time_limit_ns": 3 * cycle}
-    silent = nr(rlc="um", without_feedback=16, in_order=False)
+    silent = nr(rlc="um", feedback_disabled_processes=16, in_order=False)
     assert (silent["feedback"], silent["order"]) == (None, None)
 
 
 def test_keys_are_the_engine_s() -> None:
     found = nr(
-        slot="0.5 ms", processes=32, without_feedback=4, repetitions=8, retransmissions=1, scheduling_offset=12,
-        feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
+        slot="0.5 ms", processes=32, feedback_disabled_processes=4, repetitions=8, retransmissions=1,
+        scheduling_offset=12, feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
         rlc={"mode": "am", "poll_pdus": 4, "poll_bytes": "5 kB", "poll_retransmit": "80 ms", "reassembly": "35 ms",
              "status_prohibit": "0 s", "max_retransmissions": 8},
     )  # fmt: skip
