@@ -85,7 +85,10 @@ def test_what_a_proxys_socket_cannot_be_is_refused(side: dict[str, Any], key: st
     assert (place, said in why) == (f"path.pep.client_side.{key}", True), why
     if key == "congestion" and side.get("congestion", "cubic") == "cubic":
         assert of_proxies(split({"server_side": side})) == []
-        assert of_proxies(split({"server_side": side}, direction="up"))[0][0] == "path.pep.server_side.congestion"
+        assert (
+            of_proxies(split({"server_side": side}, direction="up"))[0][0]
+            == "path.pep.server_side.congestion"
+        )
     else:
         assert of_proxies(split({"server_side": side}))[0][0] == f"path.pep.server_side.{key}"
 
@@ -149,7 +152,8 @@ def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
 def test_what_real_time_cannot_do_is_refused() -> None:
     page = {"page": {"object": [{"name": "a", "size": "10 kB"}]}}
     assert (
-        "bentpipe browse" in refused({"name": "w", "load": page, "direction": None, "congestion": "cubic"})[0][1]
+        "bentpipe browse"
+        in refused({"name": "w", "load": page, "direction": None, "congestion": "cubic"})[0][1]
     )
     on_off = {"on": "1 s", "off": "1 s"}
     assert refused({"name": "o", "load": {"on_off": on_off}})[0][0] == "flow.o.load"

@@ -182,7 +182,9 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
         for key in ("phase", *(["rate"] if side == "down" else [])):
             mine[side]["reconfiguration"].pop(key)
             known[side]["reconfiguration"].pop(key)
-        assert mine[side]["reconfiguration"] == known[side]["reconfiguration"], "what no log says is the preset's, with its steps"
+        assert mine[side]["reconfiguration"] == known[side]["reconfiguration"], (
+            "what no log says is the preset's, with its steps"
+        )
     allowed = f"Retransmissions of TCP down allow {100 * most:.3g} %: the preset has {100 * min(own, most):.3g} % of"
     (sentence,) = [one for one in said.shown if str(one).startswith("Retransmissions")]
     assert sentence == f"{allowed} single losses, where starlink has 0.02 %."

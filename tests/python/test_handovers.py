@@ -312,7 +312,9 @@ def said(data: dict[str, Any]) -> str:
 
 def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_plan, "MAX_CHANGES", 11)
-    data = with_handovers(at_2_s(interval="1 s", delay="1 ms")) | {"sweep": {"path.lan.delay": ["1 ms", "2 ms"]}}
+    data = with_handovers(at_2_s(interval="1 s", delay="1 ms")) | {
+        "sweep": {"path.lan.delay": ["1 ms", "2 ms"]}
+    }
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")
     assert said(data) == (

@@ -121,7 +121,12 @@ def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
 
 def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
     """Its cycle is the offset and the block: of one process with an offset of 10 slots a run never uses more than 1/11."""
-    keys: dict[str, Any] = {"processes": 1, "feedback_disabled_processes": 1, "scheduling_offset": 10, "rlc": "am"}
+    keys: dict[str, Any] = {
+        "processes": 1,
+        "feedback_disabled_processes": 1,
+        "scheduling_offset": 10,
+        "rlc": "am",
+    }
     document = scenario(nr=ONE | keys)
     (found,) = bentpipe.check(document).nr_links
     assert found.utilisation == pytest.approx(1 / 11)

@@ -76,11 +76,18 @@ def relayed(client: str) -> dict[str, Any]:
 
 def held(room: str) -> dict[str, Any]:
     """A sender that is told nothing of a link that is gone every other minute, before a router that holds so much."""
-    data = scenario({"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample_interval="10 s")
+    data = scenario(
+        {"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample_interval="10 s"
+    )
     data["path"] = {
         "segment": [
             {"name": "lan", "delay": "1 ms", "both": {"rate": "100 Mbit/s", "queue": "none"}},
-            {"name": "space", "delay": "20 s", "store_and_forward": room, "both": {"rate": "1 Mbit/s", "queue": "none"}},
+            {
+                "name": "space",
+                "delay": "20 s",
+                "store_and_forward": room,
+                "both": {"rate": "1 Mbit/s", "queue": "none"},
+            },
         ],
         "handover": [
             {
@@ -135,7 +142,9 @@ LOADS: dict[str, dict[str, Any]] = {
     "on-off": scenario({"load": {"on_off": {"on": "10 us", "off": "10 us"}}}),
     "sampled": scenario({"load": {"bytes": "1 kB"}}, sample_interval="100 us"),
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
-    "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample_interval="1 s"),
+    "page": scenario(
+        {"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample_interval="1 s"
+    ),
     "many": scenario({"transport": "tcp", "count": 200}),
     "many over QUIC": scenario({"count": 200}),
     "many with accesses": scenario(

@@ -150,7 +150,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Store]:
 def alike(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """The rows of one sampling interval, after a look that the others have the same to the last digit."""
     assert frame.height, "nothing to compare"
-    parts = [frame.filter(pl.col("sweep.sample_interval") == sample).drop("run", "sweep.sample_interval") for sample in SAMPLES]
+    parts = [
+        frame.filter(pl.col("sweep.sample_interval") == sample).drop("run", "sweep.sample_interval")
+        for sample in SAMPLES
+    ]
     assert all(part.height == frame.height / len(SAMPLES) for part in parts)
     for one, other in pairwise(parts):
         assert one.equals(other), [name for name in one.columns if not one[name].equals(other[name])]
@@ -200,7 +203,11 @@ def test_no_comparison_of_stores_depends_on_the_sampling_interval(
     after = sampled(data | {"path": path(**worse)}, SAMPLES, tmp_path / "after")
     changes = compare_stores(before, after).changes
     rows = [
-        [replace(change, cell={}, p_adjusted=None) for change in changes if change.cell["sample_interval"] == one]
+        [
+            replace(change, cell={}, p_adjusted=None)
+            for change in changes
+            if change.cell["sample_interval"] == one
+        ]
         for one in SAMPLES
     ]
     assert rows[0] == rows[1] == rows[2]
