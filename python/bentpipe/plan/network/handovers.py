@@ -238,7 +238,9 @@ def _instants(
         raise ScenarioError(
             [(key, f'found "orbit", and {handover.link} has no delay of an orbit; expected a time')]
         )
-    return files.route_timeline(key).changes("first" if "before-last-hop" in orbit_hops else "last")
+    return files.route_timeline(key).changes(
+        "before-last-hop" if "before-last-hop" in orbit_hops else "last-hop"
+    )
 
 
 class _ChangeBuilder:
