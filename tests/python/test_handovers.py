@@ -243,7 +243,7 @@ def test_a_sweep_and_a_remark() -> None:
     plan = planned(
         PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
-    assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "lost"]
+    assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "drop"]
     assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
     late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [

@@ -83,7 +83,7 @@ def test_what_is_printed() -> None:
         "1 gap",
         "155.4  165.1",
         "small (one node)",
-        "Remark: ",
+        "Note: ",
     ):
         assert part in done.output, part
 
@@ -176,7 +176,7 @@ def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
         found = run_query(parse_query({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
         count = (flies.planes or 1) * (flies.per_plane or 1)
         assert len(found.names) == count, name
-    assert "850" in preset("iridium").remark  # what the thesis prints
+    assert "850" in preset("iridium").note  # what the thesis prints
 
 
 def test_places_are_found_however_they_are_written() -> None:
@@ -210,7 +210,7 @@ def test_places_are_found_however_they_are_written() -> None:
         (["Paris", "Lima", "--set", "constellation.phasing=99"], "orbit: constellation.phasing: found 99"),
         (["Paris", "Lima", "--set", "constellation.planes=1000", "--set", "constellation.per_plane=1000"],
          "orbit: constellation.planes: found 1000000 satellites, expected 1 to 100,000"),
-        (["Paris", "Lima", "--handover", "periodic", "--set", "handover.interval=1 ns"], "orbit: handover: found periodic of"),
+        (["Paris", "Lima", "--handover", "periodic", "--set", "handover.interval=1 ns"], "orbit: handover: found an interval of"),
         (["Paris", "Lima", "--out", __file__], "is a file, expected a folder"),
         (["Paris", "Lima", "--out", "none", "--rate", "100 Gbit/s"], "--rate: found 100 Gbit/s for 600 s, 4,986,702,127 lines"),
         (["-95,0", "Lima"], "expected a latitude within 90"),
@@ -321,7 +321,7 @@ def test_wrong_elements_are_told_with_their_file(
 def test_elements_of_another_time_are_remarked_on(tmp_path: Path) -> None:
     (tmp_path / "iss.tle").write_text(ISS)
     words = ["orbit", "Paris", "Paris", "-c", str(tmp_path / "iss.tle"), "--duration", "1 s"]
-    assert "Remark" not in CliRunner().invoke(app, words).output
+    assert "Note:" not in CliRunner().invoke(app, words).output
     old = CliRunner().invoke(app, [*words, "--start", "2020-08-12T00:00:00Z"]).output
     assert "the elements are of 2020-07-12T21:16:01Z, 30 days away" in old
 

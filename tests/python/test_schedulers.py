@@ -124,7 +124,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
         (
             radio({"name": "codes", "queue_scope": "every"}),
             "path.s.down.scheduler.queue_scope",
-            "expected one of: each, all",
+            "expected one of: per-user, shared",
         ),
         (radio({"name": "round-robin", "window": "1 s"}), "path.s.down.scheduler", "found window beside"),
         (radio({"name": "drop-tail", "queue_scope": "shared"}), "path.s.down.scheduler", "one queue for all"),

@@ -246,7 +246,7 @@ impl<'a> PathStepper<'a> {
         {
             let found = Span(period_ns).seconds();
             let message =
-                format!("found slots of {found} s, expected 1 ms or more and a jitter below it");
+                format!("found an interval of {found} s, expected 1 ms or more and a jitter below it");
             return Err(OrbitError::new("policy", message));
         }
         let sky = Constellation::new(&spec.constellation)?;
