@@ -132,7 +132,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"link_layer": {**HARQ, "code_rate": "1/2"}}, "path.mobile.down.link_layer", "cannot be combined with scheme"),
     ({"link_layer": {**HARQ, "mother_rate": "1/0"}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
     ({"link_layer": {**HARQ, "mother_rate": 2}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
-    ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: decoded has"),
+    ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: target_decoded_ratio has"),
     ({"link_layer": {**HARQ, "coded_bits": [9000], "target_decoded_ratio": ["50 %"]}}, "path.mobile.down.link_layer", "and coded_bits"),
     ({"link_layer": {**HARQ, "target_decoded_ratio": ["50 %", "40 %"]}}, "path.mobile.down.link_layer", "found 40 % after 50 %"),
     ({"link_layer": {**HARQ, "timeout": "1 ms"}}, "path.mobile.down.link_layer", "at least feedback_delay"),
