@@ -94,12 +94,17 @@ print(seconds, int(status["VmHWM"].split()[0]) * 1024 / 1e6)
 
 def process_input(case: Case) -> dict[str, Any]:
     """Return the input of a process: a resolved run, or its channel and the number of steps."""
-    flow: dict[str, Any] = {"name": "download", "transport": "tcp", "congestion": "cubic", "send": "down"}
+    flow: dict[str, Any] = {
+        "name": "download",
+        "transport": "tcp",
+        "congestion": "cubic",
+        "direction": "down",
+    }
     scenario = {"duration": case.duration or "1 s", "path": {"preset": PRESET}, "flow": [flow]}
     shared: dict[str, Any] = {}
     if case.users:
         flow["count"] = case.users
-        scenario |= {"sample": "10 s", "limits": {"memory": "64 GB"}}
+        scenario |= {"sample_interval": "10 s", "limits": {"memory": "64 GB"}}
         shared = {
             "path.mobile.down.scheduler": "proportional-fair",
             "path.mobile.down.queue": "953 packets/n",

@@ -33,7 +33,7 @@ _FLOW = """
 name = "bulk"
 transport = "quic"
 congestion = "cubic"
-send = "up"
+direction = "up"
 """
 
 SCENARIOS = {

@@ -51,7 +51,7 @@ CASES = (
     ),
     Case(
         "8,000 values of an axis planned",
-        {"send": "up"},
+        {"direction": "up"},
         {"path.satellite.delay": [f"{delay} ms" for delay in range(1, 8001)]},
         3.5,
     ),

@@ -55,7 +55,7 @@ class Case:
                     "name": "bulk",
                     "transport": self.transport,
                     "congestion": dict(self.congestion),
-                    "send": "up",
+                    "direction": "up",
                     **({"load": dict(self.load)} if self.load else {}),
                 }
             ],
@@ -134,7 +134,7 @@ CASES = (
             "100 s",
             least,
             transport,
-            {"poisson": {"every": "10 ms", "size": {"fixed": "10 kB"}}},
+            {"poisson": {"interval": "10 ms", "size": {"fixed": "10 kB"}}},
             10,
         )
         for transport, least in (("quic", 100_000), ("tcp", 400_000))

@@ -82,14 +82,14 @@ def run_spec(case: Case, users: int, seconds: float) -> dict[str, Any]:
     segment = {"name": "satellite", "delay": "13.7 ms", "up": {"rate": f"{RATE_BIT_S} bit/s"}, "down": down}
     scenario = {
         "duration": f"{seconds:g} s",
-        "sample": f"{seconds:g} s",
+        "sample_interval": f"{seconds:g} s",
         "limits": {"memory": "64 GB"},
         "path": {"segment": [segment]},
         "flow": [
             {
-                "name": "terminal", "count": users, "transport": "udp", "send": "down",
+                "name": "terminal", "count": users, "transport": "udp", "direction": "down",
                 "start_jitter": f"{8_000_000 / rate:.3f} ms",
-                "load": {"live": {"rate": f"{rate:.0f} bit/s", "packet": "1000 B"}},
+                "load": {"cbr": {"rate": f"{rate:.0f} bit/s", "packet": "1000 B"}},
             }
         ],
     }  # fmt: skip

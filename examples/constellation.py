@@ -21,13 +21,13 @@ SCENARIO = {
     "orbit": ORBIT,
     "path": {
         "segment": [
-            {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
-            {"name": "down", "delay": {"orbit": "last"}, "both": {"rate": "20 Mbit/s"}},
+            {"name": "space", "delay": {"orbit": "before-last-hop"}, "both": {"rate": "50 Mbit/s"}},
+            {"name": "down", "delay": {"orbit": "last-hop"}, "both": {"rate": "20 Mbit/s"}},
         ],
         # what is on the last link when it has another satellite is lost
-        "handover": [{"segment": "down", "at": "orbit", "in_flight": "lost"}],
+        "handover": [{"segment": "down", "at": "orbit", "in_flight": "drop"}],
     },
-    "flow": [{"name": "bulk", "congestion": "newreno", "send": "up"}],
+    "flow": [{"name": "bulk", "congestion": "newreno", "direction": "up"}],
     "sweep": {"flow.bulk.transport": ["tcp", "quic"]},
 }
 SECONDS = 10

@@ -13,7 +13,7 @@ SCENARIO = {
                 "both": {
                     "rate": "20 Mbit/s",
                     "queue": "2 BDP",
-                    "outages": [{"at": "5 s", "length": "2 s"}],
+                    "outages": [{"at": "5 s", "duration": "2 s"}],
                 },
             }
         ]

@@ -38,7 +38,9 @@ SCENARIO = {
             }
         ]
     },
-    "flow": [{"name": "web", "count": 8, "congestion": "cubic", "send": "down", "load": {"time": "20 s"}}],
+    "flow": [
+        {"name": "web", "count": 8, "congestion": "cubic", "direction": "down", "load": {"time": "20 s"}}
+    ],
 }
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}
 
 def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
     segment = {"name": "satellite", "delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
-    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "down"}
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "direction": "down"}
     merged = [usual | flow for flow in flows]
     named = [{key: value for key, value in flow.items() if value is not None} for flow in merged]
     return {"duration": "3 s", "path": {"segment": [segment]}, "flow": named} | more
@@ -36,7 +36,7 @@ def triangle(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
     link = {"delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
     sides = [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")]
     links = [{**link, "name": name, "client_side": one, "server_side": two} for name, one, two in sides]
-    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "up"}
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "direction": "up"}
     graph = {"node": ["a", "b", "c"], "link": links}
     return {"duration": "3 s", "graph": graph, "flow": [usual | flow for flow in flows]} | more
 

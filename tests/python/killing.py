@@ -36,14 +36,14 @@ delay = "5 ms"
 [[path.proxy]]
 name = "gateway"
 between = ["satellite", "internet"]
-setup = "early"
+handshake = "early"
 client_side = { congestion = "newreno" }
 [[flow]]
 name = "any"
 transport = "tcp"
 congestion = "newreno"
 load = { bytes = "300 kB" }
-send = "down"
+direction = "down"
 """
 PAGE = PATH.replace('transport = "tcp"\n', "").replace("newreno", "cubic").replace('"2 s"', '"30 s"')
 PAGE = PAGE[: PAGE.index("load =")] + 'load = { page = "target-b" }\n'

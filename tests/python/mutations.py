@@ -46,17 +46,17 @@ HOSTILE: tuple[Any, ...] = (
     "1000 BDP", "host", "router", "proxy", "quic", "tcp", "cubic", "bbr", "bbr1", "hybla", "fixed", "up", "down", "both",
     "1-rtt", "0-rtt", "rustls", "modelled", "1.1", "2", "3", "alt-svc", "relayed", "early", "pooled", "é ☃", "a b", "a.b",
     "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
-    {"time": "1 s"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"poisson": {"every": "1 ns", "size": "1 B"}},
-    {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
+    {"time": "1 s"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"poisson": {"interval": "1 ns", "size": "1 B"}},
+    {"poisson": {"interval": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
     {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}}, {"name": "fixed"}, "udp",
-    {"call": "g711"}, {"call": {"codec": "g729", "packet": "200 ms"}}, {"live": {"rate": "1e18 bit/s", "packet": "22 B"}},
+    {"call": "g711"}, {"call": {"codec": "g729", "packet": "200 ms"}}, {"cbr": {"rate": "1e18 bit/s", "packet": "22 B"}},
     {"name": "fixed", "rate_bit_s": 1000000000}, {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"},
     {"rate": "1 Mbit/s"}, {"delay": "1 ms"}, {"loss": "100 %"}, {"uniform": "1 ms", "reorder": True},
 )  # fmt: skip
 
 KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     "scenario": {
-        "sample": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
+        "sample_interval": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
         "trace": ({"qlog": True, "pcapng": True, "packets": True},), "limits": ({"events": 1}, {"memory": "1 GB"}),
         "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},), "dtn": ({}, {"routing":
         "epidemic"}), "orbit": ({"constellation": "starlink-shell-1", "from": "Paris", "to": "Sydney"},),
@@ -66,17 +66,17 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                 {"name": "fq-codel", "queues": 1, "quantum": "1 B"}),
         "scheduler": ("drop-tail", "round-robin", "maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf", "pf",
                       {"name": "deficit-round-robin", "quantum": "1 B", "weights": {"web": 1000}},
-                      {"name": "codes", "time_limit": "1 ns", "room": "all"}, {"name": "exp-pf", "window": "1 ns"},
-                      {"name": "proportional-fair", "average": "served", "channel_delay": "1 s"}),
-        "queue": ("1 packets", "1 BDP/sqrt(n)/n", "9 packets/n", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_place": ("before", "after"),
-        "loss": ("0 %", "0.1 %", "100 %", {"burst": {"every": "1 s", "length": "1 ms"}},
+                      {"name": "codes", "time_limit": "1 ns", "queue_scope": "shared"}, {"name": "exp-pf", "window": "1 ns"},
+                      {"name": "proportional-fair", "average": "served", "csi_delay": "1 s"}),
+        "queue": ("1 packets", "1 BDP/sqrt(n)/n", "9 packets/n", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_position": ("before-queue", "after-queue"),
+        "loss": ("0 %", "0.1 %", "100 %", {"burst": {"interval": "1 s", "duration": "1 ms"}},
                  {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "10 %"}}),
-        "outages": ([{"at": "0 s", "length": "1 s"}], {"windows": [{"at": "1 ms", "length": "1 ns"}], "repeat": "2 ms"},
-                    {"windows": [{"at": "1 ms", "length": "1 h"}], "hold": True}),
+        "outages": ([{"at": "0 s", "duration": "1 s"}], {"windows": [{"at": "1 ms", "duration": "1 ns"}], "repeat": "2 ms"},
+                    {"windows": [{"at": "1 ms", "duration": "1 h"}], "buffer_packets": True}),
         "changes": ([{"at": "0 s", "rate": "1 bit/s"}], [{"at": "1 ns", "delay": "1 h"}, {"at": "2 ns", "loss": "1 %"}]),
         "jitter": ({"exponential": "1 s", "reorder": False}, {"uniform": "1 ns", "reorder": True},
                    {"normal": {"mean": "1 ms", "deviation": "9 h"}, "reorder": True}),
-        "reorder": ({"probability": "50 %", "hold": "1 h"}, {"probability": "1 %", "hold": "1 ns"}), "netem": (True, False),
+        "reorder": ({"probability": "50 %", "delay": "1 h"}, {"probability": "1 %", "delay": "1 ns"}), "netem": (True, False),
         "delay": ("0 s", "1 ns", "10 s", "100 h", {"trace": "delay1.txt", "repeat": "1 ns"}, {"trace": "delay0.txt", "reorder":
                   True, "repeat": "1 s"}), "trace": ("slots0.txt",),
         "channel": ({"model": "white-noise", "snr": "3 dB"}, {"model": "perez-fontan", "snr": "7 dB", "environment": "open",
@@ -86,20 +86,20 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "link_layer": ({"scheme": "adaptive-harq", "frame": "1 B"}, {"scheme": "go-back-n", "frame": "1 kB", "feedback_delay":
                        "1 ns", "feedback_loss": "50 %"}, {"scheme": "harq-1", "frame": "65535 B", "block_error_rate": ["100 %"]},
                        {"scheme": "adaptive-harq", "frame": "1 kB", "feedback_delay": "100 h"}),
-        "nr": ({"block_error_rate": ["10 %"]}, {"block_error_rate": ["100 %"], "rlc": "um", "without_feedback": 16}, {"slot":
+        "nr": ({"block_error_rate": ["10 %"]}, {"block_error_rate": ["100 %"], "rlc": "um", "feedback_disabled_processes": 16}, {"slot":
                "16 us", "repetitions": 8, "processes": 1, "code_rate": "1/1000", "feedback_delay": "100 h"}),
-        "slots": ({"rate": ["1 bit/s", "1 Mbit/s"]}, {"every": "1 ns", "delay": ["0 s", "1 h"], "delay_jitter": ["1 ms"]},
-                  {"every": "1 s", "phase": "999 ms", "loss": ["0 %", "100 %"], "bursts": {"probability": "50 %", "length":
+        "reconfiguration": ({"rate": ["1 bit/s", "1 Mbit/s"]}, {"interval": "1 ns", "delay": ["0 s", "1 h"], "delay_jitter": ["1 ms"]},
+                  {"interval": "1 s", "phase": "999 ms", "loss": ["0 %", "100 %"], "loss_bursts": {"probability": "50 %", "duration":
                   ["1 ms", "2 s"]}}),
         "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s", {"trace": "rate0.txt"}),
     },
     "quic": {
         "mtu": ("1200 B", "65000 B", "16000 B", "9000 B"), "ecn": (True,), "handshake": ("0-rtt",), "crypto": ("rustls",), "ip": (4, 6),
         "initial_window": ("1 packets", "1 GB", "1 B", "100 packets"), "receive_window": ("1 B", "0 B", "1e18 B", "4 GB"),
-        "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "ack_every": (1, 1000),
+        "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "packets_per_ack": (1, 1000),
         "max_ack_delay": ("0 s", "1 ns", "1 h", "16384 ms"), "idle_timeout": ("1 ns", "1 h", "2600000 h", "none"),
         "initial_rtt": ("1 ns", "1 h", "2600000 h"), "packet_threshold": (3, 10000, "none"), "unpaced_burst": (0, 1000),
-        "profile": ("deep-space", "none"), "longest_rtt": ("1 ns", "1 h", "10000 h"), "time_threshold": (1.0001, 2, 1000),
+        "profile": ("deep-space", "none"), "max_rtt": ("1 ns", "1 h", "10000 h"), "time_threshold": (1.0001, 2, 1000),
     },
     "tcp": {
         "ecn": (True,), "sack": (False,), "dsack": (False,), "timestamps": (False,), "window_scaling": (False,), "mss": ("1 B",
@@ -107,57 +107,57 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "min_rto": ("0 s", "1 ns", "1 h"), "max_rto": ("1 ns", "1 h"), "receive_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"),
         "send_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"), "pacing": (True,), "fast_open": (True,), "prr": (False,), "ip": (4, 6),
         "frto": (False,), "limited_transmit": (False,), "restart_after_idle": (False,), "delayed_ack": ("0 s", "1 ns", "1 h", "none"),
-        "ack_every": (1, 2, 1000), "quick_acks": (0, 1000), "loss_detection": ("rack-tlp", "duplicate-acks"),
+        "packets_per_ack": (1, 2, 1000), "quick_acks": (0, 1000), "loss_detection": ("rack-tlp", "duplicate-acks"),
         "congestion": ("bbr", "hybla", {"name": "fixed", "rate_bit_s": 1000000}), "server": ({},),
     },
     "flow": {
-        "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
+        "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "direction": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
         "start_jitter": ("0 s", "1 ns", "1 h", "2600000 h"), "access": ({"delay": "1 ms"}, {"both": {"rate": "1 kbit/s"}}),
         "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}, "open-loop",
                        "no-op", {"name": "open-loop", "rate_bit_s": 1}, {"name": "no-op", "window_bytes": 1}),
         "server_congestion": ("bbr", "hybla"), "client": ("a", "b", "r"), "server": ("a", "b", "p"),
         "load": ({"time": "1 s"}, {"time": "1 ns"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"time": "1 s",
-                 "streams": 10000}, {"poisson": {"every": "1 ns", "size": "1 B"}}, {"poisson": {"every": "10 ms", "size": "0 B"}},
-                 {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
-                 {"poisson": {"every": "20 ms", "size": {"pareto": {"shape": 0.1, "least": "1 B", "most": "1e18 B"}}}},
+                 "streams": 10000}, {"poisson": {"interval": "1 ns", "size": "1 B"}}, {"poisson": {"interval": "10 ms", "size": "0 B"}},
+                 {"poisson": {"interval": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
+                 {"poisson": {"interval": "20 ms", "size": {"pareto": {"shape": 0.1, "min": "1 B", "max": "1e18 B"}}}},
                  {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}},
-                 {"on_off": {"on": "10 us", "off": "10 us", "rate": "1e18 bit/s"}}, {"call": "g729a-vad"}, {"live": "1 bit/s"},
+                 {"on_off": {"on": "10 us", "off": "10 us", "rate": "1e18 bit/s"}}, {"call": "g729a-vad"}, {"cbr": "1 bit/s"},
                  {"on_off": {"on": "1 ns", "off": "1 h", "periods": "pareto", "shape": 1.0001, "rate": "1 bit/s", "packet": "22 B"}},
                  "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
                  {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"}, {"page": "almanac-2019", "http": "1.1"},
                  {"page": "almanac-2024", "http": "3"}, {"page": "almanac-2019-light", "http": "alt-svc"}),
     },
     "group": {
-        "count": (1, 2, 7, 1000, 10**9), "series": ("sum", "each"), "user": ("a", "b"), "admission": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
+        "count": (1, 2, 7, 1000, 10**9), "time_series": ("group", "per-flow"), "user": ("a", "b"), "admission_rate": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
     },
     "segment": {
-        "hold": ("none", "0 B", "1 B", "100 kB", "1 MB", "1e18 B"), "delay": ("0 s", "1 ns", "10 min", {"orbit": "first"}, {"orbit": "last"}),
+        "store_and_forward": ("none", "0 B", "1 B", "100 kB", "1 MB", "1e18 B"), "delay": ("0 s", "1 ns", "10 min", {"orbit": "before-last-hop"}, {"orbit": "last-hop"}),
         "access": ({"delay": "1 ms"},),
     },
     "path": {
-        "handover": ([{"segment": "satellite", "at": "1 ms"}], [{"segment": "satellite", "at": "100 ms", "every": "1 ms", "delay": "30 ms"}], []),
+        "handover": ([{"segment": "satellite", "at": "1 ms"}], [{"segment": "satellite", "at": "100 ms", "interval": "1 ms", "delay": "30 ms"}], []),
         "contacts": ("mars-day.toml",), "preset": ("starlink",),
     },
     "handover": {
-        "at": ("0 s", "1 ns", "1 ms", "1 s", "100 h", ["1 ms", "2 s"], "2026-01-01T00:00:00Z"), "every": ("1 ns", "1 ms", "1 s", "100 h"),
-        "gap": ("1 ns", "1 ms", "1 s", "100 h"), "delay": ("0 s", "1 ns", "200 ms", "10 min"), "waiting": ("kept", "lost", "held"),
-        "in_flight": ("in-order", "overtaken", "lost"), "both": ({"rate": "1 bit/s"}, {"rate": "1 Gbit/s", "queue": "1 B"}, {"loss": "100 %"},
+        "at": ("0 s", "1 ns", "1 ms", "1 s", "100 h", ["1 ms", "2 s"], "2026-01-01T00:00:00Z"), "interval": ("1 ns", "1 ms", "1 s", "100 h"),
+        "gap": ("1 ns", "1 ms", "1 s", "100 h"), "delay": ("0 s", "1 ns", "200 ms", "10 min"), "queued": ("keep", "drop", "hold"),
+        "in_flight": ("in-order", "reorder", "drop"), "both": ({"rate": "1 bit/s"}, {"rate": "1 Gbit/s", "queue": "1 B"}, {"loss": "100 %"},
         {"queue": "1 BDP", "delay": "1 ns"}), "up": ({"rate": "1 kbit/s"},), "down": ({"delay": "1 h"},), "name": ("a", "x"),
     },
     "orbit": {
         "constellation": ("starlink-shell-1", "tauran-66", "oneweb", "iridium"), "from": ("Paris", "Sydney", "90 N 0 E"), "to": ("Paris", "New York"),
         "relays": ([], ["Sydney"], ["Paris", "Paris"]), "start": ("1 h", "2026-01-01T00:00:00Z"), "step": ("1 ns", "1 ms", "1 s", "1 h"),
-        "elevation": ("0 deg", "25 deg", "89.9 deg"), "links": ("grid", "bent-pipe"), "gaps": ("refused", "outages"),
-        "handover": ("shortest-path", "best-elevation", "keep-until-lost", "slots", {"rule": "slots", "every": "1 ms"}, {"rule": "slots",
-                     "every": "15 s", "phase": "14 s", "jitter": "1 h", "seed": 2}),
+        "elevation": ("0 deg", "25 deg", "89.9 deg"), "links": ("grid", "bent-pipe"), "coverage_gaps": ("error", "outage"),
+        "handover": ("shortest-path", "best-elevation", "keep-until-lost", "periodic", {"rule": "periodic", "interval": "1 ms"}, {"rule": "periodic",
+                     "interval": "15 s", "phase": "14 s", "jitter": "1 h", "seed": 2}),
     },
     "dtn": {
         "routing": ("sabr", "epidemic"), "copies": (1, 3, 2**32), "backlog": ("counted", "ignored"), "contact": ([], [{"from": "a", "to": "b",
         "rate": "1 Mbit/s"}]), "range": ([],), "node": ([],), "epoch": ("2026-01-01T00:00:00Z",),
     },
     "bundle node": {
-        "store": ("1 B", "100 kB", "1e18 B"), "store_delay": ("0 s", "1 ns", "1 s", "1 h"), "stops": ([{"at": "0 s"}], [{"at": "1 s", "length":
-        "1 ns", "store": "lost"}], [{"at": "1 s", "length": "1 s"}, {"at": "3 s", "length": "1 h"}]), "integrity": ({"sign": "k"}, {"sign":
+        "store": ("1 B", "100 kB", "1e18 B"), "store_delay": ("0 s", "1 ns", "1 s", "1 h"), "outages": ([{"at": "0 s"}], [{"at": "1 s", "duration":
+        "1 ns", "store": "lost"}], [{"at": "1 s", "duration": "1 s"}, {"at": "3 s", "duration": "1 h"}]), "integrity": ({"sign": "k"}, {"sign":
         "k", "sha": 512, "scope": []}, {"check": {"a": "k"}, "at": "every-hop"}), "eid": ("ipn:1.0", "dtn://a/"),
     },
     "contact": {
@@ -177,8 +177,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "client_hello": ("0 B", "1 MB"), "quic_head_start": ("0 s", "1 h"), "http": ("1.1", "2", "3", "alt-svc"), "streams": (1, 9),
     },
     "proxy": {
-        "setup": ("none", "relayed", "early", "pooled"), "buffer": ("1 B", "1 kB", "1 GB"), "client_side": ({}, {"mss": "536 B"}),
-        "server_side": ({}, {"congestion": "bbr"}, {"rate_knowing": True}), "kind": ("host", "router", "proxy"),
+        "handshake": ("none", "relayed", "early", "pooled"), "buffer": ("1 B", "1 kB", "1 GB"), "client_side": ({}, {"mss": "536 B"}),
+        "server_side": ({}, {"congestion": "bbr"}, {"line_rate": True}), "kind": ("host", "router", "proxy"),
         "between": (["x", "y"], []),
     },
 }  # fmt: skip
@@ -216,7 +216,7 @@ GRAPH = """
 title = "a graph"
 duration = "2 s"
 [graph]
-node = ["a", "b", { name = "r", kind = "router" }, { name = "p", kind = "proxy", setup = "early" }]
+node = ["a", "b", { name = "r", kind = "router" }, { name = "p", kind = "proxy", handshake = "early" }]
 [[graph.link]]
 name = "one"
 client_side = "a"
@@ -245,7 +245,7 @@ name = "other"
 client = "b"
 server = "a"
 congestion = "bbr"
-load = { poisson = { every = "50 ms", size = "20 kB" } }
+load = { poisson = { interval = "50 ms", size = "20 kB" } }
 """
 
 PRESET = """
@@ -269,7 +269,7 @@ down = { trace = "slots0.txt", queue = "20 packets" }
 [[flow]]
 name = "main"
 congestion = "cubic"
-send = "both"
+direction = "both"
 """
 
 TRACES = 30

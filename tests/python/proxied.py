@@ -43,7 +43,7 @@ PATH: dict[str, Any] = {
             {"name": "gateway", "between": ["satellite", "internet"]},
         ],
     },
-    "flow": [{"name": "web", "transport": "tcp", "congestion": "cubic", "send": "down"}],
+    "flow": [{"name": "web", "transport": "tcp", "congestion": "cubic", "direction": "down"}],
 }  # fmt: skip
 
 

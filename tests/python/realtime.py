@@ -110,11 +110,11 @@ delay = "5 ms"
 [[path.proxy]]
 name = "terminal"
 between = ["lan", "satellite"]
-setup = "early"
+handshake = "early"
 [[path.proxy]]
 name = "gateway"
 between = ["satellite", "internet"]
-setup = "early"
+handshake = "early"
 """
 
 

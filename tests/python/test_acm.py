@@ -43,7 +43,7 @@ def scenario(**down: Any) -> dict[str, Any]:
         "name": "f",
         "transport": "quic",
         "congestion": {"name": "fixed", "rate_bit_s": 60_000_000},
-        "send": "down",
+        "direction": "down",
         "load": {"time": "60 s"},
     }
     return {"duration": "60 s", "seeds": 1, "path": {"segment": [segment]}, "flow": [flow]}

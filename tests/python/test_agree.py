@@ -48,7 +48,7 @@ both = { rate = "10 Mbit/s", queue = "1 BDP" }
 [[flow]]
 name = "q"
 congestion = "cubic"
-send = "down"
+direction = "down"
 load = { bytes = "2 MB" }
 [sweep]
 "flow.q.congestion" = ["cubic", "newreno"]
@@ -111,10 +111,10 @@ def test_a_page_may_be_late_by_50_ms_or_3_percent() -> None:
         ({"loss": "1 %"}, 3),
         ({"loss": "100 %"}, 1),
         ({"loss": {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "50 %"}}}, 3),
-        ({"loss": {"burst": {"every": "2 s", "length": "20 ms"}}}, 1),
+        ({"loss": {"burst": {"interval": "2 s", "duration": "20 ms"}}}, 1),
         ({"changes": [{"at": "1 s", "loss": "1 %"}]}, 3),
         ({"jitter": {"uniform": "5 ms", "reorder": False}}, 3),
-        ({"reorder": {"probability": "1 %", "hold": "5 ms"}}, 3),
+        ({"reorder": {"probability": "1 %", "delay": "5 ms"}}, 3),
     ],
 )
 def test_a_plan_has_as_many_seeds_as_its_chance_takes(change: dict[str, Any], seeds: int) -> None:
@@ -303,7 +303,7 @@ up = { rate = "4 Mbit/s", queue = "1 BDP" }
 [[flow]]
 name = "f"
 congestion = "newreno"
-send = "down"
+direction = "down"
 load = { bytes = "3 MB" }
 [sweep]
 stack = [

@@ -17,7 +17,7 @@ from bentpipe.metrics.intervals import CONFIDENCE, mean_ci
 SCENARIO: dict[str, Any] = {
     "title": "shares",
     "duration": "4 s",
-    "sample": "1 s",
+    "sample_interval": "1 s",
     "seeds": 3,
     "path": {
         "segment": [
@@ -29,8 +29,8 @@ SCENARIO: dict[str, Any] = {
         ]
     },
     "flow": [
-        {"name": "web", "count": 3, "transport": "tcp", "congestion": "cubic", "send": "down"},
-        {"name": "gold", "user": "gold", "transport": "tcp", "congestion": "cubic", "send": "down"},
+        {"name": "web", "count": 3, "transport": "tcp", "congestion": "cubic", "direction": "down"},
+        {"name": "gold", "user": "gold", "transport": "tcp", "congestion": "cubic", "direction": "down"},
     ],
 }  # fmt: skip
 

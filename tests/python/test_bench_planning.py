@@ -21,7 +21,7 @@ def test_cases_are_what_they_are_called() -> None:
 
 
 def test_each_plan_is_timed_in_a_process_of_its_own() -> None:
-    small = Case("two", {"send": "up"}, {"path.satellite.delay": ["10 ms", "20 ms"]}, 1.0)
+    small = Case("two", {"direction": "up"}, {"path.satellite.delay": ["10 ms", "20 ms"]}, 1.0)
     told: list[str] = []
     (found,) = planning.bench(2, told.append, [small])
     assert told == ["1 of 2: two", "2 of 2: two"]
@@ -30,6 +30,6 @@ def test_each_plan_is_timed_in_a_process_of_its_own() -> None:
 
 
 def test_a_plan_that_is_refused_is_not_timed() -> None:
-    wrong = Case("wrong", {"send": "sideways"}, {}, 1.0)
+    wrong = Case("wrong", {"direction": "sideways"}, {}, 1.0)
     with pytest.raises(CommandError, match=r"(?s)wrong: .*sideways"):
         planning.bench(1, None, [wrong])

@@ -90,7 +90,9 @@ def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The coordinator decodes and encodes nothing; it hands every file to the disk once."""
-    plan = build_plan(load_scenario(scenario({"send": "up"}, {}, duration="1 s", seeds=4)), engine.version())
+    plan = build_plan(
+        load_scenario(scenario({"direction": "up"}, {}, duration="1 s", seeds=4)), engine.version()
+    )
     assert len(plan.runs) == 4
     synchronised: list[Path] = []
     monkeypatch.setattr(codec, "decode", _never)
@@ -113,7 +115,9 @@ def _never(*_: object) -> None:
 
 
 def test_a_table_without_rows_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = build_plan(load_scenario(scenario({"send": "up"}, {}, duration="1 s", seeds=3)), engine.version())
+    plan = build_plan(
+        load_scenario(scenario({"direction": "up"}, {}, duration="1 s", seeds=3)), engine.version()
+    )
     encoded: list[pl.DataFrame] = []
     real = codec._parquet
     monkeypatch.setattr(codec, "_parquet", lambda frame: (encoded.append(frame), real(frame))[1])

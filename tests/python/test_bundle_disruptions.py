@@ -97,25 +97,25 @@ def test_a_connection_is_kept_for_what_is_done_with_it(way: str | None, closes: 
 
 def test_an_outage_is_before_the_delay_or_behind_it() -> None:
     def kinds(*settings: tuple[str, object]) -> list[str]:
-        window = {"windows": [{"at": "1 s", "length": "1 s"}]}
-        place = dict(settings).get("place")
-        outages = window | ({"place": place} if place else {})
+        window = {"windows": [{"at": "1 s", "duration": "1 s"}]}
+        position = dict(settings).get("position")
+        outages = window | ({"position": position} if position else {})
         netem = [("path.link.netem", True)] if dict(settings).get("netem") else []
         stages = spec(("path.link.outages", outages), *netem)["graph"]["links"][0]["up"]
         return [stage["kind"] for stage in stages]
 
     plain = kinds()
-    assert plain == kinds(("place", "before"))
+    assert plain == kinds(("position", "before-delay"))
     assert plain.index("outage") < plain.index("delay")
-    assert kinds(("place", "behind")) == [*(kind for kind in plain if kind != "outage"), "outage"]
+    assert kinds(("position", "after-stages")) == [*(kind for kind in plain if kind != "outage"), "outage"]
     netem = kinds(("netem", True))
     assert netem[-1] == "outage"
-    assert kinds(("netem", True), ("place", "before"))[0] == "outage"
+    assert kinds(("netem", True), ("position", "before-delay"))[0] == "outage"
 
 
 def test_stops_of_a_node_are_in_order() -> None:
-    stops = [{"at": "5 s", "length": "2 s"}, {"at": "9 s", "store": "lost"}]
-    node = {"name": "server", "store_delay": "30 ms", "stops": stops}
+    outages = [{"at": "5 s", "duration": "2 s"}, {"at": "9 s", "store": "lost"}]
+    node = {"name": "server", "store_delay": "30 ms", "outages": outages}
     found = {one["name"]: one for one in spec(("dtn.node", [node]))["dtn"]["nodes"]}
     second = 1_000_000_000
     assert found["server"]["store_ns"] == 30_000_000
@@ -124,9 +124,9 @@ def test_stops_of_a_node_are_in_order() -> None:
         {"at_ns": 9 * second, "until_ns": None, "keeps": False},
     ]
     assert not {"stops", "store_ns"} & found["client"].keys()
-    for wrong in ([stops[0], {"at": "6 s"}], [stops[1], {"at": "10 s"}]):
-        with pytest.raises(ScenarioError, match=r"dtn\.node.*stops"):
-            spec(("dtn.node", [{"name": "server", "stops": wrong}]))
+    for wrong in ([outages[0], {"at": "6 s"}], [outages[1], {"at": "10 s"}]):
+        with pytest.raises(ScenarioError, match=r"dtn\.node.*outages"):
+            spec(("dtn.node", [{"name": "server", "outages": wrong}]))
 
 
 def events(store: Store, kind: str) -> list[float]:
@@ -165,7 +165,7 @@ def test_twenty_minutes_of_light_need_no_key_set_by_hand(tmp_path: Path, layer: 
         tmp_path,
         HOP,
         ("duration", "20000 s"),
-        ("sample", "1000 s"),
+        ("sample_interval", "1000 s"),
         ("path.link.delay", "1200 s"),
         ("path.link.rate", "100 kbit/s"),
         ("flow.hop.load.bundles.dtnperf", "-W 1 -P 500 -D 500 -l 100000"),
@@ -226,13 +226,13 @@ def test_the_scenario_of_disruptions_runs(tmp_path: Path) -> None:
 def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, kept: bool) -> None:
     [quiccl] = [row for row in whole("stops")["sweep"]["layer"] if row["label"] == "quiccl"]
     scenario = shortened("stops", layer=[quiccl])
-    stop = {"at": "5.03 s", "length": "3 s", "store": "kept" if kept else "lost"}
+    stop = {"at": "5.03 s", "duration": "3 s", "store": "kept" if kept else "lost"}
     store = results(
         tmp_path,
         scenario,
         ("duration", "60 s"),
         ("flow.one-three.load.bundles.dtnperf", "-R 8M -P 100k -T 10 -l 600"),
-        ("dtn.node", [{"name": "three", "store_delay": "30 ms", "stops": [stop]}]),
+        ("dtn.node", [{"name": "three", "store_delay": "30 ms", "outages": [stop]}]),
     )
     data = store.rows("bundles").filter(pl.col("kind") == "data")
     gone = data.filter((pl.col("event") == "deleted") & (pl.col("reason") == "the node stopped"))

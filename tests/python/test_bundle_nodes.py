@@ -39,7 +39,7 @@ name = "direct"
 client_side = "vm1"
 server_side = "vm6"
 delay = "5 ms"
-both = { rate = "10 Mbit/s", outages = [{ at = "4 s", length = "6 s" }] }
+both = { rate = "10 Mbit/s", outages = [{ at = "4 s", duration = "6 s" }] }
 [[graph.link]]
 name = "first"
 client_side = "vm1"

@@ -88,7 +88,7 @@ def test_a_call_sends_what_its_codec_gives(
 
 
 def test_streams_and_on_off_sources_keep_their_rate() -> None:
-    live = spec_of(scenario({**CALL, "load": {"live": "2 Mbit/s"}, "send": "down", "udp": {"ip": 6}}))[
+    live = spec_of(scenario({**CALL, "load": {"cbr": "2 Mbit/s"}, "direction": "down", "udp": {"ip": 6}}))[
         "flows"
     ][0]
     assert live["load"]["up"] is None
@@ -97,7 +97,7 @@ def test_streams_and_on_off_sources_keep_their_rate() -> None:
     assert live["transport"]["header_bytes"] == 48
     # Tauran 2018, table 6.2.
     on_off = {"on": "500 ms", "off": "50 ms", "periods": "pareto", "rate": "64 kbit/s"}
-    thesis = spec_of(scenario({**CALL, "load": {"on_off": on_off}, "send": "down"}))["flows"][0]["load"][
+    thesis = spec_of(scenario({**CALL, "load": {"on_off": on_off}, "direction": "down"}))["flows"][0]["load"][
         "down"
     ]
     assert (thesis["payload_bytes"], thesis["interval_ns"]) == (210, 26_250_000)
@@ -136,11 +136,11 @@ def test_over_streams_an_on_off_source_is_what_it_was() -> None:
          "flow.call.load.on_off.shape", "found 1, expected more than 1: Pareto periods of that shape have no mean"),
         ({"load": {"on_off": {"on": "1 s", "off": "1 s"}}}, "flow.call.load.on_off.rate", "missing, expected a rate: a source of datagrams sends at its rate"),
         ({"load": {"on_off": {"on": "1 s", "off": "1 s", "rate": "1 Mbit/s", "shape": 2}}}, "flow.call.load.on_off", 'found a shape, which requires periods = "pareto"'),
-        ({"load": {"live": {"rate": "1 Mbit/s", "packet": "70 kB"}}}, "flow.call.load.live", "found packet = 70 kB, expected 22 B to 65507 B (payload of UDP)"),
+        ({"load": {"cbr": {"rate": "1 Mbit/s", "packet": "70 kB"}}}, "flow.call.load.cbr", "found packet = 70 kB, expected 22 B to 65507 B (payload of UDP)"),
         ({"congestion": "cubic"}, "flow.call.congestion", 'found a controller, expected none: transport = "udp" has no congestion control'),
         ({"transport": "quic"}, "flow.call.congestion", "missing, expected a value"),
         ({"transport": "tcp", "congestion": "cubic"}, "flow.call", 'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'),
-        ({"transport": "quic", "congestion": "cubic", "load": {"live": {"rate": "1 Mbit/s", "packet": "1450 B"}}},
+        ({"transport": "quic", "congestion": "cubic", "load": {"cbr": {"rate": "1 Mbit/s", "packet": "1450 B"}}},
          "flow.call.load", "found datagrams of 1450 B, expected at most 1414 B in a packet of QUIC (quic.mtu)"),
         ({"quic": {"mtu": "1300 B"}}, "flow.call", 'found quic options in a flow with transport = "udp", expected none (page loads take both); put options of several flows into [quic]'),
     ],
@@ -166,7 +166,7 @@ def test_what_is_left_to_chance() -> None:
     assert draws({"on_off": {**fixed, "periods": "pareto"}})
 
 
-@pytest.mark.parametrize("load", [{"call": "g711"}, {"call": "g729a-vad"}, {"live": "3 Mbit/s"}])
+@pytest.mark.parametrize("load", [{"call": "g711"}, {"call": "g729a-vad"}, {"cbr": "3 Mbit/s"}])
 @pytest.mark.parametrize("transport", ["udp", "quic"])
 def test_the_price_is_right_within_a_factor_of_two(load: dict[str, Any], transport: str) -> None:
     extra = {} if transport == "udp" else {"congestion": "cubic"}
@@ -188,7 +188,7 @@ JITTERY = {
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flows = (
         {**CALL, "load": {"call": {"codec": "g711", "time": "40 s"}}},
-        {**CALL, "name": "video", "load": {"live": "200 kbit/s"}},
+        {**CALL, "name": "video", "load": {"cbr": "200 kbit/s"}},
     )
     data = scenario(*flows, segment=JITTERY, duration="50 s", trace={"packets": True}, seeds=2)
     return Path(package.run(data, out=tmp_path_factory.mktemp("calls") / "store", jobs=1).path)
@@ -320,7 +320,7 @@ def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     assert "no datagram flows in this store" in told.output
 
 
-TRACED = {"duration": "3 s", "trace": {"stages": True}}
+TRACED = {"duration": "3 s", "trace": {"packet_steps": True}}
 
 
 def tampered(column: str, by: int, table: str = "calls") -> Any:
@@ -363,9 +363,11 @@ def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None
 def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     from bentpipe.trace_check import verify
 
-    calls = {**CALL, "name": "calls", "count": 12, "start_jitter": "6 s", "admission": "250 kbit/s"}
+    calls = {**CALL, "name": "calls", "count": 12, "start_jitter": "6 s", "admission_rate": "250 kbit/s"}
     data = scenario(
-        {**calls, "load": {"call": {"codec": "g711", "time": "4 s"}}}, duration="9 s", trace={"stages": True}
+        {**calls, "load": {"call": {"codec": "g711", "time": "4 s"}}},
+        duration="9 s",
+        trace={"packet_steps": True},
     )
     spec = spec_of(data)
     assert spec["admissions"] == [
@@ -398,8 +400,8 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_only_calls_are_admitted() -> None:
     with pytest.raises(ScenarioError) as error:
-        plan_of(scenario({"name": "bulk", "congestion": "cubic", "admission": "1 Mbit/s"}))
-    assert error.value.problems[0][0] == "flow.bulk.admission"
+        plan_of(scenario({"name": "bulk", "congestion": "cubic", "admission_rate": "1 Mbit/s"}))
+    assert error.value.problems[0][0] == "flow.bulk.admission_rate"
 
 
 def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_check_says_which_table_is_used() -> None:
         "link_layer": {"scheme": "code", "frame": "1 kB"},
     }
     segment = {"name": "mobile", "delay": "80 ms", "up": {"rate": "5 Mbit/s"}, "down": down}
-    flow = {"name": "f", "congestion": "cubic", "send": "down"}
+    flow = {"name": "f", "congestion": "cubic", "direction": "down"}
     document = load_scenario({"duration": "1 s", "path": {"segment": [segment]}, "flow": [flow]})
     (said,) = lint_plan(build_plan(document, "test", catalogue=engine.catalogue()))
     assert said.key == "path.mobile.down.channel.elevation"
@@ -334,8 +334,8 @@ def over_an_orbit(**channel: Any) -> dict[str, Any]:
         "link_layer": {"scheme": "code", "frame": "1 kB"},
     }
     segments = [
-        {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
-        {"name": "mobile", "delay": {"orbit": "last"}, "up": {"rate": "10 Mbit/s"}, "down": down},
+        {"name": "space", "delay": {"orbit": "before-last-hop"}, "both": {"rate": "50 Mbit/s"}},
+        {"name": "mobile", "delay": {"orbit": "last-hop"}, "up": {"rate": "10 Mbit/s"}, "down": down},
     ]
     document = load_scenario(
         {
@@ -343,7 +343,7 @@ def over_an_orbit(**channel: Any) -> dict[str, Any]:
             "seeds": 1,
             "orbit": {"constellation": "starlink-shell-1", "from": "Paris", "to": "New York"},
             "path": {"segment": segments},
-            "flow": [{"name": "f", "congestion": "cubic", "send": "down"}],
+            "flow": [{"name": "f", "congestion": "cubic", "direction": "down"}],
         }
     )
     return json.loads(

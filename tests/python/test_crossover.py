@@ -48,8 +48,8 @@ def test_an_access_with_slots_is_drawn_but_for_its_delay() -> None:
     assert found.slotted
     assert found.down_rate.bit_s == 34_000_000
     assert str(found.rtt) == "38 ms", "10.5 + 0.5 down, 18 + 9 up"
-    slots = found.down["slots"]
-    assert {"rate", "loss", "bursts"} < slots.keys()
+    slots = found.down["reconfiguration"]
+    assert {"rate", "loss", "loss_bursts"} < slots.keys()
     assert not [key for key in slots if key.startswith("delay")]
     question = parse_config(
         found, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", sizes=("1 MB",)
@@ -72,7 +72,7 @@ def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
     assert access(str(tmp_path / "s.toml"), constant).down_rate.bit_s == 5_000_000
 
 
-@pytest.mark.parametrize("proxy", ["plain", "pooled", "rate-knowing"])
+@pytest.mark.parametrize("proxy", ["plain", "pooled", "line-rate"])
 def test_every_cell_is_planned(proxy: str) -> None:
     plan = build_plan(load_scenario(scenario(_ask(proxy=proxy, windows=("10", "32")))), "test")
     assert len(plan.runs) == (1 + 2) * 2 * 2
@@ -266,7 +266,7 @@ def test_a_small_map(tmp_path: Path) -> None:
     assert large["tcp_plt_s"] < 1.2 + least + 0.2
     assert large["quic_plt_s"] == pytest.approx(1.2 + 6 * 0.6, abs=0.6)
     # The page begins with the loads of the proxy's greatest gain, each from its connection to its last byte.
-    question = _ask(proxy="rate-knowing", sizes=("1 kB", "1 MB"), rtts=("600 ms",))
+    question = _ask(proxy="line-rate", sizes=("1 kB", "1 MB"), rtts=("600 ms",))
     found = read_map(tmp_path / "store", question)
     picture = interactive_figure(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
     assert "cubic, initial window 10 packets: 1 MB at 600 ms" in picture

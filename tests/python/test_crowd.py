@@ -80,7 +80,7 @@ SPLIT: dict[str, Any] = {
          "down": {"rate": "8 Mbit/s", "queue": "1 BDP", "scheduler": "round-robin"}},
         {"name": "ground", "delay": "10 ms", "both": {"rate": "50 Mbit/s", "queue": "1 BDP"}},
     ],
-    "proxy": [{"name": "gateway", "between": ["sat", "ground"], "setup": "early"}],
+    "proxy": [{"name": "gateway", "between": ["sat", "ground"], "handshake": "early"}],
 }  # fmt: skip
 
 
@@ -114,7 +114,7 @@ FEW = 3
 def simulated(starts: float) -> list[float]:
     """What a download that ``starts`` after so many seconds has beside twenty users, Mbit/s, seed by seed. From the second
     to the fifth on it is the same within 1 %; after the sixth it is more by an eighth each second: pages are complete."""
-    own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down", "start": f"{starts:.1f} s",
+    own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "direction": "down", "start": f"{starts:.1f} s",
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
     scenario = {"title": "21 users", "duration": f"{starts + SECONDS:.1f} s", "seeds": FEW, "path": PATH,
                 "flow": [own, *flows(20, MIX)]}  # fmt: skip
@@ -191,7 +191,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
     has 1.8 Mbit/s, twice what the simulation says (test_phase_effects.py)."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
-    own = {"name": "shell", "transport": "quic", "congestion": "cubic", "send": "down", "start": f"{STARTS} s",
+    own = {"name": "shell", "transport": "quic", "congestion": "cubic", "direction": "down", "start": f"{STARTS} s",
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
     scenario = {"title": "21 users", "duration": f"{STARTS + SECONDS} s", "seeds": RUNS, "path": ONE_QUEUE,
                 "flow": [own, *flows(20, "tcp")]}  # fmt: skip

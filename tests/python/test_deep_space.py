@@ -29,8 +29,8 @@ PTO_S = 3 * 0.333
 
 FAR: dict[str, Any] = {
     "duration": "3 h",
-    "sample": "10 s",
-    "trace": {"stages": True},
+    "sample_interval": "10 s",
+    "trace": {"packet_steps": True},
     "path": {
         "segment": [
             {"name": "lan", "delay": "1 ms", "both": {"rate": "100 Mbit/s", "queue": "none"}},
@@ -46,9 +46,9 @@ def far(*settings: tuple[str, object], hold: str | None = None, **gap: Any) -> d
     """The path, whose second link goes down ``at`` for ``gap``; its near node holds."""
     data = copy.deepcopy(FAR)
     if gap:
-        data["path"]["handover"] = [{"segment": "space", "waiting": "held", **gap}]
+        data["path"]["handover"] = [{"segment": "space", "queued": "hold", **gap}]
     if hold is not None:
-        data["path"]["segment"][1]["hold"] = hold
+        data["path"]["segment"][1]["store_and_forward"] = hold
     for key, value in settings:
         table, _, name = key.rpartition(".")
         (data["flow"][0] if table == "flow" else data.setdefault(table, {}) if table else data)[name] = value
@@ -103,7 +103,7 @@ def test_with_the_profile_nothing_of_a_handshake_is_sent_twice() -> None:
 
 def test_the_profile_is_that_of_the_path() -> None:
     # the draft's example: 22.5 minutes one way at the most, a pass every 6 hours: 6 h 45 min
-    data = far(at="1 h", every="12 h", gap="6 h")
+    data = far(at="1 h", interval="12 h", gap="6 h")
     data |= {"duration": "48 h"}
     data["path"]["segment"][0]["delay"] = "0 s"
     data["path"]["segment"][1]["delay"] = "22.5 min"
@@ -134,7 +134,7 @@ def test_what_is_said_wins_over_the_profile() -> None:
     assert (said["initial_rtt_ns"], said["packet_threshold"]) == (HOUR, 7)
     assert said["time_threshold_permille"] == 1500
     assert said["idle_timeout_ns"] == 9 * 480_002_000_000, "the rest is of the path"
-    longest = quic_of(far(("quic.longest_rtt", "2 h"), ("flow.quic", {"idle_timeout": "none"})))
+    longest = quic_of(far(("quic.max_rtt", "2 h"), ("flow.quic", {"idle_timeout": "none"})))
     assert (longest["initial_rtt_ns"], longest["idle_timeout_ns"]) == (2 * HOUR, None)
 
 
@@ -201,7 +201,7 @@ def test_a_buffer_that_overflows_is_counted_with_its_cause(hold: str, dropped: b
 
 def test_a_loss_is_found_after_the_time_threshold() -> None:
     def found(threshold: float) -> float:
-        burst = {"burst": {"every": "4 h", "length": "2 s", "offset": "530 s"}}
+        burst = {"burst": {"interval": "4 h", "duration": "2 s", "offset": "530 s"}}
         data = far(("duration", "4 h"), ("quic.time_threshold", threshold))
         data["path"]["segment"][1]["up"] = {"loss": burst}
         tables = made(spec_of(data))
@@ -216,7 +216,7 @@ def test_a_loss_is_found_after_the_time_threshold() -> None:
 
 
 def test_what_is_in_flight_is_lost_where_it_is_said(tmp_path: Path) -> None:
-    data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="lost")
+    data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="drop")
     spec = spec_of(data)
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
@@ -238,12 +238,12 @@ contact = [
 """
 PLANNED: dict[str, Any] = {
     "duration": "3 h",
-    "sample": "1 min",
-    "trace": {"stages": True},
+    "sample_interval": "1 min",
+    "trace": {"packet_steps": True},
     "graph": {
         "node": [
-            {"name": "rover", "hold": "50 MB"}, {"name": "orbiter", "kind": "router", "hold": "50 MB"},
-            {"name": "earth", "hold": "50 MB"},
+            {"name": "rover", "store_and_forward": "50 MB"}, {"name": "orbiter", "kind": "router", "store_and_forward": "50 MB"},
+            {"name": "earth", "store_and_forward": "50 MB"},
         ],
         "link": [
             {"name": "proximity", "client_side": "rover", "server_side": "orbiter", "both": {"queue": "none"}},
@@ -304,9 +304,9 @@ def test_a_plan_of_bundle_nodes_is_one_of_links_too(tmp_path: Path) -> None:
         ({"quic": {"packet_threshold": 0}}, "quic.packet_threshold", "3"),
         ({"quic": {"time_threshold": 0}}, "quic.time_threshold", "more than 1"),
         ({"quic": {"time_threshold": 1}}, "quic.time_threshold", "more than 1"),
-        ({"quic": {"longest_rtt": "0 s"}}, "quic.longest_rtt", "above 0"),
-        ({"quic": {"longest_rtt": "10001 h"}}, "quic.longest_rtt", "at most 10000 h"),
-        ({"quic": {"longest_rtt": "3 days"}}, "quic.longest_rtt", "72 h"),
+        ({"quic": {"max_rtt": "0 s"}}, "quic.max_rtt", "above 0"),
+        ({"quic": {"max_rtt": "10001 h"}}, "quic.max_rtt", "at most 10000 h"),
+        ({"quic": {"max_rtt": "3 days"}}, "quic.max_rtt", "72 h"),
     ],
 )
 def test_what_a_profile_cannot_be(change: dict[str, Any], key: str, words: str) -> None:
@@ -360,7 +360,7 @@ def test_a_plan_of_nobody_here_says_who_is(tmp_path: Path) -> None:
 def test_what_can_hold_what_waits(handover: dict[str, Any], words: str) -> None:
     data = far()
     data["path"]["segment"].append({"name": "wire", "delay": "1 ms"})
-    data["path"]["handover"] = [{"segment": "space", "waiting": "held", **handover}]
+    data["path"]["handover"] = [{"segment": "space", "queued": "hold", **handover}]
     with pytest.raises(ScenarioError, match=words):
         spec_of(data)
 

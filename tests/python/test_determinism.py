@@ -46,8 +46,8 @@ SCENARIO = {
         {
             "name": "short",
             "congestion": "cubic",
-            "send": "down",
-            "load": {"poisson": {"every": "1 s", "size": {"exponential": "100 kB"}}},
+            "direction": "down",
+            "load": {"poisson": {"interval": "1 s", "size": {"exponential": "100 kB"}}},
         },
     ],
     "sweep": {"flow.bulk.congestion": list(CONTROLLERS)},

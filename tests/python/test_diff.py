@@ -201,8 +201,8 @@ both = { rate = "2 Mbit/s", queue = "1 BDP", loss = "1 %" }
 [[flow]]
 name = "web"
 congestion = "cubic"
-send = "down"
-load = { poisson = { every = "500 ms", size = "60 kB" } }
+direction = "down"
+load = { poisson = { interval = "500 ms", size = "60 kB" } }
 """
 
 
@@ -325,7 +325,7 @@ def test_restricted_times_by_hand() -> None:
 
 
 FIXED = TRANSFERS.replace(', loss = "1 %"', "").replace(
-    '{ poisson = { every = "500 ms", size = "60 kB" } }', '{ bytes = "1 MB" }'
+    '{ poisson = { interval = "500 ms", size = "60 kB" } }', '{ bytes = "1 MB" }'
 )
 
 

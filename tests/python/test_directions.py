@@ -23,7 +23,7 @@ SENT: dict[str | None, frozenset[Direction]] = {None: UP, "up": UP, "down": DOWN
 
 NO_DATAGRAMS = 'found transport = "udp" without a load of datagrams'
 DATAGRAMS = 'found a load of datagrams with transport = "tcp"'
-ONE_WAY = 'found send = "both", expected "up" or "down" for this load; declare two flows'
+ONE_WAY = 'found direction = "both", expected "up" or "down" for this load; declare two flows'
 ITSELF = "with a pico-perf load, which determines the direction"
 RATELESS = "missing, expected a rate: a source of datagrams sends at its rate"
 
@@ -34,7 +34,7 @@ STREAMS: dict[str, Any] = {
     "nothing": None,
     "time": {"time": "2 s", "streams": 2},
     "bytes": {"bytes": "100 kB", "streams": 2},
-    "poisson": {"poisson": {"every": "300 ms", "size": "10 kB"}},
+    "poisson": {"poisson": {"interval": "300 ms", "size": "10 kB"}},
     "on_off": {"on_off": PERIODS},
     "on_off, rate": {"on_off": {**PERIODS, "rate": "100 kbit/s"}},
     "pico, up": {"pico_perf": PICO_UP},
@@ -44,7 +44,7 @@ STREAMS: dict[str, Any] = {
 DATAGRAM_LOADS: dict[str, Any] = {
     "on_off, packet": {"on_off": {**PERIODS, "rate": "100 kbit/s", "packet": "500 B"}},
     "call": {"call": "g711"},
-    "live": {"live": "500 kbit/s"},
+    "live": {"cbr": "500 kbit/s"},
 }
 LOADS = {**STREAMS, **DATAGRAM_LOADS}
 
@@ -82,7 +82,7 @@ def scenario(load: str, transport: str, send: str | None, options: dict[str, Any
     if LOADS[load] is not None:
         flow["load"] = LOADS[load]
     if send is not None:
-        flow["send"] = send
+        flow["direction"] = send
     segment = {"name": "s", "delay": "50 ms", "both": {"rate": "2 Mbit/s"}}
     return {"duration": "4 s", "path": {"segment": [segment]}, "flow": [flow]}
 
@@ -102,7 +102,7 @@ def received(data: dict[str, Any]) -> dict[Direction, int]:
 @pytest.mark.parametrize("load", LOADS)
 def test_bytes_arrive_in_the_direction_asked_for_or_check_refuses(load: str, transport: str) -> None:
     for send, options in itertools.product(SENT, OPTIONS[transport]):
-        case = f"send = {send}, {options}"
+        case = f"direction = {send}, {options}"
         data = scenario(load, transport, send, options)
         wanted = expected(load, transport, send)
         if isinstance(wanted, str):
@@ -129,7 +129,7 @@ def test_an_on_off_source_sends_the_same_either_way_and_through_proxies() -> Non
         data = scenario("on_off, rate", "tcp", send, {})
         data["path"] = {"segment": segments}
         if setup is not None:
-            data["path"]["proxy"] = [{"name": "p", "between": ["lan", "satellite"], "setup": setup}]
+            data["path"]["proxy"] = [{"name": "p", "between": ["lan", "satellite"], "handshake": setup}]
         found = received(data)
         wanted: Direction = "up" if send == "up" else "down"
         assert found[wanted] == pytest.approx(100e3 / 8 * 3, abs=100e3 / 8 * 0.3), f"{setup} {send}: {found}"
@@ -142,7 +142,7 @@ def test_bundle_nodes_take_no_direction(send: str) -> None:
         "duration": "10 s",
         "path": {"segment": [{"name": "s", "delay": "50 ms", "both": {"rate": "2 Mbit/s"}}]},
         "dtn": {"node": [node, {"name": "b", "id": 2}]},
-        "flow": [{"name": "f", "transport": "tcp", "congestion": "cubic", "load": {"bundles": "tcpcl"}, "send": send}],
+        "flow": [{"name": "f", "transport": "tcp", "congestion": "cubic", "load": {"bundles": "tcpcl"}, "direction": send}],
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refusal:
         build_plan(load_scenario(data), "test")

@@ -15,7 +15,7 @@ from bentpipe.lab.emulation.tables import build_measurements
 from emu_plans import plan_of, refused, scenario
 
 S = 10**9
-UDP = {"name": "c", "transport": "udp", "congestion": None, "send": None}
+UDP = {"name": "c", "transport": "udp", "congestion": None, "direction": None}
 
 
 def call(**more: Any) -> dict[str, Any]:
@@ -60,18 +60,18 @@ def test_a_call_is_planned_as_its_flow(tmp_path: Path) -> None:
 
 def test_what_calls_cannot_have_in_real_time() -> None:
     assert refused(call()) == []
-    assert refused(call(load={"live": "2 Mbit/s"})) == []
+    assert refused(call(load={"cbr": "2 Mbit/s"})) == []
     assert refused(call(load={"on_off": {"on": "1 s", "off": "1 s", "rate": "1 Mbit/s"}})) == []
-    over_quic = refused({"name": "q", "load": {"call": "g711"}, "send": None})
+    over_quic = refused({"name": "q", "load": {"call": "g711"}, "direction": None})
     assert over_quic == [("flow.q.load", "sends datagrams over QUIC; `bentpipe perf` sends them over UDP")]
-    quick = {"live": {"rate": "500 Mbit/s", "packet": "1200 B"}}
+    quick = {"cbr": {"rate": "500 Mbit/s", "packet": "1200 B"}}
     assert refused(call(load=quick)) == [("flow.c.load", "sends 500 Mbit/s; expected at most 200")]
     short = {"on_off": {"on": "1 us", "off": "1 us", "rate": "1 Mbit/s"}}
     assert "at least 1 ms" in refused(call(load=short))[0][1]
 
 
 def test_what_the_sides_tell_becomes_tables(tmp_path: Path) -> None:
-    spec = plan_of(scenario(call(), duration="20 s", sample="5 s")).runs[0].spec
+    spec = plan_of(scenario(call(), duration="20 s", sample_interval="5 s")).runs[0].spec
     (tmp_path / "told").write_text(json.dumps(TOLD))
     told = read_result(tmp_path / "told")
     load = spec["flows"][0]["load"]

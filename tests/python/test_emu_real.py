@@ -30,7 +30,7 @@ FLOW = """
 name = "t"
 transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
-send = "down"
+direction = "down"
 load = { bytes = "100 kB" }
 """
 ONE = 'duration = "1 s"' + SATELLITE + FLOW
@@ -38,13 +38,13 @@ LINUX = '[tcp]\ncongestion = { name = "cubic", slow_start_exit = "classic", avoi
 SPLIT = 'duration = "1 s"\n' + LINUX + realtime.split(SATELLITE) + FLOW
 """Round trips of 2, 120 and 10 ms, Linux's CUBIC at the proxies."""
 
-SETUPS = '[sweep]\n"path.terminal.setup" = ["early", "pooled", "none"]\n'
+SETUPS = '[sweep]\n"path.terminal.handshake" = ["early", "pooled", "none"]\n'
 
 SIX = """
 [[flow]]
 name = "q"
 congestion = "cubic"
-send = "down"
+direction = "down"
 load = { bytes = "100 kB" }
 quic = { ip = 6 }
 """
@@ -84,7 +84,7 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
             _done(bentpipe("run", "split.toml", "--engine", "emu", "--jobs", "3", "--out", f"real{again}"))
             rested = at_rest()
         store = Store(tmp_path / f"real{again}")
-        rows = {row["path.terminal.setup"]: row for row in store.streams.to_dicts()}
+        rows = {row["path.terminal.handshake"]: row for row in store.streams.to_dicts()}
         assert [row["down_bytes"] for row in rows.values()] == [100_000] * 3
         late_s = []
         for setup, (opened, asked) in expected.items():
@@ -99,7 +99,7 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
         realtime.give_up(f"proxies are {max(late_s):.3f} s late")
     assert max(late_s) < 0.02, late_s
     ends = {
-        (row["path.terminal.setup"], row["proxy"], row["socket"]): row for row in store.proxies.to_dicts()
+        (row["path.terminal.handshake"], row["proxy"], row["socket"]): row for row in store.proxies.to_dicts()
     }
     proxies = [("early", "terminal"), ("pooled", "terminal"), *((setup, "gateway") for setup in rows)]
     assert set(ends) == {(*proxy, socket) for proxy in proxies for socket in ("client_side", "server_side")}
@@ -116,8 +116,8 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
 def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     """QUIC end to end, TCP by the gateway's proxy."""
     one = SPLIT.replace('load = { bytes = "100 kB" }', 'load = { bytes = "100 kB" }\ntcp = { ip = 6 }')
-    (tmp_path / "six.toml").write_text(one.replace('name = "terminal"', 'name = "terminal"\nsetup = "none"', 1)
-                                       .replace('setup = "early"\n', "", 1) + SIX)  # fmt: skip
+    (tmp_path / "six.toml").write_text(one.replace('name = "terminal"', 'name = "terminal"\nhandshake = "none"', 1)
+                                       .replace('handshake = "early"\n', "", 1) + SIX)  # fmt: skip
     _done(bentpipe("run", "six.toml", "--engine", "emu", "--out", "real"))
     store = Store(tmp_path / "real")
     rows = {row["flow"]: row for row in store.streams.to_dicts()}
@@ -239,13 +239,13 @@ name = "ca"
 client_side = "c"
 server_side = "a"
 delay = "50 ms"
-both = { rate = "5 Mbit/s", queue = "100 kB", outages = { windows = [{ at = "200 ms", length = "100 ms" }], hold = true } }
+both = { rate = "5 Mbit/s", queue = "100 kB", outages = { windows = [{ at = "200 ms", duration = "100 ms" }], buffer_packets = true } }
 [[flow]]
 name = "one"
 client = "a"
 server = "b"
 congestion = "cubic"
-send = "up"
+direction = "up"
 load = { bytes = "2 MB" }
 [[flow]]
 name = "two"
@@ -253,14 +253,14 @@ client = "c"
 server = "b"
 transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
-send = "down"
+direction = "down"
 load = { bytes = "1 MB" }
 [[flow]]
 name = "three"
 client = "a"
 server = "c"
 congestion = "newreno"
-send = "up"
+direction = "up"
 load = { bytes = "500 kB" }
 """
 
@@ -277,7 +277,7 @@ gap = "200 ms"
 [[flow]]
 name = "three"
 congestion = "newreno"
-send = "up"
+direction = "up"
 load = { bytes = "1 MB" }
 """
 

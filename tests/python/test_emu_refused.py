@@ -85,7 +85,10 @@ def test_what_a_proxys_socket_cannot_be_is_refused(side: dict[str, Any], key: st
     assert (place, said in why) == (f"path.pep.client_side.{key}", True), why
     if key == "congestion" and side.get("congestion", "cubic") == "cubic":
         assert of_proxies(split({"server_side": side})) == []
-        assert of_proxies(split({"server_side": side}, send="up"))[0][0] == "path.pep.server_side.congestion"
+        assert (
+            of_proxies(split({"server_side": side}, direction="up"))[0][0]
+            == "path.pep.server_side.congestion"
+        )
     else:
         assert of_proxies(split({"server_side": side}))[0][0] == f"path.pep.server_side.{key}"
 
@@ -111,7 +114,7 @@ def test_sockets_of_a_proxy_share_a_namespace() -> None:
     [
         {"congestion": CLASSIC, "pacing": True, "min_rto": "50 ms", "delayed_ack": "off"},
         {"congestion": "newreno", "initial_window": "100 packets", "mss": "1000 B"},
-        {"rate_knowing": True},
+        {"line_rate": True},
     ],
 )
 def test_what_a_proxys_socket_is_given_is_not_refused(side: dict[str, Any]) -> None:
@@ -149,7 +152,8 @@ def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
 def test_what_real_time_cannot_do_is_refused() -> None:
     page = {"page": {"object": [{"name": "a", "size": "10 kB"}]}}
     assert (
-        "bentpipe browse" in refused({"name": "w", "load": page, "send": None, "congestion": "cubic"})[0][1]
+        "bentpipe browse"
+        in refused({"name": "w", "load": page, "direction": None, "congestion": "cubic"})[0][1]
     )
     on_off = {"on": "1 s", "off": "1 s"}
     assert refused({"name": "o", "load": {"on_off": on_off}})[0][0] == "flow.o.load"
@@ -159,7 +163,7 @@ def test_what_real_time_cannot_do_is_refused() -> None:
     assert refused({"name": "q"}, trace={"packets": True}) == [
         ("trace.packets", "found true; only simulated packets are traced")
     ]
-    many = {"every": "1 ms", "size": {"fixed": "20 kB"}}
+    many = {"interval": "1 ms", "size": {"fixed": "20 kB"}}
     assert "each a process" in refused({"name": "p", "load": {"poisson": many}})[0][1]
 
 

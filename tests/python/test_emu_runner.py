@@ -46,7 +46,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_the_streams_of_chance_are_the_engines() -> None:
-    poisson = {"every": "100 ms", "size": {"exponential": "20 kB"}}
+    poisson = {"interval": "100 ms", "size": {"exponential": "20 kB"}}
     data = scenario({"name": "a"}, {"name": "b", "load": {"poisson": poisson}})
     for run in plan_of(data, seeds=3).runs:
         tables = decode(engine.run(run.spec_json())).tables
@@ -138,7 +138,7 @@ def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
 
 
 def test_every_arrival_is_a_client(tmp_path: Path) -> None:
-    poisson = {"every": "200 ms", "size": {"fixed": "20 kB"}}
+    poisson = {"interval": "200 ms", "size": {"fixed": "20 kB"}}
     spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
     near = lab_plan(spec, tmp_path, "/bin/rt").plan["near"]
     tables = decode(engine.run(json.dumps(spec))).tables
@@ -148,7 +148,7 @@ def test_every_arrival_is_a_client(tmp_path: Path) -> None:
 
 
 def test_the_tables_are_the_engines(program: Path) -> None:
-    plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "send": "up"}))
+    plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "direction": "up"}))
     (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan.runs)
     simulated = decode(engine.run(plan.runs[0].spec_json())).tables
     real = tables_of(outcome)
@@ -293,7 +293,7 @@ def test_ctrl_c_ends_a_command_at_once(program: Path, tmp_path: Path, clock: str
     )  # the stand-in hangs whatever the load is
     file.write_text(
         '[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
-        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\ndirection = "down"\n'
         f"load = {{ {load} }}\n"
         '[sweep]\nduration = ["1 s", "10000 s"]\n'
     )
@@ -339,7 +339,7 @@ def test_runs_that_were_late_are_counted_apart(
     file = tmp_path / "s.toml"
     file.write_text(
         'duration = "2 s"\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
-        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "200 kB" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\ndirection = "down"\nload = { bytes = "200 kB" }\n'
     )
     words = ["run", str(file), "--engine", "emu", "--out", "o"]
     environment = {**os.environ, "BENTPIPE_RT": str(program), "BEHAVIOUR": behaviour}
@@ -362,7 +362,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     file = tmp_path / "s.toml"
     file.write_text(
         'duration = "2 s"\nseeds = 2\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
-        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "200 kB" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\ndirection = "down"\nload = { bytes = "200 kB" }\n'
     )
     environment = {**os.environ, "BENTPIPE_RT": str(program)}
 
@@ -394,7 +394,7 @@ def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> 
     file = tmp_path / "s.toml"
     file.write_text(
         'duration = "3 s"\nseeds = 5\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
-        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "500 kB" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\ndirection = "down"\nload = { bytes = "500 kB" }\n'
     )
 
     def bentpipe(*words: str, rate: str = "8e6") -> subprocess.CompletedProcess[str]:
@@ -423,7 +423,7 @@ def test_that_it_is_real_time_is_said_once(tmp_path: Path) -> None:
     gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
     data = scenario({"name": "t", "transport": "tcp"}, {"name": "u", "transport": "tcp", "count": 300})
     data["path"]["handover"] = [gap]
-    data["path"]["segment"][0]["hold"] = "1 MB"
+    data["path"]["segment"][0]["store_and_forward"] = "1 MB"
     with pytest.raises(ScenarioError) as refused:
         emu.check(plan_of(data), engine.catalogue())
     said = [text for _, text in refused.value.problems]

@@ -13,7 +13,7 @@ from bentpipe.plan.spec.queries import delays_ns, rate_bit_s
 SCENARIO: dict[str, Any] = {
     "duration": "1 s",
     "path": {"segment": [{"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s", "queue": "1 BDP"}}]},
-    "flow": [{"name": "f", "congestion": "cubic", "send": "down", "load": {"bytes": "1 kB"}}],
+    "flow": [{"name": "f", "congestion": "cubic", "direction": "down", "load": {"bytes": "1 kB"}}],
 }
 
 

@@ -374,16 +374,16 @@ def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
         Bursts(0.3, (20.0, 60.0)),
     )
     slots = {
-        "every": "500 ms", "phase": "200 ms", "delay": ["10 ms", "20 ms", "40 ms"],
+        "interval": "500 ms", "phase": "200 ms", "delay": ["10 ms", "20 ms", "40 ms"],
         "delay_jitter": ["0 ms", "5 ms", "20 ms"], "delay_step": "50 ms", "delay_correlation": 0.6,
-        "loss": ["0 %", "2 %", "6 %"], "bursts": {"probability": "30 %", "length": ["20 ms", "60 ms"]},
+        "loss": ["0 %", "2 %", "6 %"], "loss_bursts": {"probability": "30 %", "duration": ["20 ms", "60 ms"]},
     }  # fmt: skip
     steady = {"on_off": {"on": "1 s", "off": "1 ms", "rate": "1 Mbit/s", "time": "300 s"}}
     data = {
         "duration": "300 s",
-        "trace": {"stages": True},
-        "path": {"segment": [{"name": "dish", "up": {"slots": slots}, "down": {"delay": "10 ms"}}]},
-        "flow": [{"name": "f", "congestion": {"name": "bbr"}, "send": "up", "load": steady}],
+        "trace": {"packet_steps": True},
+        "path": {"segment": [{"name": "dish", "up": {"reconfiguration": slots}, "down": {"delay": "10 ms"}}]},
+        "flow": [{"name": "f", "congestion": {"name": "bbr"}, "direction": "up", "load": steady}],
     }
     spec = spec_of(data)
     kinds = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]]

@@ -155,10 +155,10 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
     losses = [f"{100 * one:.4g} %" for one in model["probability"]]
     spec = spec_of({
         "duration": "400 s",
-        "trace": {"stages": True},
-        "path": {"segment": [{"name": "dish", "up": {"slots": {"every": "20 ms", "loss": losses}},
+        "trace": {"packet_steps": True},
+        "path": {"segment": [{"name": "dish", "up": {"reconfiguration": {"interval": "20 ms", "loss": losses}},
                               "down": {"delay": "10 ms"}}]},
-        "flow": [{"name": "f", "congestion": {"name": "bbr"}, "send": "up",
+        "flow": [{"name": "f", "congestion": {"name": "bbr"}, "direction": "up",
                   "load": {"on_off": {"on": "1 s", "off": "1 ms", "rate": "1 Mbit/s", "time": "400 s"}}}],
     })  # fmt: skip
     steps = made(spec)["packet_steps"].filter(pl.col("link") == "dish.up")

@@ -34,7 +34,7 @@ PING_LOSS = 0.013
 
 SCENARIO = """
 duration = "{seconds} s"
-sample = "1 s"
+sample_interval = "1 s"
 [[path.segment]]
 name = "dish"
 both = {{ queue = "50 ms", delay = {{ trace = "delay.csv" }}, loss = {{ trace = "loss.csv" }} }}
@@ -44,7 +44,7 @@ up = {{ rate = "8 Mbit/s" }}
 name = "download"
 transport = "tcp"
 congestion = "cubic"
-send = "down"
+direction = "down"
 load = {{ time = "{seconds} s" }}
 """
 
@@ -175,14 +175,14 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
     (mine,), (known,) = tomllib.loads(text)["path"]["segment"], segments("starlink")
     own = 0.0002  # a quarter each of 0-0, 0-0.01, 0.01-0.02 and 0.02-0.1 %
     for side, mean in (("down", min(own, most)), ("up", own)):
-        losses = [Probability.parse(one).value for one in mine[side]["slots"].pop("loss")]
+        losses = [Probability.parse(one).value for one in mine[side]["reconfiguration"].pop("loss")]
         assert drawn_mean(losses) == pytest.approx(mean, rel=1e-3)
         assert said.data["single_losses"][side]["preset"] == pytest.approx(mean, rel=1e-6)
-        known[side]["slots"].pop("loss")
+        known[side]["reconfiguration"].pop("loss")
         for key in ("phase", *(["rate"] if side == "down" else [])):
-            mine[side]["slots"].pop(key)
-            known[side]["slots"].pop(key)
-        assert mine[side]["slots"] == known[side]["slots"], "what no log says is the preset's, with its steps"
+            mine[side]["reconfiguration"].pop(key)
+            known[side]["reconfiguration"].pop(key)
+        assert mine[side]["reconfiguration"] == known[side]["reconfiguration"], "what no log says is the preset's, with its steps"
     allowed = f"TCP retransmissions down limit single losses to {100 * most:.3g} %; the preset has {100 * min(own, most):.3g} %"
     (sentence,) = [one for one in said.shown if str(one).startswith("TCP retransmissions")]
     assert sentence == f"{allowed} (starlink: 0.02 %)."
@@ -218,9 +218,9 @@ def test_a_slot_without_answers_loses_everything_in_both_directions() -> None:
     written, _ = export.preset(MergedLogs([], points), model, "dish", "log")
     (segment,) = tomllib.loads(written["dish.toml"])["path"]["segment"]
     for side, mean in (("up", 0.005), ("down", 0.001)):
-        slots = segment[side]["slots"]
-        assert slots["bursts"]["probability"] == "5 %"
-        assert {Duration.parse(one).ns for one in slots["bursts"]["length"]} == {15 * 10**9}
+        slots = segment[side]["reconfiguration"]
+        assert slots["loss_bursts"]["probability"] == "5 %"
+        assert {Duration.parse(one).ns for one in slots["loss_bursts"]["duration"]} == {15 * 10**9}
         losses = [Probability.parse(one).value for one in slots["loss"]]
         assert drawn_mean(losses) == pytest.approx(mean, rel=0.02)
         assert losses[-1] == pytest.approx(mean, rel=0.5)

@@ -30,8 +30,8 @@ from bentpipe.store.scan import GROUP
 from bentpipe.trace_check import verify
 
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s"}}
-WEB: dict[str, Any] = {"name": "web", "congestion": "cubic", "transport": "tcp", "send": "down"}
-RIVAL: dict[str, Any] = {"name": "rival", "congestion": "newreno", "send": "down"}
+WEB: dict[str, Any] = {"name": "web", "congestion": "cubic", "transport": "tcp", "direction": "down"}
+RIVAL: dict[str, Any] = {"name": "rival", "congestion": "newreno", "direction": "down"}
 
 
 def scenario(*flows: dict[str, Any], **top: Any) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def test_a_flow_without_a_count_has_the_plan_that_it_had() -> None:
         ({"count": 0}, "flow.web.count: found 0, expected at least 1"),
         ({"count": 10_001}, "flow.web.count: found 10001, expected at most 10000"),
         ({"count": 2.5}, "flow.web.count: found 2.5, expected a whole number"),
-        ({"series": "each"}, 'flow.web: found series = "each" without a count'),
-        ({"count": 2, "series": "both"}, 'flow.web.series: found "both"'),
+        ({"time_series": "per-flow"}, 'flow.web: found time_series = "per-flow" without a count'),
+        ({"count": 2, "time_series": "both"}, 'flow.web.time_series: found "both"'),
         ({"count": 2, "user": "no name"}, "flow.web.user"),
     ],
 )
@@ -142,7 +142,7 @@ def summed(tables: dict[str, pl.DataFrame], table: str, name: str, by: list[str]
 def test_a_group_is_the_sum_of_its_flows(transport: str) -> None:
     access = {"delay": "1 ms", "both": {"rate": "5 Mbit/s"}}
     flow = {**WEB, "transport": transport, "count": 4, "access": access}
-    each = tables_of(scenario({**flow, "series": "each"}, RIVAL))
+    each = tables_of(scenario({**flow, "time_series": "per-flow"}, RIVAL))
     flows = each["flows"]
     assert set(flows["flow"]) == {"web", "web-1", "web-2", "web-3", "web-4", "rival"}
     by = ["time_s", "flow", "side"]
@@ -194,8 +194,8 @@ def test_a_group_of_one_is_that_flow() -> None:
 
 def test_state_of_flows_that_are_over_is_no_part_of_a_group() -> None:
     short = {**WEB, "count": 3, "load": {"bytes": "200 kB"}}
-    found = tables_of(scenario({**short, "series": "each"}, duration="6 s"))
-    ends = found["flow_summary"].filter(side="server")["end_s"].to_list()
+    found = tables_of(scenario({**short, "time_series": "per-flow"}, duration="6 s"))
+    ends = found["summary"].filter(side="server")["end_s"].to_list()
     assert all(end < 5.5 for end in ends)
     last = found["flows"].filter(side="server").filter(pl.col("time_s") > 5.5)
     group, members = last.filter(flow="web"), last.filter(pl.col("flow") != "web")
@@ -206,7 +206,7 @@ def test_state_of_flows_that_are_over_is_no_part_of_a_group() -> None:
 
 
 def test_each_flow_draws_its_own_whatever_the_count_is() -> None:
-    load = {"poisson": {"every": "400 ms", "size": {"exponential": "10 kB"}}}
+    load = {"poisson": {"interval": "400 ms", "size": {"exponential": "10 kB"}}}
     opened = {}
     for count in (1, 3, 6):
         found = tables_of(scenario({**WEB, "count": count, "load": load}))["streams"]
@@ -268,12 +268,12 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
 
 
 def test_fairness_over_time_needs_the_series_of_each(tmp_path: Path) -> None:
-    data = scenario({**WEB, "count": 3, "series": "each"}, duration="16 s")
+    data = scenario({**WEB, "count": 3, "time_series": "per-flow"}, duration="16 s")
     path = stored(data, tmp_path)
     page = write_report(path).read_text()
     assert "Fairness over time" in page
     (tmp_path / "sums").mkdir()
-    del data["flow"][0]["series"]
+    del data["flow"][0]["time_series"]
     other = stored(data, tmp_path / "sums")
     assert "Fairness over time" not in write_report(other).read_text()
     a, b = (run_metrics(open_store(one)) for one in (path, other))
@@ -304,7 +304,7 @@ def test_loads_of_pages_of_a_group_are_told_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flow", [WEB, {**WEB, "transport": "quic"}], ids=["tcp", "quic"])
 def test_verify_finds_nothing_in_a_group_and_a_false_sum_in_one(flow: dict[str, Any], tmp_path: Path) -> None:
     access = {"delay": "1 ms", "both": {"rate": "5 Mbit/s"}}
-    data = scenario({**flow, "count": 5, "access": access}, duration="2 s", trace={"stages": True})
+    data = scenario({**flow, "count": 5, "access": access}, duration="2 s", trace={"packet_steps": True})
     path = stored(data, tmp_path)
     (verdict,) = verify(Store(path))
     assert verdict.findings == ()
@@ -338,7 +338,7 @@ def _write(file: Path, frame: pl.DataFrame) -> None:
 
 
 def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
-    flow = {**WEB, "count": 4, "series": "each"}
+    flow = {**WEB, "count": 4, "time_series": "per-flow"}
     spec = spec_of(scenario(flow, RIVAL))
     found = dict(decode(engine.run(json.dumps(spec))).tables)
     theirs = {
@@ -380,7 +380,12 @@ def test_proxies_of_a_group_are_added_up_and_drawn(tmp_path: Path) -> None:
         "segment": [{"name": "access", "delay": "5 ms", "both": {"rate": "20 Mbit/s"}}, SEGMENT],
         "proxy": [{"name": "gateway", "between": ["access", "s"]}],
     }
-    data = scenario({**WEB, "count": 3, "series": "each"}, path=path, trace={"stages": True}, duration="2 s")
+    data = scenario(
+        {**WEB, "count": 3, "time_series": "per-flow"},
+        path=path,
+        trace={"packet_steps": True},
+        duration="2 s",
+    )
     store = Store(stored(data, tmp_path))
     proxies = store.proxies
     assert set(proxies["flow"]) == {"web", "web-1", "web-2", "web-3"}

@@ -22,7 +22,7 @@ from traced import judged, made, spec_of
 
 PATH: dict[str, Any] = {
     "duration": "6 s",
-    "trace": {"stages": True},
+    "trace": {"packet_steps": True},
     "path": {
         "segment": [
             {"name": "lan", "delay": "1 ms"},
@@ -33,11 +33,11 @@ PATH: dict[str, Any] = {
             {"name": "switch", "at": "2 s", "segment": "satellite", "delay": "10 ms", "in_flight": "in-order"}
         ],
     },
-    "flow": [{"name": "f0", "congestion": "cubic", "send": "down", "load": {"time": "6 s"}}],
+    "flow": [{"name": "f0", "congestion": "cubic", "direction": "down", "load": {"time": "6 s"}}],
 }
 GRAPH: dict[str, Any] = {
     "duration": "6 s",
-    "trace": {"stages": True},
+    "trace": {"packet_steps": True},
     "graph": {
         "node": [
             "terminal", {"name": "far", "kind": "router"}, {"name": "near", "kind": "router"},
@@ -47,12 +47,12 @@ GRAPH: dict[str, Any] = {
             {"name": "one", "client_side": "terminal", "server_side": "far", "delay": "30 ms",
              "both": {"rate": "10 Mbit/s"}},
             {"name": "two", "client_side": "terminal", "server_side": "near", "delay": "10 ms",
-             "both": {"rate": "20 Mbit/s"}, "in_use": False},
+             "both": {"rate": "20 Mbit/s"}, "enabled": False},
             {"name": "three", "client_side": "far", "server_side": "gateway", "delay": "5 ms"},
             {"name": "four", "client_side": "near", "server_side": "gateway", "delay": "5 ms"},
             {"name": "ground", "client_side": "gateway", "server_side": "server", "delay": "1 ms"},
         ],
-        "handover": [{"at": "2 s", "to": "two", "replaces": "one", "in_flight": "lost"}],
+        "handover": [{"at": "2 s", "to": "two", "replaces": "one", "in_flight": "drop"}],
     },
     "flow": [
         {"name": "f0", "congestion": "cubic", "client": "terminal", "server": "server", "load": {"time": "6 s"}}
@@ -82,7 +82,7 @@ def stage(line: str, number: int, kind: str, **change: Any) -> dict[str, Any]:
 def test_the_engine_is_told_of_one_event() -> None:
     handover = at_2_s(
         delay="10 ms", down={"rate": "20 Mbit/s", "queue": "1 BDP", "loss": "1 %"}, up={"delay": "12 ms"},
-        in_flight="lost", waiting="lost", gap="100 ms",
+        in_flight="drop", queued="drop", gap="100 ms",
     )  # fmt: skip
     graph = spec_of(with_handovers(handover))["graph"]
     first, second = graph["changes"]
@@ -123,7 +123,7 @@ def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() 
 
 
 def test_what_comes_again_and_what_meets_at_an_instant() -> None:
-    again = {"every": "2 s", "in_flight": "overtaken"}
+    again = {"interval": "2 s", "in_flight": "reorder"}
     handovers = [
         at_2_s(delay="10 ms", **again),
         {**at_2_s(delay="20 ms", **again), "at": "1 s"},
@@ -147,7 +147,7 @@ RADIO: dict[str, dict[str, Any]] = {
 
 def over_radio(kind: str) -> dict[str, Any]:
     """What waits for a radio link, and to be sent again over it, is lost."""
-    data = with_handovers(at_2_s(waiting="lost", every="1 s"))
+    data = with_handovers(at_2_s(queued="drop", interval="1 s"))
     segment = data["path"]["segment"][1]
     segment["down"] = {"queue": "100 packets", "rate": "10 Mbit/s", **RADIO[kind]}
     segment["up"] = {"rate": "2 Mbit/s"}
@@ -159,8 +159,8 @@ RUNS = {
     "path": PATH,
     "lost before a radio link": over_radio("radio"),
     "lost before a 5G link": over_radio("nr"),
-    "overtaken": with_handovers(at_2_s(delay="10 ms", in_flight="overtaken")),
-    "lost": with_handovers(at_2_s(in_flight="lost", waiting="lost", every="1 s")),
+    "overtaken": with_handovers(at_2_s(delay="10 ms", in_flight="reorder")),
+    "lost": with_handovers(at_2_s(in_flight="drop", queued="drop", interval="1 s")),
     "gap": with_handovers(at_2_s(gap="200 ms", both={"rate": "5 Mbit/s", "queue": "20 packets"})),
     "graph": GRAPH,
     "graph with a gap": with_handovers(
@@ -170,7 +170,7 @@ RUNS = {
         {"at": "2 s", "to": "one"}, {"at": "4 s", "to": "two"}, base=GRAPH
     ),
 }
-RUNS["a way that comes later"]["graph"]["link"][0]["in_use"] = False
+RUNS["a way that comes later"]["graph"]["link"][0]["enabled"] = False
 
 
 @pytest.mark.parametrize("transport", ["quic", "tcp"])
@@ -206,7 +206,7 @@ def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     data = with_handovers(at_2_s(gap="200 ms"))
     rows = made(spec_of(data))["packets"]
     assert rows.filter(pl.col("dropped").str.ends_with(": route")).height > 0
-    data["path"]["segment"][1]["hold"] = "200 kB"
+    data["path"]["segment"][1]["store_and_forward"] = "200 kB"
     spec = spec_of(data)
     holding = [node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") == 200_000]
     assert holding == ["lan-satellite", "satellite-internet"]
@@ -241,9 +241,9 @@ def test_a_window_is_not_the_limit_after_a_hand_over() -> None:
 
 def test_a_sweep_and_a_remark() -> None:
     plan = planned(
-        PATH, sweep={"path.switch.in_flight": ["in-order", "lost"], "path.switch.rate": ["5 Mbit/s"]}
+        PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
-    assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "lost"]
+    assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "drop"]
     assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
     late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [
@@ -267,13 +267,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         ),
     ),
     "a gap without end": (
-        at_2_s(gap="2 s", every="2 s"),
-        "path.handover[1]: found a gap of 2 s every 2 s, expected a shorter one",
+        at_2_s(gap="2 s", interval="2 s"),
+        "path.handover[1]: found a gap of 2 s with interval = 2 s, expected a shorter gap",
     ),
     "a fate": (
         at_2_s(in_flight="in_order"),
         (
-            'path.handover[1].in_flight: found "in_order": no word "in_order", expected one of: in-order, overtaken, lost; '
+            'path.handover[1].in_flight: found "in_order": no word "in_order", expected one of: in-order, reorder, drop; '
             'did you mean "in-order"?'
         ),
     ),
@@ -282,8 +282,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         'path.handover[1].rate: no key "rate" here: it belongs to a direction; did you mean "both = { rate = ... }"?',
     ),
     "too many": (
-        {"at": "1 ms", "every": "10 us", "segment": "satellite", "delay": "1 ms"},
-        "path.handover[1].every: gives more than 200,000 handovers in 6 s; expected fewer",
+        {"at": "1 ms", "interval": "10 us", "segment": "satellite", "delay": "1 ms"},
+        "path.handover[1].interval: gives more than 200,000 handovers in 6 s; expected fewer",
     ),
     "no rate": (
         {"at": "2 s", "segment": "lan", "both": {"rate": "5 Mbit/s"}},
@@ -312,7 +312,9 @@ def said(data: dict[str, Any]) -> str:
 
 def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_plan, "MAX_CHANGES", 11)
-    data = with_handovers(at_2_s(every="1 s", delay="1 ms")) | {"sweep": {"path.lan.delay": ["1 ms", "2 ms"]}}
+    data = with_handovers(at_2_s(interval="1 s", delay="1 ms")) | {
+        "sweep": {"path.lan.delay": ["1 ms", "2 ms"]}
+    }
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")
     assert said(data) == (
@@ -321,23 +323,26 @@ def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_else_is_wrong() -> None:
-    nowhere = with_handovers(at_2_s(in_flight="lost"))
+    nowhere = with_handovers(at_2_s(in_flight="drop"))
     nowhere["path"]["segment"][1]["delay"] = "0 s"
-    assert 'found "lost", and satellite has no delay; expected one' in said(nowhere)
-    idle = with_handovers({"at": "2 s", "segment": "lan", "waiting": "lost"})
-    assert 'waiting: found "lost", and lan has no queue; expected one' in said(idle)
+    assert 'found "drop", and satellite has no delay; expected one' in said(nowhere)
+    idle = with_handovers({"at": "2 s", "segment": "lan", "queued": "drop"})
+    assert 'queued: found "drop", and lan has no queue; expected one' in said(idle)
     beside = with_handovers(at_2_s(delay="1 ms"))
     beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
     assert "found a delay beside changes of path.satellite.down, expected one of them" in said(beside)
     two = copy.deepcopy(PATH)
     for segment, hold in zip(two["path"]["segment"], ("1 MB", "2 MB", "2 MB"), strict=True):
-        segment["hold"] = hold
-    assert "path.satellite.hold: found 2 MB beside 1 MB of lan, expected one of the node between" in said(two)
-    two["path"]["segment"][0]["hold"] = "0 B"
-    assert 'path.lan.hold: found "0 B", expected a size above 0' in said(two)
+        segment["store_and_forward"] = hold
+    assert (
+        "path.satellite.store_and_forward: found 2 MB beside 1 MB of lan, expected one of the node between"
+        in said(two)
+    )
+    two["path"]["segment"][0]["store_and_forward"] = "0 B"
+    assert 'path.lan.store_and_forward: found "0 B", expected a size above 0' in said(two)
     unused = with_handovers(base=GRAPH)
     assert (
-        "graph.two.in_use: found false, and no handover uses the link; expected a handover to it, or true"
+        "graph.two.enabled: found false, and no handover uses the link; expected a handover to it, or true"
         in said(unused)
     )
     same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)

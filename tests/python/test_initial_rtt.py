@@ -18,7 +18,7 @@ def test_a_geo_path_needs_no_larger_initial_rtt(
     data = {
         "duration": "10 s",
         "path": {"segment": [{"name": "s", "delay": f"{one_way_ms} ms", "both": {"rate": "100 Mbit/s"}}]},
-        "flow": [{"name": "f", "congestion": "cubic", "send": "up", "load": {"bytes": "100 B"}}],
+        "flow": [{"name": "f", "congestion": "cubic", "direction": "up", "load": {"bytes": "100 B"}}],
     }
     if initial_rtt is not None:
         data["quic"] = {"initial_rtt": initial_rtt}

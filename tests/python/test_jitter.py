@@ -19,7 +19,7 @@ def times(congestion: dict[str, Any]) -> list[float]:
         "name": "f",
         "transport": "tcp",
         "congestion": congestion,
-        "send": "down",
+        "direction": "down",
         "load": {"bytes": "5.3 MB"},
     }
     found = bentpipe.run(

@@ -54,7 +54,7 @@ delay = "10 ms"
 [[path.proxy]]
 name = "gateway"
 between = ["satellite", "internet"]
-setup = "early"
+handshake = "early"
 """
 
 SEND = """

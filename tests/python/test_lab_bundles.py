@@ -26,10 +26,10 @@ from bentpipe.store.reader import Store
 THREE = """
 title = "a relay for 2 s"
 duration = "6 s"
-sample = "100 ms"
+sample_interval = "100 ms"
 graph.node = ["v1", "v3", "v6"]
 graph.link = [
-  { name = "direct", client_side = "v1", server_side = "v6", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", length = "2 s" }] } },
+  { name = "direct", client_side = "v1", server_side = "v6", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", duration = "2 s" }] } },
   { name = "up", client_side = "v1", server_side = "v3", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets" } },
   { name = "down", client_side = "v3", server_side = "v6", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets" } },
 ]
@@ -178,13 +178,17 @@ def test_early_data_is_refused_by_its_key() -> None:
 
 def test_stores_that_take_time_and_nodes_that_stop_are_refused() -> None:
     nodes = (
-        '[dtn]\nnode = [{ name = "v3", store_delay = "5 ms" }, { name = "v6", stops = [{ at = "1 s" }] }]\n'
+        '[dtn]\nnode = [{ name = "v3", store_delay = "5 ms" }, { name = "v6", outages = [{ at = "1 s" }] }]\n'
     )
     text = THREE.replace("[dtn]\n", nodes).replace(
         'layer = "quiccl", dtnperf', 'layer = "quiccl", on_return = "resume", dtnperf'
     )
     keys = [key for key, _ in refusals(spec_of(text), engine.catalogue())]
-    assert sorted(keys) == ["dtn.node.v3.store_delay", "dtn.node.v6.stops", "flow.f16.load.bundles.on_return"]
+    assert sorted(keys) == [
+        "dtn.node.v3.store_delay",
+        "dtn.node.v6.outages",
+        "flow.f16.load.bundles.on_return",
+    ]
 
 
 @pytest.mark.lab

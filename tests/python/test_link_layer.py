@@ -28,7 +28,13 @@ def scenario(**down: Any) -> dict[str, Any]:
     keys = {"rate": "50 Mbit/s", "channel": CHANNEL, "link_layer": HARQ} | down
     given = {key: value for key, value in keys.items() if value is not None}
     segment = {"name": "mobile", "delay": "80 ms", "up": {"rate": "50 Mbit/s"}, "down": given}
-    flow = {"name": "f", "transport": "tcp", "congestion": "cubic", "send": "down", "load": {"time": "10 s"}}
+    flow = {
+        "name": "f",
+        "transport": "tcp",
+        "congestion": "cubic",
+        "direction": "down",
+        "load": {"time": "10 s"},
+    }
     return {"duration": "10 s", "seeds": 1, "path": {"segment": [segment]}, "flow": [flow]}
 
 
@@ -101,7 +107,7 @@ def spec_of(scheme: str) -> dict[str, Any]:
 def test_answers_that_may_be_lost_are_waited_for() -> None:
     keys = {"scheme": "selective-repeat", "frame": "1 kB", "feedback_loss": "5 %"}
     assert layer(**keys)["time_out_ns"] == 20_000_000
-    assert layer(**keys, time_out="31 ms")["time_out_ns"] == 31_000_000
+    assert layer(**keys, timeout="31 ms")["time_out_ns"] == 31_000_000
     assert layer(**keys, retransmissions=2)["attempts"] == 3
 
 
@@ -126,10 +132,10 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"link_layer": {**HARQ, "code_rate": "1/2"}}, "path.mobile.down.link_layer", "cannot be combined with scheme"),
     ({"link_layer": {**HARQ, "mother_rate": "1/0"}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
     ({"link_layer": {**HARQ, "mother_rate": 2}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
-    ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: decoded has"),
-    ({"link_layer": {**HARQ, "coded_bits": [9000], "decoded": ["50 %"]}}, "path.mobile.down.link_layer", "and coded_bits"),
-    ({"link_layer": {**HARQ, "decoded": ["50 %", "40 %"]}}, "path.mobile.down.link_layer", "found 40 % after 50 %"),
-    ({"link_layer": {**HARQ, "time_out": "1 ms"}}, "path.mobile.down.link_layer", "at least feedback_delay"),
+    ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: target_decoded_ratio has"),
+    ({"link_layer": {**HARQ, "coded_bits": [9000], "target_decoded_ratio": ["50 %"]}}, "path.mobile.down.link_layer", "and coded_bits"),
+    ({"link_layer": {**HARQ, "target_decoded_ratio": ["50 %", "40 %"]}}, "path.mobile.down.link_layer", "found 40 % after 50 %"),
+    ({"link_layer": {**HARQ, "timeout": "1 ms"}}, "path.mobile.down.link_layer", "at least feedback_delay"),
     ({"link_layer": {**HARQ, "margin": 0.5}}, "path.mobile.down.link_layer.margin", "expected at least 1"),
     (
         {"link_layer": {"scheme": "harq-chase", "frame": "1 kB", "coded_bits": [9000, 9000]}},

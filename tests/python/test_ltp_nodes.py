@@ -128,12 +128,12 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 DARK = """
 title = "LTP over a way that is dark for a second"
 duration = "4.5 s"
-sample = "100 ms"
+sample_interval = "100 ms"
 
 [[path.segment]]
 name = "link"
 delay = "100 ms"
-both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", length = "1 s" }] }
+both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", duration = "1 s" }] }
 
 [[flow]]
 name = "hop"

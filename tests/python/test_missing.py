@@ -24,7 +24,7 @@ both = { rate = "10 Mbit/s" }
 [[flow]]
 name = "q"
 congestion = "cubic"
-send = "down"
+direction = "down"
 load = { bytes = "200 kB" }
 """
 PROXY = """
@@ -34,7 +34,7 @@ delay = "5 ms"
 [[path.proxy]]
 name = "gateway"
 between = ["satellite", "ground"]
-setup = "early"
+handshake = "early"
 client_side = { congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" } }
 """
 WITHOUT = {

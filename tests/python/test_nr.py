@@ -28,7 +28,7 @@ def scenario(delay: Any = "300 ms", transport: str = "tcp", **down: Any) -> dict
         "name": "f",
         "transport": transport,
         "congestion": "cubic",
-        "send": "down",
+        "direction": "down",
         "load": {"time": "30 s"},
     }
     return {"duration": "30 s", "seeds": 1, "path": {"segment": [segment]}, "flow": [flow]}
@@ -63,21 +63,21 @@ def test_timers_come_of_the_link() -> None:
         },
         "order": {"time_limit_ns": None},
     }  # fmt: skip
-    alone = nr(without_feedback=16)
-    assert (alone["radio_attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
+    alone = nr(feedback_disabled_processes=16)
+    assert (alone["attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
     unacknowledged = nr(rlc="um")
     assert unacknowledged["rlc"] == {"kind": "unacknowledged"}
     assert unacknowledged["order"] == {"time_limit_ns": 3 * cycle}
-    silent = nr(rlc="um", without_feedback=16, in_order=False)
+    silent = nr(rlc="um", feedback_disabled_processes=16, in_order=False)
     assert (silent["feedback"], silent["order"]) == (None, None)
 
 
 def test_keys_are_the_engine_s() -> None:
     found = nr(
-        slot="0.5 ms", processes=32, without_feedback=4, repetitions=8, retransmissions=1, scheduling_offset=12,
-        feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
+        slot="0.5 ms", processes=32, feedback_disabled_processes=4, repetitions=8, retransmissions=1,
+        scheduling_offset=12, feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
         rlc={"mode": "am", "poll_pdus": 4, "poll_bytes": "5 kB", "poll_retransmit": "80 ms", "reassembly": "35 ms",
-             "status_prohibit": "0 s", "most_retransmissions": 8},
+             "status_prohibit": "0 s", "max_retransmissions": 8},
     )  # fmt: skip
     assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
     assert (found["processes"], found["without_feedback"], found["repetitions"]) == (32, 4, 8)
@@ -111,7 +111,7 @@ def test_a_run_uses_what_the_closed_form_says(processes: int, share: float) -> N
 
 @pytest.mark.parametrize("transport", ["tcp", "quic"])
 def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
-    keys: dict[str, Any] = {"without_feedback": 16, "block_error_rate": ["1 %"]}
+    keys: dict[str, Any] = {"feedback_disabled_processes": 16, "block_error_rate": ["1 %"]}
     tables = decode(engine.run(json.dumps(spec(nr=keys, queue="2 BDP", transport=transport)))).tables
     bound = decode(engine.run(json.dumps(spec(queue="2 BDP", transport=transport)))).tables
     most = [found["radio_users"]["useful_bits"].max() for found in (tables, bound)]
@@ -121,7 +121,12 @@ def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
 
 def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
     """Its cycle is the offset and the block: of one process with an offset of 10 slots a run never uses more than 1/11."""
-    keys: dict[str, Any] = {"processes": 1, "without_feedback": 1, "scheduling_offset": 10, "rlc": "am"}
+    keys: dict[str, Any] = {
+        "processes": 1,
+        "feedback_disabled_processes": 1,
+        "scheduling_offset": 10,
+        "rlc": "am",
+    }
     document = scenario(nr=ONE | keys)
     (found,) = bentpipe.check(document).nr_links
     assert found.utilisation == pytest.approx(1 / 11)
@@ -154,7 +159,7 @@ def test_no_run_beats_the_bound_of_its_goodput() -> None:
         {},
         {"processes": 32},
         {"repetitions": 4},
-        {"without_feedback": 16},
+        {"feedback_disabled_processes": 16},
         {"feedback_delay": "5 ms"},
     ):
         document = scenario(nr={"block_error_rate": ["0 %"], **keys}, queue="2 BDP")
@@ -178,14 +183,14 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"nr": {**ONE, "processes": 0}}, f"{GEO}.processes", "at least 1"),
     ({"nr": {**ONE, "processes": 33}}, f"{GEO}.processes", "at most 32"),
     ({"nr": {**ONE, "repetitions": 9}}, f"{GEO}.repetitions", "at most 8"),
-    ({"nr": {**ONE, "without_feedback": 17}}, GEO, "at most processes = 16"),
-    ({"nr": {**ONE, "without_feedback": 16, "retransmissions": 2}}, GEO, "blocks are sent once"),
-    ({"nr": {**ONE, "without_feedback": 16, "rlc": "um", "feedback_loss": "1 %"}}, f"{GEO}.feedback_loss", "requires feedback"),
+    ({"nr": {**ONE, "feedback_disabled_processes": 17}}, GEO, "at most processes = 16"),
+    ({"nr": {**ONE, "feedback_disabled_processes": 16, "retransmissions": 2}}, GEO, "blocks are sent once"),
+    ({"nr": {**ONE, "feedback_disabled_processes": 16, "rlc": "um", "feedback_loss": "1 %"}}, f"{GEO}.feedback_loss", "requires feedback"),
     ({"nr": {**ONE, "margin": 1.1}}, GEO, "found margin, which cannot be combined with block_error_rate"),
     ({"nr": {**ONE, "slot": "1 us"}}, GEO, "slot: found 1 us"),
     ({"nr": {**ONE, "rlc": "tm"}}, f"{GEO}.rlc", "am, um"),
     ({"nr": {**ONE, "rlc": {"mode": "um", "reassembly": "1 ms"}}}, f"{GEO}.rlc", 'requires mode = "am"'),
-    ({"nr": {**ONE, "rlc": {"mode": "am", "most_retransmissions": 33}}}, f"{GEO}.rlc.most_retransmissions", "at most 32"),
+    ({"nr": {**ONE, "rlc": {"mode": "am", "max_retransmissions": 33}}}, f"{GEO}.rlc.max_retransmissions", "at most 32"),
     ({"nr": {**ONE, "in_order": False, "reordering": "1 s"}}, GEO, "in_order = true"),
     ({"nr": {**ONE, "process": 3}}, f"{GEO}.process", 'did you mean "processes"'),
     ({"nr": {}}, GEO, "block_error_rate"),

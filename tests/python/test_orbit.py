@@ -176,7 +176,7 @@ def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
         found = run_query(parse_query({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
         count = (flies.planes or 1) * (flies.per_plane or 1)
         assert len(found.names) == count, name
-    assert "850" in preset("iridium").remark  # what the thesis prints
+    assert "850" in preset("iridium").note  # what the thesis prints
 
 
 def test_places_are_found_however_they_are_written() -> None:
@@ -210,7 +210,7 @@ def test_places_are_found_however_they_are_written() -> None:
         (["Paris", "Lima", "--set", "constellation.phasing=99"], "orbit: constellation.phasing: found 99"),
         (["Paris", "Lima", "--set", "constellation.planes=1000", "--set", "constellation.per_plane=1000"],
          "orbit: constellation.planes: found 1000000 satellites, expected 1 to 100,000"),
-        (["Paris", "Lima", "--handover", "slots", "--set", "handover.every=1 ns"], "orbit: handover: found slots of"),
+        (["Paris", "Lima", "--handover", "periodic", "--set", "handover.interval=1 ns"], "orbit: handover: found an interval of"),
         (["Paris", "Lima", "--out", __file__], "is a file, expected a folder"),
         (["Paris", "Lima", "--out", "none", "--rate", "100 Gbit/s"], "--rate: found 100 Gbit/s for 600 s, 4,986,702,127 lines"),
         (["-95,0", "Lima"], "expected a latitude within 90"),
@@ -230,7 +230,7 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     usual = orbit(*words)
     assert high["last_leg_ms"]["least"] > 1500 / C_KM_S * 1e3 - 0.1
     assert usual["last_leg_ms"]["least"] < high["last_leg_ms"]["least"]
-    slots = ["--handover", "slots", "--set", "handover.every=5 s", "--set", "handover.phase=2 s"]
+    slots = ["--handover", "periodic", "--set", "handover.interval=5 s", "--set", "handover.phase=2 s"]
     said = orbit("Paris", "Paris", "-c", "starlink-shell-1", "--links", "bent-pipe", "--duration", "2 min",
                  "--step", "1 s", *slots)  # fmt: skip
     changed = [one["at_s"] for one in said["handovers"]]
@@ -238,7 +238,7 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     assert all(at % 5 == 2 for at in changed), (
         "a satellite within 25 degrees at the boundary stays so for 5 s"
     )
-    wrong = CliRunner().invoke(app, ["orbit", *words, "--set", "handover.phas=2 s", "--handover", "slots"])
+    wrong = CliRunner().invoke(app, ["orbit", *words, "--set", "handover.phas=2 s", "--handover", "periodic"])
     assert wrong.exit_code != 0
     assert 'did you mean "phase"?' in f"{wrong.exception} {wrong.output}"
 
@@ -321,7 +321,7 @@ def test_wrong_elements_are_told_with_their_file(
 def test_elements_of_another_time_are_remarked_on(tmp_path: Path) -> None:
     (tmp_path / "iss.tle").write_text(ISS)
     words = ["orbit", "Paris", "Paris", "-c", str(tmp_path / "iss.tle"), "--duration", "1 s"]
-    assert "Remark" not in CliRunner().invoke(app, words).output
+    assert "Note:" not in CliRunner().invoke(app, words).output
     old = CliRunner().invoke(app, [*words, "--start", "2020-08-12T00:00:00Z"]).output
     assert "the elements are of 2020-07-12T21:16:01Z, 30 days away" in old
 
@@ -362,7 +362,7 @@ def test_no_way_at_any_time_is_said() -> None:
 def test_policies_differ_as_they_say() -> None:
     """Over one constellation: the shortest path is never longer than the others, keeping hands over least often."""
     found = {}
-    for rule in ("shortest-path", "best-elevation", "keep-until-lost", "slots"):
+    for rule in ("shortest-path", "best-elevation", "keep-until-lost", "periodic"):
         said = orbit("Paris", "New York", "-c", "starlink-shell-1", "--duration", "10 min", "--step", "1 s",
                      "--handover", rule)  # fmt: skip
         found[rule] = said
@@ -371,6 +371,6 @@ def test_policies_differ_as_they_say() -> None:
     assert medians["shortest-path"] == min(medians.values())
     counts = {rule: len(said["handovers"]) for rule, said in found.items()}
     assert counts["keep-until-lost"] < counts["best-elevation"]
-    firsts = [(one["at_s"], one["satellites"][0]) for one in found["slots"]["routes"]]
+    firsts = [(one["at_s"], one["satellites"][0]) for one in found["periodic"]["routes"]]
     changed = [at for (at, now), (_, before) in zip(firsts[1:], firsts, strict=False) if now != before]
     assert sum(at % 15 == 0 for at in changed) >= 0.8 * len(changed), changed

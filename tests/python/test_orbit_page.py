@@ -169,10 +169,10 @@ def test_a_scenario_follows_the_written_legs(written: tuple[Path, dict[str, Any]
     data: dict[str, Any] = {
         "duration": "200 s",
         "orbit": {
-            "constellation": "hypatia-kuiper-k1", "from": "Rio de Janeiro", "to": "Saint Petersburg", "gaps": "outages",
+            "constellation": "hypatia-kuiper-k1", "from": "Rio de Janeiro", "to": "Saint Petersburg", "coverage_gaps": "outage",
         },
         "path": {"segment": [
-            {"name": "own", "delay": {"orbit": "last"}, "both": {"rate": "10 Mbit/s"}},
+            {"name": "own", "delay": {"orbit": "last-hop"}, "both": {"rate": "10 Mbit/s"}},
             {"name": "read", "delay": {"trace": str(out / "last.csv"), "interpolation": "linear"}},
         ]},
         "flow": [{"name": "f", "congestion": "cubic"}],

@@ -31,11 +31,11 @@ SCENARIO: dict[str, Any] = {
     "orbit": {"constellation": "starlink-shell-1", "from": "Paris", "to": "New York"},
     "path": {
         "segment": [
-            {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
-            {"name": "mobile", "delay": {"orbit": "last"}, "both": {"rate": "10 Mbit/s"}},
+            {"name": "space", "delay": {"orbit": "before-last-hop"}, "both": {"rate": "50 Mbit/s"}},
+            {"name": "mobile", "delay": {"orbit": "last-hop"}, "both": {"rate": "10 Mbit/s"}},
         ]
     },
-    "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "send": "down"}],
+    "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "direction": "down"}],
 }
 
 
@@ -89,7 +89,7 @@ def test_two_legs_are_the_path() -> None:
 
 
 def test_a_run_over_an_orbit_is_within_its_bounds_and_verifies(tmp_path: Path) -> None:
-    found = plan(scenario(duration="20 s", trace={"stages": True}))
+    found = plan(scenario(duration="20 s", trace={"packet_steps": True}))
     spec = json.loads(found.runs[0].spec_json())
     tables = made(spec)
     assert judged(tmp_path, spec, tables) == []
@@ -114,7 +114,7 @@ def test_windows_are_of_the_longest_delay() -> None:
 
 def test_hand_overs_at_the_instants_of_the_orbit() -> None:
     data = scenario()
-    data["path"]["handover"] = [{"segment": "mobile", "at": "orbit", "in_flight": "lost"}]
+    data["path"]["handover"] = [{"segment": "mobile", "at": "orbit", "in_flight": "drop"}]
     found = plan(data)
     events = [event["at_ns"] for event in found.runs[0].spec["graph"]["changes"]]
     last = delays(found, 1)
@@ -145,7 +145,7 @@ def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
         plan(data)
     expected = "orbit: no route from Rio de Janeiro to Saint Petersburg from 155.4 s to 165.1 s"
     assert expected in str(refused.value)
-    found = plan(scenario(duration="200 s", orbit={**kuiper, "gaps": "outages"}))
+    found = plan(scenario(duration="200 s", orbit={**kuiper, "coverage_gaps": "outage"}))
     stages = found.runs[0].spec["graph"]["links"][0]["up"]
     outage = next(stage for stage in stages if stage["kind"] == "outage")
     assert outage["windows"] == [[155_400_000_000, 165_100_000_000]]
@@ -159,7 +159,7 @@ def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
         ({"orbit": {"constellation": "starlnk-shell-1"}}, "orbit.constellation"),
         ({"orbit": {"constellation": "starlnk-shell-1"}}, 'did you mean "starlink-shell-1"?'),
         ({"orbit": {"elevation": 25}}, "orbit.elevation"),
-        ({"orbit": {"handover": {"rule": "keep-until-lost", "every": "15 s"}}}, "expected it with"),
+        ({"orbit": {"handover": {"rule": "keep-until-lost", "interval": "15 s"}}}, "expected it with"),
         ({"orbit": {"constellation": {"tle": "none.tle", "elevation": "10 deg"}}}, "orbit.constellation.tle"),
         ({"orbit": {"constellation": "oneweb", "from": "Toulouse", "to": "Lima"}}, "no route from Toulouse at any time"),
     ],
@@ -185,7 +185,7 @@ ISS (ZARYA)
 
 
 def test_elements_with_a_wrong_checksum(tmp_path: Path) -> None:
-    table = {"constellation": {"tle": "iss.tle", "elevation": "10 deg"}, "gaps": "outages"}
+    table = {"constellation": {"tle": "iss.tle", "elevation": "10 deg"}, "coverage_gaps": "outage"}
     (tmp_path / "iss.tle").write_text(ISS.replace("9992", "9993"))
     with pytest.raises(ScenarioError, match=r'orbit\.constellation\.tle: "iss\.tle": line 2: .*checksum'):
         plan(scenario(orbit=table), tmp_path)

@@ -97,7 +97,7 @@ def test_a_timeout_says_what_was_in_flight_before_and_after_its_losses() -> None
                 repairs.append((event.acked, event.is_in_rto_recovery))
             return super().on_event(now, event)
 
-    up = {"rate": "10 Mbit/s", "outages": [{"at": "500 ms", "length": "150 ms"}]}
+    up = {"rate": "10 Mbit/s", "outages": [{"at": "500 ms", "duration": "150 ms"}]}
     segment = {"name": "s", "delay": "50 ms", "up": up, "down": {"rate": "10 Mbit/s"}}
     options = {"sack": False, "timestamps": False, "frto": False, "initial_window": "10 packets"}
     flow = {"name": "bulk", "congestion": "mine", "transport": "tcp", "tcp": options}

@@ -24,7 +24,7 @@ SCENARIO: dict[str, Any] = {
             }
         ]
     },
-    "flow": [{"name": "web", "count": 4, "send": "down", "congestion": "cubic", "load": {"time": "4 s"}}],
+    "flow": [{"name": "web", "count": 4, "direction": "down", "congestion": "cubic", "load": {"time": "4 s"}}],
 }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_a_pause_leaves_the_link_alone_until_then() -> None:
         def choose(self, now: int, waiting: list[Any]) -> Any:
             return Pause(1_000_000_000) if now < 1_000_000_000 else super().choose(now, waiting)
 
-    links = bentpipe.run(SCENARIO, settings={"sample": "500 ms"}, schedulers={"mine": Late}).links
+    links = bentpipe.run(SCENARIO, settings={"sample_interval": "500 ms"}, schedulers={"mine": Late}).links
     down = links.filter(link="s.down").sort("time_s")
     sent = dict(zip(down["time_s"], down["delivered_bytes"], strict=True))
     assert sent[1.0] == 0

@@ -405,11 +405,11 @@ delay = "15 ms"
 [[flow]]
 name = "bulk"
 transport = "tcp"
-send = "down"
+direction = "down"
 congestion = "cubic"
 load = { time = "10 s" }
 """
-GATEWAY = '[[path.proxy]]\nname = "gateway"\nbetween = ["satellite", "internet"]\nsetup = "early"\n'
+GATEWAY = '[[path.proxy]]\nname = "gateway"\nbetween = ["satellite", "internet"]\nhandshake = "early"\n'
 
 
 @pytest.mark.parametrize(("proxy", "least_ms"), [("", 730.0), (GATEWAY, 700.0)])

@@ -154,7 +154,7 @@ def test_a_load_that_does_not_go_together_is_refused(found: dict[str, Any], said
     ("change", "said"),
     [
         ({"flow.web.transport": "tcp", "flow.web.load.http": "3"}, "expected no transport"),
-        ({"flow.web.send": "down"}, "with a page"),
+        ({"flow.web.direction": "down"}, "with a page"),
         ({"quic.handshake": "0-rtt"}, "quic.handshake"),
         ({"flow.web.quic.handshake": "0-rtt"}, "flow.web.quic.handshake"),
     ],

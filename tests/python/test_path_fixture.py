@@ -22,7 +22,7 @@ SIMULATED = """
 import pytest
 import bentpipe
 
-FLOW = {"congestion": "cubic", "send": "up", "load": {"bytes": "100 kB"}}
+FLOW = {"congestion": "cubic", "direction": "up", "load": {"bytes": "100 kB"}}
 
 def test_a_preset(bentpipe_path):
     path = bentpipe_path("geo-konnect", {"path.konnect.up.loss": "0 %"})

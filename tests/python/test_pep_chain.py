@@ -192,7 +192,7 @@ def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_p
         with realtime.resting() as at_rest:
             slow = load_s({})
             wide = load_s({"path.gateway.client_side.initial_window": "1 MB"})
-            paced = load_s({"path.gateway.client_side.rate_knowing": True})
+            paced = load_s({"path.gateway.client_side.line_rate": True})
             rested.append(at_rest())
         assert slow > 0.8
         assert min(wide, paced) >= 0.26
@@ -265,7 +265,9 @@ with socket.create_server(("::", 4433), family=socket.AF_INET6, dualstack_ipv6=T
 def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[float, float]) -> None:
     """The path of a scenario with its proxies, by one command: round trips of 200 ms, IPv4 and IPv6."""
     run = (
-        build_plan(load_scenario(copy.deepcopy(PATH), [("path.terminal.setup", setup)]), "test").runs[0].spec
+        build_plan(load_scenario(copy.deepcopy(PATH), [("path.terminal.handshake", setup)]), "test")
+        .runs[0]
+        .spec
     )
     flow, output, result = run["flows"][0], tmp_path / "output", tmp_path / "result"
     plan = {

@@ -34,7 +34,7 @@ def share(later: tuple[str, str], jitter: str | None) -> float:
         ],
     }
     shell = {
-        "name": "shell", "transport": "quic", "congestion": "cubic", "send": "down", "start": "5 s",
+        "name": "shell", "transport": "quic", "congestion": "cubic", "direction": "down", "start": "5 s",
         "load": {"time": f"{SECONDS} s"}, "client": "c", "server": "own",
     }  # fmt: skip
     crowd = [{**flow, "client": "c", "server": "theirs"} for flow in flows(20, "tcp")]

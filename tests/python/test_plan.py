@@ -69,7 +69,7 @@ def test_an_id_depends_on_all_that_decides_the_bytes_and_on_nothing_else() -> No
     first = plan(GEO).runs[0].id
     assert plan(GEO.replace('title = "test"', 'title = "other"')).runs[0].id == first
     assert plan(GEO, engine="other").runs[0].id != first
-    assert plan(GEO, "sample=50 ms").runs[0].id != first
+    assert plan(GEO, "sample_interval=50 ms").runs[0].id != first
     assert plan(GEO, seeds=(2,)).runs[0].id != first
     changed = build_plan(load_scenario(tomllib.loads(GEO)), "test", user_code={"hybla": "print"}).runs[0].id
     assert changed != first
@@ -196,7 +196,7 @@ def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
     sweep = {
         "path.satellite.delay": ["100 ms", "250 ms"],
         "flow.other.congestion": ["newreno", {"name": "cubic", "beta": 0.5}],
-        "path.gateway.setup": ["early", "none"],
+        "path.gateway.handshake": ["early", "none"],
     }
     cells = build_plan(load_scenario({**data, "sweep": sweep}), "e").cells
     assert len(cells) == 8

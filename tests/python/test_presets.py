@@ -151,7 +151,7 @@ def quantiles(side: str, key: str) -> list[float]:
     """The table of ``key`` of the slots of preset starlink, in ns or bit/s."""
     (segment,) = segments("starlink")
     parse = Rate.parse if key == "rate" else Duration.parse
-    values = (parse(text) for text in segment[side]["slots"][key])
+    values = (parse(text) for text in segment[side]["reconfiguration"][key])
     return [float(one.bit_s if isinstance(one, Rate) else one.ns) for one in values]
 
 
@@ -175,7 +175,7 @@ def test_starlink_s_slots_have_the_round_trips_and_rates_that_were_measured() ->
     assert np.percentile(rates, [5, 50, 95]) == pytest.approx([36, 48, 68], rel=0.02)
     (segment,) = segments("starlink")
     for side in ("up", "down"):
-        assert (segment[side]["aqm"], segment[side]["slots"]["phase"]) == ("drop-head", "12 s")
+        assert (segment[side]["aqm"], segment[side]["reconfiguration"]["phase"]) == ("drop-head", "12 s")
 
 
 OWN = """

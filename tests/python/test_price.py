@@ -76,20 +76,27 @@ def relayed(client: str) -> dict[str, Any]:
 
 def held(room: str) -> dict[str, Any]:
     """A sender that is told nothing of a link that is gone every other minute, before a router that holds so much."""
-    data = scenario({"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample="10 s")
+    data = scenario(
+        {"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample_interval="10 s"
+    )
     data["path"] = {
         "segment": [
             {"name": "lan", "delay": "1 ms", "both": {"rate": "100 Mbit/s", "queue": "none"}},
-            {"name": "space", "delay": "20 s", "hold": room, "both": {"rate": "1 Mbit/s", "queue": "none"}},
+            {
+                "name": "space",
+                "delay": "20 s",
+                "store_and_forward": room,
+                "both": {"rate": "1 Mbit/s", "queue": "none"},
+            },
         ],
         "handover": [
             {
                 "name": "down",
                 "segment": "space",
                 "at": "1 min",
-                "every": "2 min",
+                "interval": "2 min",
                 "gap": "1 min",
-                "waiting": "held",
+                "queued": "hold",
             }
         ],
     }
@@ -100,7 +107,7 @@ def moving(in_flight: str) -> dict[str, Any]:
     """A hand-over every second, now to a longer way and now to a shorter one."""
     data = scenario()
     data["path"]["handover"] = [
-        {"segment": "s0", "at": at, "every": "2 s", "delay": delay, "in_flight": in_flight}
+        {"segment": "s0", "at": at, "interval": "2 s", "delay": delay, "in_flight": in_flight}
         for at, delay in (("1 s", "30 ms"), ("2 s", "10 ms"))
     ]
     return data
@@ -120,8 +127,8 @@ def split(**flow: Any) -> dict[str, Any]:
             {"name": "internet", "delay": "15 ms"},
         ],
         "proxy": [
-            {"name": "terminal", "between": ["lan", "satellite"], "setup": "pooled"},
-            {"name": "gateway", "between": ["satellite", "internet"], "setup": "early"},
+            {"name": "terminal", "between": ["lan", "satellite"], "handshake": "pooled"},
+            {"name": "gateway", "between": ["satellite", "internet"], "handshake": "early"},
         ],
     }
     return {"duration": "60 s", "path": path, "flow": [{**BULK, **flow}]}
@@ -131,18 +138,25 @@ LOADS: dict[str, dict[str, Any]] = {
     "bulk": scenario(),
     "tcp": scenario({"transport": "tcp"}),
     "segments": scenario(segments=4),
-    "poisson": scenario({"load": {"poisson": {"every": "5 ms", "size": "5 kB"}}}),
+    "poisson": scenario({"load": {"poisson": {"interval": "5 ms", "size": "5 kB"}}}),
     "on-off": scenario({"load": {"on_off": {"on": "10 us", "off": "10 us"}}}),
-    "sampled": scenario({"load": {"bytes": "1 kB"}}, sample="100 us"),
+    "sampled": scenario({"load": {"bytes": "1 kB"}}, sample_interval="100 us"),
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
-    "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample="1 s"),
+    "page": scenario(
+        {"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample_interval="1 s"
+    ),
     "many": scenario({"transport": "tcp", "count": 200}),
     "many over QUIC": scenario({"count": 200}),
     "many with accesses": scenario(
-        {"transport": "tcp", "count": 100, "series": "each", "access": {"both": {"rate": "5 Mbit/s"}}}
+        {
+            "transport": "tcp",
+            "count": 100,
+            "time_series": "per-flow",
+            "access": {"both": {"rate": "5 Mbit/s"}},
+        }
     ),
     "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
-    "stages": scenario(segments=3, trace={"stages": True}),
+    "stages": scenario(segments=3, trace={"packet_steps": True}),
     "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),
     "bundles": scenario({"load": bundles("quiccl", "-W 8 -P 100k -T 5")}),
     "bundles over TCP": scenario({"transport": "tcp", "load": bundles("tcpcl", "-R 20M -P 50k -D 10M")}),
@@ -155,10 +169,10 @@ LOADS: dict[str, dict[str, Any]] = {
     "held": held("20 MB"),
     "held and dropped": held("100 kB"),
     "pages behind proxies": split(load={"page": "target-a", "http": "2", "loads": 1}, count=20),
-    "behind proxies": split(transport="tcp", send="down", load={"time": "60 s"}, count=5),
-    "a file behind proxies": split(transport="tcp", send="down", load={"bytes": "200 MB"}),
+    "behind proxies": split(transport="tcp", direction="down", load={"time": "60 s"}, count=5),
+    "a file behind proxies": split(transport="tcp", direction="down", load={"bytes": "200 MB"}),
     "moving": moving("in-order"),
-    "moving and overtaken": moving("overtaken"),
+    "moving and overtaken": moving("reorder"),
 }
 
 MEASURE = """
@@ -236,7 +250,7 @@ def test_what_overtakes_costs_its_sender_with_every_look() -> None:
         "hundred": seconds(overtaken({"uniform": "20 ms"}, quic=rfc), 2),
         "few": seconds(overtaken(WIDE, quic={**rfc, "packet_threshold": 3}), 2),
         "file": seconds(overtaken(WIDE, "20 s", load={"bytes": "10 MB"}), 1),
-        "held": seconds(overtaken(None, both={"reorder": {"probability": "10 %", "hold": "100 ms"}}), 2),
+        "held": seconds(overtaken(None, both={"reorder": {"probability": "10 %", "delay": "100 ms"}}), 2),
     }
     ratios = {name: estimated / took for name, (took, estimated) in found.items()}
     for more, less in itertools.combinations(("thousands", "hundred", "few"), 2):
@@ -265,7 +279,7 @@ def test_what_overtakes_and_what_does_not() -> None:
     ):
         normal = estimate(overtaken({"normal": {"mean": mean, "deviation": deviation}}))
         assert least * plain <= normal <= most * plain
-    all_held = {"reorder": {"probability": "100 %", "hold": "100 ms"}}
+    all_held = {"reorder": {"probability": "100 %", "delay": "100 ms"}}
     assert estimate(overtaken(None, both=all_held)) == pytest.approx(plain, rel=0.01)
     # However long the run is, the same is sent in the same time; what is lost is sent again for longer.
     short, long = (estimate(overtaken(WIDE, one, load={"bytes": "10 MB"})) for one in ("60 s", "600 s"))
@@ -283,16 +297,16 @@ def test_what_overtakes_and_what_does_not() -> None:
     assert over["2"][0] == over["2"][1]
     assert over["3"][0] < over["3"][1]
     # Connections overtake themselves, not each other.
-    poisson = {"load": {"poisson": {"every": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
+    poisson = {"load": {"poisson": {"interval": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
     assert estimate(overtaken(WIDE, **poisson)) < 2 * estimate(overtaken(None, **poisson))
 
 
 @pytest.mark.parametrize(
     ("data", "key", "said"),
     [
-        (scenario({"load": {"poisson": {"every": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.every", "connections"),
+        (scenario({"load": {"poisson": {"interval": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.interval", "connections"),
         (scenario({"load": {"on_off": {"on": "1 ns", "off": "1 ns"}}}), "flow.f.load.on_off", "switches"),
-        (scenario(sample="1 ns"), "sample", "10,000,000,000 samples of 4 rows each"),
+        (scenario(sample_interval="1 ns"), "sample_interval", "10,000,000,000 samples of 4 rows each"),
         (scenario(duration="100000 h"), "flow.f", "data of the flow"),
         (scenario(trace={"qlog": True}, duration="10 min"), "trace.qlog", "packets of f"),
     ],
@@ -309,7 +323,7 @@ def test_a_bound_is_raised_by_its_key() -> None:
     assert "about 2,0" in said
     assert said.endswith("events, expected at most limits.events = 1_000_000_000")
     assert plan({**long, "limits": {"events": 3_000_000_000}}).runs
-    fine = scenario(sample="10 us", duration="20 s")
+    fine = scenario(sample_interval="10 us", duration="20 s")
     assert refused(fine).endswith("GB of memory, expected at most limits.memory = 4 GB")
     raised = plan({**fine, "limits": {"memory": "8 GB"}})
     assert raised.runs[0].spec == {**raised.runs[0].spec, "sample_ns": 10_000}
@@ -409,7 +423,7 @@ def test_many_small_runs_take_the_time_of_keeping_them() -> None:
     assert 10 < cost_estimate.estimate_seconds(plan(small), 4) < 25
 
 
-@pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"every": "1 s", "size": "5 kB"}}}])
+@pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"interval": "1 s", "size": "5 kB"}}}])
 def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> None:
     own = {"transport": "tcp", **load}
     together = scenario({**own, "count": 7})

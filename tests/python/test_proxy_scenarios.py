@@ -31,7 +31,7 @@ THREE: dict[str, Any] = {
             {"name": "gateway", "between": ["satellite", "internet"]},
         ],
     },
-    "flow": [{"name": "web", "transport": "tcp", "congestion": "newreno", "send": "down"}],
+    "flow": [{"name": "web", "transport": "tcp", "congestion": "newreno", "direction": "down"}],
 }
 
 
@@ -52,7 +52,7 @@ def test_a_proxy_stands_between_its_segments() -> None:
 
 @pytest.mark.parametrize("base", ["path", "graph"])
 def test_a_proxy_with_setup_none_only_forwards(base: str) -> None:
-    change = {"path.terminal.setup": "none", "path.gateway.client_side.rate_knowing": True}
+    change = {"path.terminal.handshake": "none", "path.gateway.client_side.line_rate": True}
     document = copy.deepcopy(THREE)
     if base == "graph":
         segments = document["path"].pop("segment")
@@ -62,7 +62,7 @@ def test_a_proxy_with_setup_none_only_forwards(base: str) -> None:
             for segment, a, b in zip(segments, line[:-1], line[1:], strict=True)
         ]
         document["graph"] = {
-            "node": ["client", {"name": "terminal", "kind": "proxy", "setup": "none"},
+            "node": ["client", {"name": "terminal", "kind": "proxy", "handshake": "none"},
                      {"name": "gateway", "kind": "proxy"}, "server"],
             "link": links,
         }  # fmt: skip
@@ -73,11 +73,11 @@ def test_a_proxy_with_setup_none_only_forwards(base: str) -> None:
     kinds = [node["kind"] for node in spec["graph"]["nodes"]]
     assert sorted(kinds) == ["host", "host", "proxy", "router"]
     assert [proxy["node"] for proxy in spec["proxies"]] == ["gateway"]
-    both = {"path.terminal.setup": "none", "path.gateway.setup": "none"}
+    both = {"path.terminal.handshake": "none", "path.gateway.handshake": "none"}
     if base == "path":
         assert "proxies" not in planned(both, document).runs[0].spec
         with pytest.raises(ScenarioError, match="without a proxy further on"):
-            planned({"path.terminal.setup": "pooled", "path.gateway.setup": "none"}, document)
+            planned({"path.terminal.handshake": "pooled", "path.gateway.handshake": "none"}, document)
 
 
 def test_sides_take_the_options_of_all_but_no_fast_open_onward() -> None:
@@ -96,7 +96,7 @@ def test_sides_take_the_options_of_all_but_no_fast_open_onward() -> None:
 
 
 def test_a_side_that_knows_its_rate_sends_at_it() -> None:
-    change = {"path.terminal.server_side.rate_knowing": True, "path.gateway.client_side.rate_knowing": True}
+    change = {"path.terminal.server_side.line_rate": True, "path.gateway.client_side.line_rate": True}
     terminal, gateway = planned(change).runs[0].spec["proxies"]
     for side, rate in ((terminal["server_side"], 5e6), (gateway["client_side"], 25e6)):
         assert side["congestion"] == "fixed"
@@ -115,13 +115,13 @@ def test_a_side_that_knows_its_rate_sends_at_it() -> None:
         ({"path.gateway.name": "terminal"}, 'two proxies are called "terminal"'),
         ({"path.gateway.name": "lan"}, 'a proxy and a segment are called "lan"'),
         ({"path.gateway.name": "server"}, "an end of the path"),
-        ({"path.gateway.setup": "pooled"}, "without a proxy further on towards the server"),
-        ({"path.gateway.setup": "erly"}, 'did you mean "early"'),
-        ({"path.gateway.server_side.rate_knowing": True}, "path.gateway.server_side.rate_knowing"),
+        ({"path.gateway.handshake": "pooled"}, "without a proxy further on towards the server"),
+        ({"path.gateway.handshake": "erly"}, 'did you mean "early"'),
+        ({"path.gateway.server_side.line_rate": True}, "path.gateway.server_side.line_rate"),
         ({"path.gateway.client_side.sak": True}, 'did you mean "sack"'),
         ({"path.gateway.buffer": "0 B"}, "path.gateway.buffer"),
         ({"path.gateway.buffer": "1 kB"}, "expected at least a segment of client_side, 1460 B"),
-        ({"path.gatway.setup": "early"}, 'did you mean "gateway"'),
+        ({"path.gatway.handshake": "early"}, 'did you mean "gateway"'),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], said: str) -> None:
@@ -134,7 +134,7 @@ def test_what_is_wrong_is_said(change: dict[str, Any], said: str) -> None:
 GRAPH: dict[str, Any] = {
     "duration": "10 s",
     "graph": {
-        "node": ["a", {"name": "pep", "kind": "proxy", "server_side": {"rate_knowing": True}}, "b"],
+        "node": ["a", {"name": "pep", "kind": "proxy", "server_side": {"line_rate": True}}, "b"],
         "link": [
             {"name": "near", "client_side": "a", "server_side": "pep", "delay": "1 ms"},
             {
@@ -151,10 +151,10 @@ GRAPH: dict[str, Any] = {
 
 
 def test_a_node_of_a_graph_is_a_proxy() -> None:
-    (pep,) = planned({"graph.pep.setup": "relayed"}, GRAPH).runs[0].spec["proxies"]
+    (pep,) = planned({"graph.pep.handshake": "relayed"}, GRAPH).runs[0].spec["proxies"]
     assert (pep["setup"], pep["server_side"]["options"]["window_bytes"]) == ("relayed", 1_000_000)
     with pytest.raises(ScenarioError, match="further on"):
-        planned({"graph.pep.setup": "pooled"}, GRAPH)
+        planned({"graph.pep.handshake": "pooled"}, GRAPH)
     with pytest.raises(ScenarioError, match='requires kind = "proxy"'):
         planned({"graph.pep.kind": "router"}, GRAPH)
 
@@ -175,7 +175,7 @@ def test_slow_start_of_each_segment() -> None:
     ]  # fmt: skip
     # 25e6 * 0.719 / 8 / 46720 = 48.09 = 2^5.588, of 0.719 s each
     assert bound.segments[1].two_way_s == pytest.approx(5.588 * 0.719, abs=0.002)
-    (known,) = bounds(planned({"path.gateway.client_side.rate_knowing": True}))
+    (known,) = bounds(planned({"path.gateway.client_side.line_rate": True}))
     assert known.segments[1].two_way_s == 0
 
 
@@ -191,7 +191,7 @@ def test_first_byte_by_the_table(tls: str, setups: tuple[str, str], ms: int) -> 
     data = copy.deepcopy(THREE)
     data["flow"][0] = {"name": "web", "congestion": "cubic",
                        "load": {"page": "target-a", "http": "2", "tls": tls, "loads": 1}}  # fmt: skip
-    change = {"path.terminal.setup": setups[0], "path.gateway.setup": setups[1]}
+    change = {"path.terminal.handshake": setups[0], "path.gateway.handshake": setups[1]}
     (bound,) = bounds(planned(change, data))
     assert bound.first_byte_s == pytest.approx(ms / 1000, abs=1e-6)
     (quic,) = bounds(planned({**change, "flow.web.load.http": "3"}, data))

@@ -43,7 +43,7 @@ both = { rate = "10 Mbit/s", loss = "0.5 %" }
 [[flow]]
 name = "main"
 congestion = "cubic"
-send = "up"
+direction = "up"
 load = { time = "2 s" }
 """
 

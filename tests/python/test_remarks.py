@@ -43,8 +43,8 @@ def test_an_orbit_that_nothing_follows_is_remarked_on() -> None:
         return [one.key for one in lint_plan(build_plan(document, "test", orbits=engine.orbit))]
 
     assert keys() == ["orbit"]
-    assert keys(("path.link.delay", {"orbit": "last"})) == []
-    assert keys(("path.link.up.delay", {"orbit": "first"})) == []
+    assert keys(("path.link.delay", {"orbit": "last-hop"})) == []
+    assert keys(("path.link.up.delay", {"orbit": "before-last-hop"})) == []
     assert keys(("title", "orbit")) == ["orbit"]
 
 
@@ -58,7 +58,7 @@ def test_what_nobody_can_wait_for_is_no_remark() -> None:
     [
         ((("seeds", 8),), "seeds", "found 8, but the scenario is deterministic"),
         (
-            (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample", "1 h")),
+            (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample_interval", "1 h")),
             "duration",
             "found 100,000 h, which is longer than a day",
         ),
@@ -79,12 +79,12 @@ def test_what_nobody_can_wait_for_is_no_remark() -> None:
             "found 11 s, but the run lasts 10 s",
         ),
         (
-            (("flow.f.load", {"poisson": {"every": "1 s", "size": "1 kB", "time": "1 h"}}),),
+            (("flow.f.load", {"poisson": {"interval": "1 s", "size": "1 kB", "time": "1 h"}}),),
             "flow.f.load",
             "found 1 h, but the run lasts 10 s",
         ),
         (
-            (("flow.f.load", {"bytes": "20 MB"}), ("flow.f.send", "down")),
+            (("flow.f.load", {"bytes": "20 MB"}), ("flow.f.direction", "down")),
             "flow.f.load",
             "found 20 MB down, which take 20 s or longer at the rate of the path, but the run ends 10 s after its start",
         ),

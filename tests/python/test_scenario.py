@@ -91,7 +91,7 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
     [
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
         (
-            'slots = { phase = "12 s", delay = ["8 ms", "40 ms"], delay_jitter = ["0 ms", "2 ms"], jitter = "1 s", delay_correlation = 0.5 }',
+            'reconfiguration = { phase = "12 s", delay = ["8 ms", "40 ms"], delay_jitter = ["0 ms", "2 ms"], jitter = "1 s", delay_correlation = 0.5 }',
             "slot_delay",
             {
                 "slots": {"every_ns": 15 * 10**9, "phase_ns": 12 * 10**9, "jitter_ns": 10**9},
@@ -102,7 +102,7 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
             },
         ),
         (
-            'slots = { loss = ["0 %", "1 %"], bursts = { probability = "30 %", length = ["10 ms", "20 ms"] } }',
+            'reconfiguration = { loss = ["0 %", "1 %"], loss_bursts = { probability = "30 %", duration = ["10 ms", "20 ms"] } }',
             "loss",
             {
                 "model": {
@@ -126,12 +126,12 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
             {"reorder": True},
         ),
         (
-            'reorder = { probability = "1 %", hold = "20 ms" }',
+            'reorder = { probability = "1 %", delay = "20 ms" }',
             "reorder",
             {"probability": 0.01, "hold_ns": 20_000_000},
         ),
         (
-            'outages = [{ at = "1 s", length = "500 ms" }]',
+            'outages = [{ at = "1 s", duration = "500 ms" }]',
             "outage",
             {"windows": [[10**9, 15 * 10**8]], "hold": False},
         ),
@@ -168,7 +168,7 @@ def test_keys_of_a_direction(tmp_path: Path, direction: str, kind: str, part: di
             },
         ),
         (
-            '{ burst = { every = "10 s", length = "100 ms" } }',
+            '{ burst = { interval = "10 s", duration = "100 ms" } }',
             {"kind": "burst", "period_ns": 10**10, "length_ns": 10**8, "offset_ns": 0},
         ),
         ('{ trace = "lost.txt" }', {"kind": "trace", "packets": [3, 7]}),
@@ -261,13 +261,13 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
         result: dict[str, Any] = found["flows"][0]["load"]
         return result
 
-    up_and_down = load('load = { time = "1 s" }\nsend = "both"')["streams"]
+    up_and_down = load('load = { time = "1 s" }\ndirection = "both"')["streams"]
     assert [(s["stream_id"], s["amount"]["send"]) for s in up_and_down] == [(0, "up"), (4, "down")]
-    (down,) = load('load = { bytes = "5.3 MB" }\nsend = "down"')["streams"]
+    (down,) = load('load = { bytes = "5.3 MB" }\ndirection = "down"')["streams"]
     assert down["amount"] == {"mode": "data", "up_bytes": 8, "down_bytes": 5_300_000}
     assert len(load('load = { bytes = "1 kB", streams = 3 }')["streams"]) == 3
     assert load(
-        'load = { poisson = { every = "1 s", size = { pareto = { shape = 1.2, least = "1 kB", most = "1 MB" } } } }'
+        'load = { poisson = { interval = "1 s", size = { pareto = { shape = 1.2, min = "1 kB", max = "1 MB" } } } }'
     ) == {
         "kind": "poisson",
         "mean_interarrival_ns": 10**9,
@@ -287,7 +287,7 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
 
 def test_quic_options_of_a_flow_win_over_the_table_and_the_defaults(tmp_path: Path) -> None:
     text = GEO.replace(
-        'start = "500 ms"', 'start = "500 ms"\nquic = { mtu = "1200 B", ip = 6, ack_every = 10 }'
+        'start = "500 ms"', 'start = "500 ms"\nquic = { mtu = "1200 B", ip = 6, packets_per_ack = 10 }'
     )
     text = text + '[quic]\nmtu = "1400 B"\ninitial_window = "32 packets"\nidle_timeout = "30 s"\n'
     first, second = (flow["transport"] for flow in spec(tmp_path, text)["flows"])
@@ -333,7 +333,9 @@ def test_the_schema_accepts_what_is_right_and_refuses_what_is_not() -> None:
     for file in sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml")):
         checker.validate(tomllib.loads(file.read_text()))
     checker.validate(tomllib.loads(GEO))
-    checker.validate(tomllib.loads(GEO.replace('loss = "1 %"', 'outages = [{ at = "1 s", length = "1 s" }]')))
+    checker.validate(
+        tomllib.loads(GEO.replace('loss = "1 %"', 'outages = [{ at = "1 s", duration = "1 s" }]'))
+    )
     for old, new in (
         ("title =", "titel ="),
         ('queue = "1 BDP"', "queue = true"),

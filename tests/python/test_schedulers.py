@@ -24,14 +24,19 @@ AVERAGE = {"of": "channel", "window_ns": 1_667_000_000}
 
 def document(scheduler: Any = "round-robin", count: int | None = 4, **down: Any) -> dict[str, Any]:
     """A few terminals below one satellite."""
-    flow: dict[str, Any] = {"name": "web", "send": "down", "congestion": "cubic", "load": {"time": "3 s"}}
+    flow: dict[str, Any] = {
+        "name": "web",
+        "direction": "down",
+        "congestion": "cubic",
+        "load": {"time": "3 s"},
+    }
     if count is not None:
         flow["count"] = count
     direction = {"rate": "20 Mbit/s", "queue": "1 BDP", "scheduler": scheduler} | down
     own = {key: value for key, value in direction.items() if value is not None}
     return {
         "duration": "3 s",
-        "sample": "1 s",
+        "sample_interval": "1 s",
         "path": {"segment": [{"name": "s", "delay": "50 ms", "up": {"rate": "20 Mbit/s"}, "down": own}]},
         "flow": [flow],
     }
@@ -63,7 +68,7 @@ def queue_of(data: dict[str, Any]) -> dict[str, Any]:
         ),
         ("codes", {"name": "codes", "average": AVERAGE, "time_limit_ns": 100_000_000}),
         (
-            {"name": "m-lwdf", "delay": "150 ms", "violation": "1 %", "best_effort": ["web"]},
+            {"name": "m-lwdf", "delay": "150 ms", "violation_ratio": "1 %", "best_effort": ["web"]},
             {
                 "name": "m_lwdf", "average": AVERAGE,
                 "deadline": {"delay_ns": 150_000_000, "violation": 0.01, "best_effort": [1, 2, 3, 4]},
@@ -90,7 +95,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
     assert queue_of(document(queue="1 BDP/n"))["limit"] == {"bytes": whole // 4}
     assert queue_of(document(queue="1 BDP/sqrt(n)/n"))["limit"] == {"bytes": whole // 8}
     assert queue_of(document("drop-tail", queue="953 packets/sqrt(n)/n"))["limit"] == {"packets": 119}
-    together = queue_of(document({"name": "round-robin", "room": "all"}, queue="40 packets/n"))
+    together = queue_of(document({"name": "round-robin", "queue_scope": "shared"}, queue="40 packets/n"))
     assert (together["limit"], together["total"]) == (None, {"packets": 10})
     assert str(QueueSize.parse("953 packets / sqrt(n) / n")) == "953 packets/sqrt(n)/n"
     assert QueueSize.parse("3 packets/n").for_users(100) == QueueSize.parse("1 packets")
@@ -117,14 +122,14 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
         (document(rate=None, queue=None), "path.s.down.scheduler", "requires a rate"),
         (document("maximum-rate"), "path.s.down.scheduler", "which requires channel"),
         (
-            radio({"name": "codes", "room": "every"}),
-            "path.s.down.scheduler.room",
-            "expected one of: each, all",
+            radio({"name": "codes", "queue_scope": "every"}),
+            "path.s.down.scheduler.queue_scope",
+            "expected one of: per-user, shared",
         ),
         (radio({"name": "round-robin", "window": "1 s"}), "path.s.down.scheduler", "found window beside"),
-        (radio({"name": "drop-tail", "room": "all"}), "path.s.down.scheduler", "one queue for all"),
-        (radio({"name": "maximum-rate", "channel_delay": "2 s"}), "path.s.down.scheduler", "at most 1 s"),
-        (radio({"name": "exp-pf", "violation": "0 %"}), "path.s.down.scheduler", "between 0 and 1"),
+        (radio({"name": "drop-tail", "queue_scope": "shared"}), "path.s.down.scheduler", "one queue for all"),
+        (radio({"name": "maximum-rate", "csi_delay": "2 s"}), "path.s.down.scheduler", "at most 1 s"),
+        (radio({"name": "exp-pf", "violation_ratio": "0 %"}), "path.s.down.scheduler", "between 0 and 1"),
         (
             radio({"name": "m-lwdf", "best_effort": ["wep"]}),
             "path.s.down.scheduler.best_effort",
@@ -183,7 +188,7 @@ def test_every_scheduler_runs_and_counts_its_users(scheduler: str) -> None:
 
 def test_weights_are_shares_of_bytes() -> None:
     data = document({"name": "deficit-round-robin", "weights": {"gold": 3}}, queue="none")
-    flow = {"send": "down", "congestion": "cubic", "load": {"time": "20 s"}}
+    flow = {"direction": "down", "congestion": "cubic", "load": {"time": "20 s"}}
     data["flow"] = [{**flow, "name": "gold", "user": "gold"}, {**flow, "name": "others", "count": 2}]
     data["duration"] = "20 s"
     tables = ran(data)

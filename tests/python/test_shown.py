@@ -34,7 +34,7 @@ def scenario(
 
 
 def flow(**other: Any) -> dict[str, Any]:
-    return {"name": "bulk", "congestion": "cubic", "send": "up", "load": {"bytes": "100 kB"}, **other}
+    return {"name": "bulk", "congestion": "cubic", "direction": "up", "load": {"bytes": "100 kB"}, **other}
 
 
 def stored(data: dict[str, Any], out: Path) -> Store:
@@ -146,8 +146,8 @@ def test_the_handshake_takes_a_round_trip(
 
 def test_the_handshake_of_a_flow_with_many_connections_is_their_median(tmp_path: Path) -> None:
     """A lost SYN is sent again after a second (RFC 6298 section 2.1); the median does not see a few of them."""
-    load = {"poisson": {"every": "200 ms", "size": {"exponential": "5 kB"}}}
-    data = scenario(flow(transport="tcp", send="down", load=load), rate="1 Gbit/s", loss="5 %", seeds=3)
+    load = {"poisson": {"interval": "200 ms", "size": {"exponential": "5 kB"}}}
+    data = scenario(flow(transport="tcp", direction="down", load=load), rate="1 Gbit/s", loss="5 %", seeds=3)
     store = stored(data | {"duration": "20 s"}, tmp_path / "store")
     wanted = (pl.col("side") == "client") & pl.col("kind").is_in(["start", "connected"])
     events = store.rows("events", where=wanted).filter(pl.col("run") == store.index["run"][0])

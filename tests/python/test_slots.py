@@ -12,7 +12,7 @@ from bentpipe.scenario.errors import ScenarioError
 from traced import TCP, made, scenario, spec_of
 
 SLOTS = {
-    "every": "500 ms", "delay": ["10 ms", "20 ms", "60 ms"], "rate": ["8 Mbit/s", "10 Mbit/s", "20 Mbit/s"],
+    "interval": "500 ms", "delay": ["10 ms", "20 ms", "60 ms"], "rate": ["8 Mbit/s", "10 Mbit/s", "20 Mbit/s"],
 }  # fmt: skip
 
 
@@ -23,25 +23,37 @@ def one(**both: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("both", "message"),
     [
-        ({"slots": SLOTS, "rate": "1 Mbit/s"}, r"rate: found rate beside slots"),
-        ({"slots": {"loss": ["1 %"]}, "loss": "1 %"}, r"loss: found loss beside slots"),
-        ({"slots": {"rate": ["2 Mbit/s", "1 Mbit/s"]}}, r"quantiles fall from 2 Mbit/s to 1 Mbit/s"),
-        ({"slots": {"delay": []}}, r"slots\.delay"),
+        ({"reconfiguration": SLOTS, "rate": "1 Mbit/s"}, r"rate: found rate beside reconfiguration"),
+        ({"reconfiguration": {"loss": ["1 %"]}, "loss": "1 %"}, r"loss: found loss beside reconfiguration"),
         (
-            {"slots": {"every": "1 s", "phase": "1 s", "delay": ["1 ms"]}},
+            {"reconfiguration": {"rate": ["2 Mbit/s", "1 Mbit/s"]}},
+            r"quantiles fall from 2 Mbit/s to 1 Mbit/s",
+        ),
+        ({"reconfiguration": {"delay": []}}, r"reconfiguration\.delay"),
+        (
+            {"reconfiguration": {"interval": "1 s", "phase": "1 s", "delay": ["1 ms"]}},
             r"phase: found 1 s, expected less than",
         ),
-        ({"slots": {"every": "1 s", "jitter": "500 ms", "delay": ["1 ms"]}}, r"jitter: found 500 ms"),
         (
-            {"slots": {"delay": ["1 ms"], "delay_correlation": 1}},
+            {"reconfiguration": {"interval": "1 s", "jitter": "500 ms", "delay": ["1 ms"]}},
+            r"jitter: found 500 ms",
+        ),
+        (
+            {"reconfiguration": {"delay": ["1 ms"], "delay_correlation": 1}},
             r"delay_correlation: found 1, expected 0 to below 1",
         ),
-        ({"slots": {"delay": ["1 ms"], "delay_correlation": 0.5}}, r"delay_correlation and no delay_jitter"),
-        ({"slots": {"delay": ["1 ms"], "delay_step": "1 s"}}, r"found delay_step and no delay_jitter"),
-        ({"slots": {"every": "1 s"}}, r"empty slots"),
         (
-            {"slots": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},
-            r"changes: found changes beside slots",
+            {"reconfiguration": {"delay": ["1 ms"], "delay_correlation": 0.5}},
+            r"delay_correlation and no delay_jitter",
+        ),
+        (
+            {"reconfiguration": {"delay": ["1 ms"], "delay_step": "1 s"}},
+            r"found delay_step and no delay_jitter",
+        ),
+        ({"reconfiguration": {"interval": "1 s"}}, r"empty table"),
+        (
+            {"reconfiguration": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},
+            r"changes: found changes beside reconfiguration",
         ),
     ],
 )
@@ -51,16 +63,16 @@ def test_what_does_not_go_together_is_refused(both: dict[str, object], message: 
 
 
 def test_bounds_and_queues_count_with_what_slots_have() -> None:
-    plan = build_plan(load_scenario(one(slots=SLOTS, queue="10 ms")), "test")
+    plan = build_plan(load_scenario(one(reconfiguration=SLOTS, queue="10 ms")), "test")
     (bound,) = bounds(plan)
     assert bound.rate_bit_s == 20_000_000, "the largest"
     assert 20 < bound.min_rtt_ms < 22, "the least delay both ways"
     assert bound.queue_bytes == 12_500, "10 ms at the median rate"
-    assert RandomInput.PATH in random_inputs(spec_of(one(slots=SLOTS)))
+    assert RandomInput.PATH in random_inputs(spec_of(one(reconfiguration=SLOTS)))
 
 
 def test_a_run_has_other_slots_by_seed_and_the_same_again() -> None:
-    spec = spec_of(one(slots=SLOTS, queue="50 ms"))
+    spec = spec_of(one(reconfiguration=SLOTS, queue="50 ms"))
     first, again, other = made(spec), made(spec), made({**spec, "seed": spec["seed"] + 1})
     assert first["flow_summary"].equals(again["flow_summary"])
     assert not first["flow_summary"].equals(other["flow_summary"])

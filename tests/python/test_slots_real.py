@@ -25,7 +25,7 @@ name = "dish"
 down = { rate = "20 Mbit/s" }
 [path.segment.up]
 rate = "20 Mbit/s"
-slots = { every = "2 s", phase = "1 s", delay = ["5 ms", "40 ms", "120 ms"], bursts = { probability = "100 %", length = ["300 ms"] } }
+reconfiguration = { interval = "2 s", phase = "1 s", delay = ["5 ms", "40 ms", "120 ms"], loss_bursts = { probability = "100 %", duration = ["300 ms"] } }
 """
 
 PROBE = """
@@ -70,8 +70,8 @@ def slots_in_virtual_time(seed: int) -> list[tuple[float, float]]:
     data: dict[str, Any] = {
         **tomllib.loads(PATH),
         "duration": f"{SECONDS} s",
-        "trace": {"stages": True},
-        "flow": [{"name": "shell", "congestion": "cubic", "send": "up", "load": steady}],
+        "trace": {"packet_steps": True},
+        "flow": [{"name": "shell", "congestion": "cubic", "direction": "up", "load": steady}],
     }
     spec = {**spec_of(data), "seed": seed}
     place = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]].index("slot_delay")

@@ -284,14 +284,14 @@ def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
         {
             "flow.f.load.page": ["a", "b"] * 3,
             "sweep.stack": ["none", "none", "early", "early", "pooled", "pooled"],
-            "path.p.setup": ["none", "none", "early", "early", "pooled", "pooled"],
+            "path.p.handshake": ["none", "none", "early", "early", "pooled", "pooled"],
             "path.p.buffer": [None, None, "1 MB", "1 MB", "1 MB", "1 MB"],
         }
     )
     page, stack = dimensions(runs, runs.columns)
     assert page.label("a") == "page a"
     assert (stack.label("early"), stack.values) == ("early", ("none", "early", "pooled"))
-    assert stack.keys == ("sweep.stack", "path.p.setup", "path.p.buffer")
+    assert stack.keys == ("sweep.stack", "path.p.handshake", "path.p.buffer")
     shown = grid([page, stack], page, None)
     assert shown.select(runs).height == 2
 
@@ -307,12 +307,12 @@ def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_
 
 def test_a_direction_that_is_swept_counts_where_it_sends(tmp_path: Path) -> None:
     """The other way such a flow has requests alone: no goodput of 0, and no part in Jain's index."""
-    flow = {"congestion": "cubic", "send": "up", "load": {"time": "1 s"}}
+    flow = {"congestion": "cubic", "direction": "up", "load": {"time": "1 s"}}
     scenario = {
         "duration": "2 s",
         "path": {"segment": [{"name": "sky", "delay": "5 ms", "both": {"rate": "2 Mbit/s"}}]},
         "flow": [{"name": "one", **flow}, {"name": "two", **flow}],
-        "sweep": {"flow.one.send": ["up", "down"]},
+        "sweep": {"flow.one.direction": ["up", "down"]},
     }
     bentpipe.run(scenario, out=tmp_path / "s", jobs=1)
     store = open_store(tmp_path / "s")

@@ -177,7 +177,7 @@ def test_other_scenarios_differ_from_the_matrix_only_where_they_say() -> None:
             long = "100 s" if file.name.startswith("real-") else "300 s"
             assert (other["quic"], other["duration"], other["seeds"]) == (whole["quic"], long, 3), file.name
             satellite = next(one for one in other["path"]["segment"] if one["name"] == "satellite")
-            assert satellite["up"] == {"loss": "0.01 %", "loss_place": "before"}, file.name
+            assert satellite["up"] == {"loss": "0.01 %", "loss_position": "before-queue"}, file.name
 
 
 def test_the_manual_says_how_many_runs() -> None:

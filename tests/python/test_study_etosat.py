@@ -43,7 +43,7 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
         plan = build_plan(load_scenario(part.scenario), "test")
         cells = [{key: sweep_text(value) for key, value in cell.values.items()} for cell in plan.cells]
         for one in STUDY.accesses():
-            found = {c["flow.data.send"] for c in cells if one.cell.items() <= c.items()}
+            found = {c["flow.data.direction"] for c in cells if one.cell.items() <= c.items()}
             assert found == {send for send, sizes in one.objectives.items() if sizes}, (part.name, one.id)
     judged = {
         f"{one.id} {send}"

@@ -115,7 +115,7 @@ def counted(**tcp: object) -> dict[str, object]:
                 "name": "f",
                 "transport": "tcp",
                 "congestion": "newreno",
-                "send": "down",
+                "direction": "down",
                 "load": {"time": "20 s"},
             }
         ],
@@ -164,7 +164,7 @@ def test_a_run_that_does_not_ask_has_neither_table_nor_key() -> None:
                 "name": "f",
                 "transport": "tcp",
                 "congestion": "newreno",
-                "send": "down",
+                "direction": "down",
                 "load": {"time": "1 s"},
             }
         ],

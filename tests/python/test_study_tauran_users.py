@@ -353,7 +353,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         seeds=1,
         jobs=1,
         out=tmp_path,
-        settings={"duration": "5 s", "sample": "1 s"},
+        settings={"duration": "5 s", "sample_interval": "1 s"},
     )
     assert said.good
     found = {(row["id"], row["interpretation"]): row["quantities"] for row in said.data["rows"]}

@@ -15,7 +15,7 @@ def scenario(**flow: Any) -> dict[str, Any]:
     return {
         "duration": "10 s",
         "path": {"segment": [{"name": "sat", "delay": "375 ms", "both": {"rate": "25 Mbit/s"}}]},
-        "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "send": "down", **flow}],
+        "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "direction": "down", **flow}],
     }
 
 
@@ -109,7 +109,7 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
         ({"tcp": {"abc": 3}}, "expected one of: unlimited, off, 1, 2"),
         ({"tcp": {"min_rto": "300 s"}}, "at most max_rto"),
         ({"tcp": {"receive_buffer": "2 GiB"}}, "RFC 7323"),
-        ({"send": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
+        ({"direction": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
     ],
 )
 def test_what_is_wrong_is_said_once(flow: dict[str, Any], said: str) -> None:

@@ -26,7 +26,13 @@ def scenario(**flow: Any) -> dict[str, Any]:
     data = radio("round-robin", queue="20 packets")
     data["flow"][0] |= {"count": 5, "congestion": "cubic", **flow}
     data["flow"].append(
-        {"name": "gold", "user": "gold", "send": "down", "congestion": "newreno", "load": {"time": "3 s"}}
+        {
+            "name": "gold",
+            "user": "gold",
+            "direction": "down",
+            "congestion": "newreno",
+            "load": {"time": "3 s"},
+        }
     )
     return data | {"seeds": 2, "sweep": {"path.s.down.scheduler": SCHEDULERS}}
 
@@ -126,7 +132,7 @@ def test_the_commands_print_them(store: Store) -> None:
 
 def test_a_store_without_users_says_so(tmp_path: Path) -> None:
     data = scenario()
-    data["flow"] = [{"name": "one", "send": "down", "congestion": "cubic", "load": {"time": "1 s"}}]
+    data["flow"] = [{"name": "one", "direction": "down", "congestion": "cubic", "load": {"time": "1 s"}}]
     del data["sweep"], data["path"]["segment"][0]["down"]["scheduler"]
     bentpipe.run(data | {"seeds": 1, "duration": "1 s"}, out=tmp_path / "store")
     refused = command(tmp_path, "users", "store")
@@ -147,7 +153,7 @@ def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
 def test_a_figure_of_two_hundred_users_stays_small(tmp_path: Path) -> None:
     data = radio("round-robin", count=200, queue="2 packets")
     data["flow"][0]["load"] = {"time": "1 s"}
-    data |= {"duration": "1 s", "sample": "1 s", "seeds": 1}
+    data |= {"duration": "1 s", "sample_interval": "1 s", "seeds": 1}
     bentpipe.run(data | {"sweep": {"path.s.down.scheduler": SCHEDULERS[:2]}}, out=tmp_path / "store")
     material = FigureContext(open_store(tmp_path / "store"))
     figure = FIGURES["user-goodput"](material)

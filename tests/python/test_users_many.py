@@ -22,9 +22,9 @@ def asked(scheduler: str | dict[str, Any]) -> dict[str, Any]:
     down = {"rate": "100 Mbit/s", "queue": f"{LIMIT} packets", "scheduler": "round-robin"}
     if isinstance(scheduler, str):
         down["scheduler"] = scheduler
-    flow = {"name": "web", "count": USERS, "transport": "tcp", "congestion": "cubic", "send": "down"}
+    flow = {"name": "web", "count": USERS, "transport": "tcp", "congestion": "cubic", "direction": "down"}
     scenario = {
-        "duration": "5 s", "sample": "5 s",
+        "duration": "5 s", "sample_interval": "5 s",
         "path": {"segment": [{"name": "s", "delay": "10 ms", "up": {"rate": "100 Mbit/s"}, "down": down}]},
         "flow": [flow],
     }  # fmt: skip

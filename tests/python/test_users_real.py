@@ -20,7 +20,7 @@ from bentpipe.store.reader import Store
 
 SCENARIO = """
 duration = "8 s"
-sample = "1 s"
+sample_interval = "1 s"
 seeds = 1
 
 [[path.segment]]
@@ -34,14 +34,14 @@ name = "terminal"
 count = 2
 transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
-send = "down"
+direction = "down"
 
 [[flow]]
 name = "gold"
 user = "gold"
 transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
-send = "down"
+direction = "down"
 
 [[flow]]
 name = "call"
@@ -104,7 +104,7 @@ def _off(scenario: Path, out: Path) -> list[object]:
 
 BY_CHANNEL = """
 duration = "8 s"
-sample = "1 s"
+sample_interval = "1 s"
 seeds = 1
 
 [[path.segment]]
@@ -125,7 +125,7 @@ name = "terminal"
 count = 3
 transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
-send = "down"
+direction = "down"
 """
 """Terminals so slow that for all of the run one stands better than another: the same channels for every seed. On these, the
 first, no SYN-ACK is given up, whenever in the first 340 ms flows begin (every 20 ms of them, three seeds each). On others it is a matter of milliseconds whether a

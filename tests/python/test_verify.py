@@ -30,7 +30,7 @@ PATHS: dict[str, dict[str, Any]] = {
         segment(), flows=({**QUIC, "load": {"page": "almanac-2019-light", "http": "alt-svc"}},)
     ),
     "arrivals": scenario(
-        segment(), flows=({**TCP, "load": {"poisson": {"every": "50 ms", "size": "20 kB"}}},)
+        segment(), flows=({**TCP, "load": {"poisson": {"interval": "50 ms", "size": "20 kB"}}},)
     ),
     "without limits": scenario(segment(queue="none")),
 }
@@ -50,7 +50,7 @@ def test_nothing_is_found_in_a_sound_run(name: str, tmp_path: Path) -> None:
     "file", sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml")), ids=lambda file: file.stem
 )
 def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
-    shorter = [("trace.stages", True), ("duration", "12 s"), ("seeds", 1)]
+    shorter = [("trace.packet_steps", True), ("duration", "12 s"), ("seeds", 1)]
     runs = build_plan(
         load_scenario(file, shorter), "test", catalogue=engine.catalogue(), orbits=engine.orbit
     ).runs
@@ -82,7 +82,7 @@ def test_nothing_is_found_in_the_studies(file: Path, tmp_path: Path) -> None:
         "congested": "12 s",
         "tcp-split": "1 s",
     }  # the second flow comes; 250 Mbit/s
-    shorter = [("trace.stages", True), ("duration", later.get(file.stem, "2 s")), ("seeds", 1)]
+    shorter = [("trace.packet_steps", True), ("duration", later.get(file.stem, "2 s")), ("seeds", 1)]
     data = tomllib.loads(file.read_text())
     data["sweep"] = {  # its last cell, without planning the thousands before it
         key: [shortened(values[-1])] if isinstance(values, list) else values
@@ -106,7 +106,10 @@ def test_the_command(tmp_path: Path) -> None:
         run.invoke(app, ["verify", str(store)], catch_exceptions=False)
     traced = tmp_path / "traced"
     assert (
-        run.invoke(app, ["run", str(file), "--set", "trace.stages=true", "--out", str(traced)]).exit_code == 0
+        run.invoke(
+            app, ["run", str(file), "--set", "trace.packet_steps=true", "--out", str(traced)]
+        ).exit_code
+        == 0
     )
     good = run.invoke(app, ["verify", str(traced)])
     assert good.exit_code == 0

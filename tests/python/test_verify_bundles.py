@@ -30,7 +30,7 @@ def links(layer: str, words: str) -> str:
     text = 'duration = "9 s"\n[graph]\nnode = ["one", "relay", "six"]\n'
     for name, ends in (("direct", "one six"), ("first", "one relay"), ("second", "relay six")):
         client, server = ends.split()
-        dark = ', outages = [{ at = "3 s", length = "3 s" }]' if name == "direct" else ""
+        dark = ', outages = [{ at = "3 s", duration = "3 s" }]' if name == "direct" else ""
         text += f'[[graph.link]]\nname = "{name}"\nclient_side = "{client}"\nserver_side = "{server}"\n'
         text += f'delay = "20 ms"\nboth = {{ rate = "8 Mbit/s"{dark} }}\n'
         both = [(client, server), (server, client)] if layer == "mtcp" else [(client, server)]
@@ -61,8 +61,8 @@ SIGNED = """node = [
 """
 STORES = 'node = [{ name = "one", store = "2 MB" }, { name = "relay", store = "500 kB" }]\n'
 STOPS = """node = [
-  { name = "one", stops = [{ at = "2 s", length = "300 ms" }] },
-  { name = "relay", store_delay = "20 ms", stops = [{ at = "4.5 s", length = "1 s", store = "lost" }] },
+  { name = "one", outages = [{ at = "2 s", duration = "300 ms" }] },
+  { name = "relay", store_delay = "20 ms", outages = [{ at = "4.5 s", duration = "1 s", store = "lost" }] },
 ]
 """
 REPORTS = "-C -f -r --del"

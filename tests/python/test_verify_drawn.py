@@ -257,10 +257,10 @@ ON_OFF = {"on": "90 ms", "off": "40 ms", "rate": "300 kbit/s", "packet": "500 B"
 LOADS = draw.one_of(
     draw.just({"time": "2 s"}),
     draw.integers(1, 400_000).map(lambda size: {"bytes": f"{size} B"}),
-    draw.just({"poisson": {"every": "200 ms", "size": "20 kB"}}),
+    draw.just({"poisson": {"interval": "200 ms", "size": "20 kB"}}),
     draw.just({"page": "almanac-2019-light", "http": "2"}),
     draw.sampled_from(["g711", "g729a-vad"]).map(lambda codec: {"call": codec}),
-    draw.just({"live": {"rate": "400 kbit/s", "time": "1 s"}}),
+    draw.just({"cbr": {"rate": "400 kbit/s", "time": "1 s"}}),
     draw.sampled_from(["fixed", "pareto"]).map(lambda periods: {"on_off": {**ON_OFF, "periods": periods}}),
 )
 TCP_OPTIONS = draw.fixed_dictionaries(
@@ -279,7 +279,7 @@ FLOWS = draw.lists(
         {
             "congestion": CONTROLLERS,
             "load": LOADS,
-            "send": draw.sampled_from(["up", "down"]),
+            "direction": draw.sampled_from(["up", "down"]),
             "transport": draw.sampled_from(["quic", "tcp"]),
         }
     ),
@@ -369,20 +369,20 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
     flows = take(FLOWS)
     for flow in flows:
         if "page" in flow["load"]:
-            del flow["send"], flow["transport"]  # the page says who sends what, and over what
-        elif {"call", "live", "on_off"} & set(flow["load"]) and flow["transport"] == "tcp":
+            del flow["direction"], flow["transport"]  # the page says who sends what, and over what
+        elif {"call", "cbr", "on_off"} & set(flow["load"]) and flow["transport"] == "tcp":
             flow["transport"] = "udp"
             del flow["congestion"]
     setups = take(draw.lists(draw.sampled_from(["relayed", "early", None]), max_size=links - 1))
     proxies = [
-        {"name": f"p{n}", "between": [f"s{n}", f"s{n + 1}"], "setup": setup}
+        {"name": f"p{n}", "between": [f"s{n}", f"s{n + 1}"], "handshake": setup}
         for n, setup in enumerate(setups)
         if setup is not None
     ]
     if len(proxies) > 1 and take(draw.booleans()):
-        proxies[0]["setup"] = "pooled"  # towards the next one
+        proxies[0]["handshake"] = "pooled"  # towards the next one
     data = scenario(*segments, flows=tuple(flows), **({"proxy": proxies} if proxies else {}))
-    data |= {"duration": "2 s", "sample": "100 ms", "tcp": take(TCP_OPTIONS)}
+    data |= {"duration": "2 s", "sample_interval": "100 ms", "tcp": take(TCP_OPTIONS)}
     spec = spec_of(data)
     for number, flow in enumerate(spec["flows"]):
         if take(draw.booleans()):

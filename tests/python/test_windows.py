@@ -53,7 +53,7 @@ def path(**direction: Any) -> dict[str, Any]:
 
 def shared(**other: Any) -> dict[str, Any]:
     """Two flows, of which the second begins later; in some cells the first is alone."""
-    flow = {"congestion": "cubic", "send": "up"}
+    flow = {"congestion": "cubic", "direction": "up"}
     rival = {**flow, "name": "rival", "start": "3 s"}
     return {
         "duration": "40.25 s",
@@ -65,8 +65,8 @@ def shared(**other: Any) -> dict[str, Any]:
 
 
 def grouped() -> dict[str, Any]:
-    flow = {"name": "web", "congestion": "cubic", "send": "down", "count": 3, "series": "each"}
-    poisson = {"poisson": {"every": "1 s", "size": {"exponential": "20 kB"}}}
+    flow = {"name": "web", "congestion": "cubic", "direction": "down", "count": 3, "time_series": "per-flow"}
+    poisson = {"poisson": {"interval": "1 s", "size": {"exponential": "20 kB"}}}
     return {"duration": "20.25 s", "path": path(), "flow": [{**flow, "load": poisson}]}
 
 
@@ -82,13 +82,13 @@ def calls() -> dict[str, Any]:
         "count": 3,
         "transport": "udp",
         "load": {"call": "g711"},
-        "admission": "200 kbit/s",
+        "admission_rate": "200 kbit/s",
     }
     load = {
         "name": "load",
         "transport": "tcp",
         "congestion": "cubic",
-        "send": "down",
+        "direction": "down",
         "load": {"time": "20 s"},
     }
     return {"path": path(rate="300 kbit/s"), "duration": "20.25 s", "flow": [call, load]}
@@ -106,7 +106,7 @@ def bundles() -> dict[str, Any]:
 
 
 def sampled(scenario: dict[str, Any], samples: list[str], out: Path) -> Store:
-    swept = scenario.get("sweep", {}) | {"sample": samples}
+    swept = scenario.get("sweep", {}) | {"sample_interval": samples}
     bentpipe.run(scenario | {"sweep": swept}, out=out)
     return open_store(out)
 
@@ -149,7 +149,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Store]:
 def alike(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """The rows of one sampling interval, after a look that the others have the same to the last digit."""
     assert frame.height, "nothing to compare"
-    parts = [frame.filter(pl.col("sweep.sample") == sample).drop("run", "sweep.sample") for sample in SAMPLES]
+    parts = [
+        frame.filter(pl.col("sweep.sample_interval") == sample).drop("run", "sweep.sample_interval")
+        for sample in SAMPLES
+    ]
     assert all(part.height == frame.height / len(SAMPLES) for part in parts)
     for one, other in pairwise(parts):
         assert one.equals(other), [name for name in one.columns if not one[name].equals(other[name])]
@@ -199,7 +202,11 @@ def test_no_comparison_of_stores_depends_on_the_sampling_interval(
     after = sampled(data | {"path": path(**worse)}, SAMPLES, tmp_path / "after")
     changes = compare_stores(before, after).changes
     rows = [
-        [replace(change, cell={}, p_adjusted=None) for change in changes if change.cell["sample"] == one]
+        [
+            replace(change, cell={}, p_adjusted=None)
+            for change in changes
+            if change.cell["sample_interval"] == one
+        ]
         for one in SAMPLES
     ]
     assert rows[0] == rows[1] == rows[2]
@@ -214,10 +221,10 @@ def test_a_window_that_has_no_sample_leaves_no_gap_in_those_that_must_follow_eac
     """At 5 s there are no windows of 1 s: no time, and whoever asks is told why."""
     store = sampled(shared(), ["1 s", "5 s"], tmp_path / "s")
     rows = run_metrics(store)
-    fine, coarse = (rows.filter(pl.col("sweep.sample") == one) for one in ("1 s", "5 s"))
+    fine, coarse = (rows.filter(pl.col("sweep.sample_interval") == one) for one in ("1 s", "5 s"))
     assert fine["convergence_s"].null_count() < fine.height
     assert coarse["convergence_s"].null_count() == coarse.height
-    why = "samples are 5 s apart, a window takes 1 s (sample of the scenario)"
+    why = "samples are 5 s apart, a window takes 1 s (sample_interval of the scenario)"
     assert set(coarse["convergence_reason"]) == {why}
     (note,) = [one for one in summary_rows(store).notes if why in one]
     assert note.startswith("“fair after” is unknown in 2 of 4 runs: ")

@@ -25,7 +25,7 @@ PACKAGE = Path(dask.__file__).parents[2]
 def run() -> Run:
     """One of a second."""
     segment = {"name": "satellite", "delay": "20 ms", "both": {"rate": "10 Mbit/s", "loss": "0.1 %"}}
-    flow = {"name": "bulk", "congestion": "cubic", "send": "up"}
+    flow = {"name": "bulk", "congestion": "cubic", "direction": "up"}
     scenario = {"duration": "1 s", "seeds": [1], "path": {"segment": [segment]}, "flow": [flow]}
     return build_plan(load_scenario(scenario), engine.version()).runs[0]
 

@@ -18,7 +18,7 @@ from bentpipe.trace_check.trace import load_trace
 RATE = "10 Mbit/s"
 QUIC: dict[str, Any] = {"name": "f", "congestion": "cubic", "load": {"time": "3 s"}}
 TCP: dict[str, Any] = {**QUIC, "transport": "tcp"}
-SPLIT = [{"name": "gateway", "between": ["a", "b"], "setup": "early"}]
+SPLIT = [{"name": "gateway", "between": ["a", "b"], "handshake": "early"}]
 
 
 def segment(name: str = "s", **both: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def scenario(
 ) -> dict[str, Any]:
     return {
         "duration": "3 s",
-        "trace": {"stages": True},
+        "trace": {"packet_steps": True},
         "path": {"segment": list(segments), **path},
         "flow": [{**flow, "name": f"f{n}"} for n, flow in enumerate(flows)],
     }

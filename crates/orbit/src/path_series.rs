@@ -245,8 +245,9 @@ impl<'a> PathStepper<'a> {
             && (period_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= period_ns)
         {
             let found = Span(period_ns).seconds();
-            let message =
-                format!("found slots of {found} s, expected 1 ms or more and a jitter below it");
+            let message = format!(
+                "found an interval of {found} s, expected 1 ms or more and a jitter below it"
+            );
             return Err(OrbitError::new("policy", message));
         }
         let sky = Constellation::new(&spec.constellation)?;

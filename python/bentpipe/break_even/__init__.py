@@ -147,7 +147,7 @@ def break_even_map(
         controllers: congestion controllers of QUIC.
         windows: initial windows of QUIC, in packets.
         tcp: controller of the TCP servers.
-        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"`` (default: ``"rate-knowing"``, or ``"pooled"`` for an
+        proxy: ``"plain"``, ``"pooled"`` or ``"line-rate"`` (default: ``"line-rate"``, or ``"pooled"`` for an
             access with slots).
         sizes: object sizes, such as ``"1 MB"``.
         rtts: round-trip times, such as ``"600 ms"`` (default: seven from 20 to 800 ms, including that of the access).

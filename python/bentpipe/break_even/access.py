@@ -24,7 +24,7 @@ __all__ = ["Access", "access", "numbers"]
 DEFAULT_QUEUE = "1 BDP"
 """Queue of an access given as numbers (draft-kuhn-quic-4-sat-07, section 4)."""
 
-_NON_PATH_KEYS = ("flow", "page", "sweep", "seeds", "sample", "bundles")
+_NON_PATH_KEYS = ("flow", "page", "sweep", "seeds", "sample_interval", "bundles")
 """Keys of a scenario that do not describe its path."""
 
 
@@ -53,7 +53,7 @@ class Access:
     @property
     def slotted(self) -> bool:
         """True if rates or losses are drawn in slots (reconfiguration intervals)."""
-        return "slots" in self.down or "slots" in self.up
+        return "reconfiguration" in self.down or "reconfiguration" in self.up
 
 
 def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
@@ -143,7 +143,7 @@ def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:
     rate = direction.get("rate")
     if isinstance(rate, dict):
         rate = rate.get("constant")
-    slots = direction.get("slots")
+    slots = direction.get("reconfiguration")
     if rate is None and isinstance(slots, dict):
         rate = (slots.get("rate") or [None])[0]
     return Rate.parse(rate) if isinstance(rate, str) else None
@@ -152,10 +152,12 @@ def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:
 def _without_delay(direction: Mapping[str, Any]) -> dict[str, Any]:
     """Return a direction without its delay and without delays of slots, because delay is an axis of the map."""
     result = {key: value for key, value in direction.items() if key != "delay"}
-    if isinstance(result.get("slots"), dict):
-        slots = {key: value for key, value in result.pop("slots").items() if not key.startswith("delay")}
-        if slots.keys() & {"rate", "loss", "bursts"}:
-            result["slots"] = slots
+    if isinstance(result.get("reconfiguration"), dict):
+        slots = {
+            key: value for key, value in result.pop("reconfiguration").items() if not key.startswith("delay")
+        }
+        if slots.keys() & {"rate", "loss", "loss_bursts"}:
+            result["reconfiguration"] = slots
     return result
 
 

@@ -37,21 +37,21 @@ SETTLE_RTTS = 60
 SLOT_SEEDS = 3
 """Default number of seeds for an access with random rates; the median of an odd number is a measured pair."""
 
-_PLAIN: dict[str, Any] = {"setup": "early", "client_side": {}, "server_side": {}}
-_RATE_KNOWING: dict[str, Any] = {"rate_knowing": True}
+_PLAIN: dict[str, Any] = {"handshake": "early", "client_side": {}, "server_side": {}}
+_LINE_RATE: dict[str, Any] = {"line_rate": True}
 PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": (_PLAIN, _PLAIN),
-    "pooled": ({**_PLAIN, "setup": "pooled"}, _PLAIN),
-    "rate-knowing": (
-        {"setup": "pooled", "client_side": {}, "server_side": _RATE_KNOWING},
-        {"setup": "early", "client_side": _RATE_KNOWING, "server_side": {}},
+    "pooled": ({**_PLAIN, "handshake": "pooled"}, _PLAIN),
+    "line-rate": (
+        {"handshake": "pooled", "client_side": {}, "server_side": _LINE_RATE},
+        {"handshake": "early", "client_side": _LINE_RATE, "server_side": {}},
     ),
 }
 """Settings of the proxies at the terminal and at the gateway, by name.
 
 plain: the proxies only split TCP connections
 pooled: connections over the satellite come from a pool
-rate-knowing: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
+line-rate: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
 to do
 """
 
@@ -67,7 +67,7 @@ class BreakEvenConfig:
     windows: tuple[str, ...] = ("10 packets", "32 packets")
     tcp: str = "cubic"
     """Controller of the TCP servers and clients."""
-    proxy: str = "rate-knowing"
+    proxy: str = "line-rate"
     seeds: int = 1
 
 
@@ -107,7 +107,7 @@ def scenario(config: BreakEvenConfig) -> dict[str, Any]:
     return {
         "title": f"QUIC against split TCP, {config.access.title}",
         "duration": f"{duration_ns(config.sizes[0], config)} ns",
-        "sample": "1 s",
+        "sample_interval": "1 s",
         "seeds": config.seeds,
         "path": {
             "segment": [
@@ -189,7 +189,7 @@ def parse_config(
         controllers: congestion controllers of QUIC.
         windows: initial windows of QUIC, in packets.
         tcp: controller of TCP.
-        proxy: a name of :data:`PROXIES` (default: rate-knowing, or pooled for an access with slots, because no
+        proxy: a name of :data:`PROXIES` (default: line-rate, or pooled for an access with slots, because no
             proxy knows a random rate).
         sizes: object sizes with units.
         rtts: round-trip times with units (default: those of :func:`axis`).
@@ -211,7 +211,7 @@ def parse_config(
             raise ScenarioError(
                 [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
             )
-    proxy = proxy if proxy is not None else "pooled" if access.slotted else "rate-knowing"
+    proxy = proxy if proxy is not None else "pooled" if access.slotted else "line-rate"
     if proxy not in PROXIES:
         raise ScenarioError([("proxy", unknown_name(proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT)
     for argument, values, quantity in (("sizes", sizes, Size), ("rtts", rtts, Duration)):

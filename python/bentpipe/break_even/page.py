@@ -28,7 +28,7 @@ KEYS = ("map",)
 _PROXIES = {
     "plain": "proxies at the terminal and the gateway, which split TCP without a connection pool",
     "pooled": "proxies at the terminal and the gateway with a pool of open connections",
-    "rate-knowing": (
+    "line-rate": (
         "proxies at the terminal and the gateway with a pool of open connections, which send at the "
         "link rate from the first byte"
     ),

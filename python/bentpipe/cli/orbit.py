@@ -65,7 +65,7 @@ def orbit(
     handover: Annotated[
         str,
         typer.Option(
-            metavar="RULE", help="shortest-path, best-elevation, keep-until-lost or slots (of 15 s)"
+            metavar="RULE", help="shortest-path, best-elevation, keep-until-lost or periodic (15 s)"
         ),
     ] = "shortest-path",
     settings: Annotated[

@@ -46,7 +46,7 @@ def _chances(values: list[float]) -> list[str]:
 def taken_losses(side: str) -> list[float]:
     """Return the quantiles of single losses of one direction of the preset :data:`BASE_PRESET`."""
     (known,) = segments(BASE_PRESET)
-    return [Probability.parse(one).value for one in known[side]["slots"]["loss"]]
+    return [Probability.parse(one).value for one in known[side]["reconfiguration"]["loss"]]
 
 
 def single_losses(found: MergedLogs, model: Model, side: str) -> list[float]:
@@ -75,8 +75,8 @@ def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str
     ]
     taken = []
     for side in SIDES:
-        other = known[side]["slots"]
-        slots: dict[str, Any] = {"every": f"{model.every_s:g} s", "phase": f"{model.phase_s:g} s"}
+        other = known[side]["reconfiguration"]
+        slots: dict[str, Any] = {"interval": f"{model.every_s:g} s", "phase": f"{model.phase_s:g} s"}
         if has_delays:
             slots |= _delays(model, 1.0 if one_way else 0.5, jitter=one_way or side == "up")
             if losses := single_losses(found, model, side):
@@ -94,7 +94,7 @@ def _preset(found: MergedLogs, model: Model, source: str) -> tuple[str, list[str
             taken.append(f"rate {side}")
         lines += ["", f"[path.segment.{side}]"]
         lines += [f"{key} = {inline(known[side][key])}" for key in ("queue", "aqm")]
-        lines += [f"[path.segment.{side}.slots]"]
+        lines += [f"[path.segment.{side}.reconfiguration]"]
         lines += [f"{key} = {inline(value)}" for key, value in slots.items()]
     comments = [
         f"# `bentpipe fit` of {source}: {model.slots} intervals. Lists are quantiles, equally spaced from 0 to 1."
@@ -126,7 +126,7 @@ def _bursts(model: Model) -> dict[str, Any]:
     if model.bursts is None:
         return {}
     probability = f"{100 * model.bursts.probability:.3g} %"
-    return {"bursts": {"probability": probability, "length": _ms(list(model.bursts.length_ms))}}
+    return {"loss_bursts": {"probability": probability, "duration": _ms(list(model.bursts.length_ms))}}
 
 
 FLOW = """
@@ -134,7 +134,7 @@ FLOW = """
 name = "download"
 transport = "tcp"
 congestion = "cubic"
-send = "down"
+direction = "down"
 """
 
 
@@ -190,7 +190,7 @@ def replay(found: MergedLogs, source: str) -> dict[str, str]:
                 written[f"{side}.mahimahi"] = _text([str(at) for at in instants])
                 way["trace"] = f"{side}.mahimahi"
         if "trace" not in way and "rate" not in way:
-            table = known_segment[side]["slots"]["rate"]
+            table = known_segment[side]["reconfiguration"]["rate"]
             way["rate"] = table[len(table) // 2]
         ways[side] = way | both
     duration = f"{max(1, int(min(spans)))} s"

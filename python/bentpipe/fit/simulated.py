@@ -24,7 +24,7 @@ CONTROLLERS = {"cubic": "cubic", "reno": "newreno", "bbr": "bbr1", "hybla": "hyb
 """Names of Linux and of bentpipe; any other is simulated as CUBIC, Linux's default."""
 CAUSES = {
     "single losses": ("loss",),
-    "bursts of loss": ("bursts",),
+    "bursts of loss": ("loss_bursts",),
     "jitter": ("delay_jitter", "delay_step", "delay_correlation"),
 }
 """Keys of intervals that may limit TCP."""
@@ -74,7 +74,9 @@ def compare_with_link(found: MergedLogs, preset: str) -> list[Comparison]:
         one = Comparison(side, congestion, streams, log_bit_s, _goodput(segments, side, congestion, streams))
         if not one.agrees:
             for cause, keys in CAUSES.items():
-                if any(key in direction["slots"] for direction in _directions(segments) for key in keys):
+                if any(
+                    key in direction["reconfiguration"] for direction in _directions(segments) for key in keys
+                ):
                     rate = _goodput(_without(segments, keys), side, congestion, streams)
                     one.without_bit_s[cause] = rate
         made.append(one)
@@ -87,8 +89,8 @@ def _directions(segments: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 def _without(segments: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
     def shortened(direction: dict[str, Any]) -> dict[str, Any]:
-        slots = {key: value for key, value in direction["slots"].items() if key not in keys}
-        return {**direction, "slots": slots}
+        intervals = {key: value for key, value in direction["reconfiguration"].items() if key not in keys}
+        return {**direction, "reconfiguration": intervals}
 
     return [{**one, "down": shortened(one["down"]), "up": shortened(one["up"])} for one in segments]
 
@@ -100,7 +102,7 @@ def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams
     from bentpipe.api.run import run
 
     time = f"{SECONDS} s"
-    flow = {"transport": "tcp", "congestion": congestion, "send": side, "load": {"time": time}}
+    flow = {"transport": "tcp", "congestion": congestion, "direction": side, "load": {"time": time}}
     cells = run(
         {
             "duration": time,

@@ -127,7 +127,7 @@ def resolve_with_users(
     """
     document = access_document(access, overrides)
     data = dict(document.data)
-    shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down"}
+    shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "direction": "down"}
     ends = {key: data["flow"][0][key] for key in ("client", "server") if key in data["flow"][0]}
     user_flows = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows], "seeds": 1}
@@ -262,7 +262,7 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
         "duration": "1 s",
         "path": {
             "segment": [{"name": "a", "delay": "1 ms"}, {"name": "b", "delay": "1 ms"}],
-            "proxy": [{"name": PEP, "between": ["a", "b"], "setup": setup}],
+            "proxy": [{"name": PEP, "between": ["a", "b"], "handshake": setup}],
         },
         "flow": [{"name": "any", "congestion": "cubic", "transport": "tcp"}],
     }

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "MIX", "count_users", "flows", "parse_mix"]
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
-    "tcp": {"transport": "tcp", "congestion": "cubic", "send": "down"},
-    "quic": {"transport": "quic", "congestion": "cubic", "send": "down"},
+    "tcp": {"transport": "tcp", "congestion": "cubic", "direction": "down"},
+    "quic": {"transport": "quic", "congestion": "cubic", "direction": "down"},
     "call": {"transport": "udp", "load": {"call": "g711"}},
     "page": {
         "transport": "tcp",

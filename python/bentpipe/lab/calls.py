@@ -22,7 +22,7 @@ from bentpipe.metrics.call_quality.rating import rate_rows
 from bentpipe.plan.flow.datagrams import datagrams_spec
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError, from_pydantic
-from bentpipe.scenario.flow.datagrams import Call, Live
+from bentpipe.scenario.flow.datagrams import Call, ConstantBitRate
 from bentpipe.scenario.model import Load
 from bentpipe.store.schema import table
 
@@ -92,7 +92,7 @@ def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
     packet_option: dict[str, Any] = {} if options.packet is None else {"packet": options.packet}
     try:
         if options.live is not None:
-            load = Load(live=Live.model_validate({"rate": options.live, **packet_option}))
+            load = Load(cbr=ConstantBitRate.model_validate({"rate": options.live, **packet_option}))
         else:
             load = Load(call=Call.model_validate({"codec": options.codec, **packet_option}))
     except ValueError as error:

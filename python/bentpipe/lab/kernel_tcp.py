@@ -259,6 +259,6 @@ def _check_socket(
         return check_controller(named, key, catalogue, machine, all_options=all_options)
     if missing := [option for option in ("rate_bit_s", "window_bytes") if option not in named["options"]]:
         return [
-            (key, f'found "fixed" without {" and ".join(missing)}; expected both, as rate_knowing has them')
+            (key, f'found "fixed" without {" and ".join(missing)}; expected both, as line_rate sets them')
         ]
     return check_controller({"name": "cubic", "options": {}}, key, catalogue, machine, all_options=False)

@@ -140,7 +140,7 @@ def convergence(
     known = known.join(coarse, on="run", how="anti", maintain_order="left")
     times = convergence_times(jain_over_time(goodput_windows(fine, directions), starts), known)
     text = pl.format(
-        "samples are {} s apart, a window takes {} s (sample of the scenario)",
+        "samples are {} s apart, a window takes {} s (sample_interval of the scenario)",
         pl.col("interval_s").round_sig_figs(3).cast(pl.String).str.strip_suffix(".0"),
         pl.lit(f"{WINDOW_S:g}"),
     )

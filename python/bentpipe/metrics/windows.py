@@ -1,8 +1,8 @@
 """Goodput over time from sampled counters.
 
-The engine samples at every multiple of a scenario's ``sample``, and at the end of the run. Goodput in windows does not
-depend on that interval if it divides the window: the counter at a window's end is then a sample. Between two samples
-the counter is interpolated linearly.
+The engine samples at every multiple of a scenario's ``sample_interval``, and at the end of the run. Goodput in windows
+does not depend on that interval if it divides the window: the counter at a window's end is then a sample. Between two
+samples the counter is interpolated linearly.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def list_names() -> CommandOutput:
                 "constellation": name,
                 "what": flies.title,
                 "source": flies.source,
-                "remark": flies.remark or None,
+                "note": flies.note or None,
             }
         )
     places = place_names()

@@ -61,8 +61,8 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
         ],
     }
     shown: list[str | TextTable] = [head]
-    if flies.remark:
-        shown.append(f"Note: {flies.remark}.")
+    if flies.note:
+        shown.append(f"Note: {flies.note}.")
     if old := _elements_remark(query, timeline):
         shown.append(old)
     delays = _delays(timeline)

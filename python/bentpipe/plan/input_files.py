@@ -108,10 +108,10 @@ class Files:
         )
         if not timeline.legs:
             raise ScenarioError([("orbit", f"no route from {orbit.from_} at any time of the run")])
-        if timeline.gaps and orbit.gaps == "refused":
+        if timeline.gaps and orbit.coverage_gaps == "error":
             pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
             gaps = format_gaps(timeline.gaps)
-            text = f'no route {pair} from {gaps}; expected a route at all times, or gaps = "outages"'
+            text = f'no route {pair} from {gaps}; expected a route at all times, or coverage_gaps = "outage"'
             raise ScenarioError([("orbit", text)])
         self._routes = timeline
         return timeline

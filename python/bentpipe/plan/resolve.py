@@ -157,16 +157,16 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     if changes:
         graph["changes"] = changes
     trace: TraceSpec = {"qlog": scenario.trace.qlog, "pcapng": scenario.trace.pcapng}
-    if scenario.trace.packets or scenario.trace.stages:
+    if scenario.trace.packets or scenario.trace.packet_steps:
         trace["packets"] = True
-    if scenario.trace.stages:
+    if scenario.trace.packet_steps:
         trace["stages"] = True
     if scenario.trace.tcp:
         trace["tcp"] = True
     spec: RunSpec = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,
-        "sample_ns": scenario.sample.ns,
+        "sample_ns": scenario.sample_interval.ns,
         "graph": graph,
         "flows": flows,
         "trace": trace,
@@ -201,7 +201,7 @@ def _longest_wait_ns(
             if direction is not None and direction.outages is not None
         ]
         if edge.name in links and outages:
-            outage_ns += max(window.length.ns for one in outages for window in one.windows)
+            outage_ns += max(window.duration.ns for one in outages for window in one.windows)
     if not changes:
         return outage_ns
 

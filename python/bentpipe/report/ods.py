@@ -2,8 +2,8 @@
 
 Without a template, the file has these sheets (:func:`sheets`): ``metrics`` (one row per run and flow), ``cells``
 (aggregated over seeds) and, with one column for each run of figures over time, ``cwnd`` (kB), ``goodput`` (Mbit/s,
-windows of 1 s, or of ``sample`` if that is longer) and ``goodput since start`` (Mbit/s), each with a chart. Sheets
-over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th sample.
+windows of 1 s, or of ``sample_interval`` if that is longer) and ``goodput since start`` (Mbit/s), each with a chart.
+Sheets over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th sample.
 
 With a template see :mod:`bentpipe.report.ods_template`.
 """

@@ -37,7 +37,7 @@ from bentpipe.scenario.base import (
 from bentpipe.scenario.dtn.nodes import Bundles, Dtn
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.flow import perf_string as loads
-from bentpipe.scenario.flow.datagrams import Call, Live, OnOff, Udp
+from bentpipe.scenario.flow.datagrams import Call, ConstantBitRate, OnOff, Udp
 from bentpipe.scenario.flow.page_load import PageLoad
 from bentpipe.scenario.flow.quic import Quic
 from bentpipe.scenario.flow.tcp import Tcp
@@ -53,11 +53,11 @@ __all__ = [
 
 
 class Pareto(Table):
-    """Pareto distribution of sizes, truncated at ``most``."""
+    """Pareto distribution of sizes, truncated between ``min`` and ``max``."""
 
     shape: Annotated[StrictFloat | StrictInt, Field(gt=0, le=100)]
-    least: SizeText
-    most: SizeText
+    min: SizeText
+    max: SizeText
 
 
 class DrawnSize(Table):
@@ -74,9 +74,9 @@ class DrawnSize(Table):
 
 
 class Poisson(Table):
-    """Short flows with Poisson arrivals at a mean interval ``every``, each on its own connection."""
+    """Short flows with Poisson arrivals at a mean ``interval``, each on its own connection."""
 
-    every: PositiveText
+    interval: PositiveText
     size: Annotated[DrawnSize, as_table("fixed")]
     time: PositiveText | None = None
 
@@ -93,7 +93,7 @@ class Load(PageLoad):
     poisson: Poisson | None = None
     on_off: OnOff | None = None
     call: Annotated[Call, as_table("codec")] | None = None
-    live: Annotated[Live, as_table("rate")] | None = None
+    cbr: Annotated[ConstantBitRate, as_table("rate")] | None = None
     bundles: Annotated[Bundles, as_table("layer")] | None = None
     streams: Annotated[StrictInt, Field(ge=1, le=loads.MOST_STREAMS)] = 1
 
@@ -101,7 +101,7 @@ class Load(PageLoad):
     def _one(self) -> Load:
         require_one(
             self,
-            ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "live", "bundles", "page"),
+            ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "cbr", "bundles", "page"),
             "a load",
         )
         if self.streams != 1 and self.time is None and self.bytes is None:
@@ -131,13 +131,13 @@ class Flow(Table):
 
     name: Name
     count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
-    series: Literal["sum", "each"] | None = None
+    time_series: Literal["group", "per-flow"] | None = None
     user: Name | None = None
-    admission: RateText | None = None
+    admission_rate: RateText | None = None
     transport: Literal["quic", "tcp", "udp"] = "quic"
     congestion: Annotated[Congestion, as_table("name")] = UNCONTROLLED
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
-    send: Literal["up", "down", "both"] | None = None
+    direction: Literal["up", "down", "both"] | None = None
     load: Annotated[Load, as_table("pico_perf")] | None = None
     start: DurationText = Duration(0)
     start_jitter: DurationText | None = None
@@ -155,8 +155,10 @@ class Flow(Table):
 
     @model_validator(mode="after")
     def _check_group(self) -> Flow:
-        if self.series is not None and self.count is None:
-            raise ValueError(f'found series = "{self.series}" without a count, expected both or neither')
+        if self.time_series is not None and self.count is None:
+            raise ValueError(
+                f'found time_series = "{self.time_series}" without a count, expected both or neither'
+            )
         return self
 
     @property
@@ -167,7 +169,7 @@ class Flow(Table):
             return False
         if load.on_off is not None:
             return self.transport == "udp" or load.on_off.packet is not None
-        return load.call is not None or load.live is not None
+        return load.call is not None or load.cbr is not None
 
     @model_validator(mode="after")
     def _check_controller(self) -> Flow:
@@ -190,15 +192,15 @@ class Flow(Table):
         if self.transport == "udp" and not self.datagrams and not has_bundles:
             raise ValueError(
                 'found transport = "udp" without a load of datagrams; expected one such as { call = "g711" }, '
-                '{ live = "2 Mbit/s" } or { on_off = ... }'
+                '{ cbr = "2 Mbit/s" } or { on_off = ... }'
             )
         if self.transport == "tcp" and self.datagrams:
             raise ValueError(
                 'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'
             )
-        if self.admission is not None and not self.datagrams:
+        if self.admission_rate is not None and not self.datagrams:
             error = 'found an admission rate without a load of calls; expected load = { call = "g711" }'
-            raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "admission"})
+            raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "admission_rate"})
         if self.datagrams and source is not None and source.rate is None:
             error = "missing, expected a rate: a source of datagrams sends at its rate"
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "load.on_off.rate"})
@@ -227,9 +229,10 @@ class Flow(Table):
 
     def _check_http(self, load: Load) -> None:
         """Check that the version of HTTP uses the transport of the flow, if given. Raises ValueError."""
-        if self.send is not None:
+        if self.direction is not None:
             raise ValueError(
-                f'found send = "{self.send}" with a page, whose requests determine the direction; expected none'
+                f'found direction = "{self.direction}" with a page, whose requests determine the direction; '
+                "expected none"
             )
         if "transport" not in self.model_fields_set or load.http is None:
             return
@@ -244,25 +247,27 @@ class Flow(Table):
     def _check_direction(self) -> Flow:
         if self.load is None:
             return self
-        if self.load.bundles is not None and self.send is not None:
+        if self.load.bundles is not None and self.direction is not None:
             raise ValueError(
-                f'found send = "{self.send}" with bundles, which both nodes send; expected no send'
+                f'found direction = "{self.direction}" with bundles, which both nodes send; expected no direction'
             )
-        if self.load.pico_perf is not None and self.send is not None:
+        if self.load.pico_perf is not None and self.direction is not None:
             streams = loads.parse(self.load.pico_perf)
-            if self.send != "up" or not any(stream.sends_up for stream in streams):
+            if self.direction != "up" or not any(stream.sends_up for stream in streams):
                 raise ValueError(
-                    f'found send = "{self.send}" with a pico-perf load, which determines the direction; '
-                    'expected no send, or a load such as { time = "60 s" }'
+                    f'found direction = "{self.direction}" with a pico-perf load, which determines the direction; '
+                    'expected no direction, or a load such as { time = "60 s" }'
                 )
         is_stream = self.load.on_off is not None and not self.datagrams
-        if self.send == "both" and (self.load.poisson is not None or is_stream):
-            raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')
+        if self.direction == "both" and (self.load.poisson is not None or is_stream):
+            raise ValueError(
+                'found direction = "both", expected "up" or "down" for this load; declare two flows'
+            )
         return self
 
 
 class Trace(Table):
-    """Traces of each packet. They are large files, one per flow and side; ``packets`` and ``stages`` are tables.
+    """Traces of each packet. They are large files, one per flow and side; ``packets`` and ``packet_steps`` are tables.
 
     ``tcp`` is a small table of the counters of TCP.
     """
@@ -270,7 +275,7 @@ class Trace(Table):
     qlog: StrictBool = False
     pcapng: StrictBool = False
     packets: StrictBool = False
-    stages: StrictBool = False
+    packet_steps: StrictBool = False
     tcp: StrictBool = False
 
 
@@ -328,7 +333,7 @@ class Scenario(Table):
     title: StrictStr = ""
     duration: PositiveText
     seeds: Seeds = (1,)
-    sample: PositiveText = Duration(100_000_000)
+    sample_interval: PositiveText = Duration(100_000_000)
     path: Path | None = None
     graph: Graph | None = None
     orbit: Orbit | None = None

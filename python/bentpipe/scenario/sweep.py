@@ -1,8 +1,9 @@
 """Dotted keys of ``--set`` and ``[sweep]``, and the cells of a sweep.
 
 The keys are ``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``,
-``tcp.KEY``, ``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample``. Further dots select keys of
-inner tables. A key of a direction directly below a segment (``path.satellite.rate``) sets both directions.
+``tcp.KEY``, ``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample_interval``. Further dots
+select keys of inner tables. A key of a direction directly below a segment (``path.satellite.rate``) sets both
+directions.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _ROOTS = (
     "dtn",
     "limits",
     "duration",
-    "sample",
+    "sample_interval",
     "seeds",
     "title",
     "sweep",
@@ -65,7 +66,7 @@ _BARE_VALUE_KEYS = {
     "loss": "probability",
     "load": "pico_perf",
     "call": "codec",
-    "live": "rate",
+    "cbr": "rate",
     "delay": "constant",
     "rate": "constant",
     "size": "fixed",
@@ -349,7 +350,7 @@ def _is_prefix(above: Sequence[str], below: Sequence[str]) -> bool:
 
 def is_scenario_key(key: str) -> bool:
     """Return whether a key of a sweep is a key of the scenario, not the name of a tied axis."""
-    return "." in key or key in ("duration", "sample")
+    return "." in key or key in ("duration", "sample_interval")
 
 
 def _resolve_value(key: str, value: object, axis_key: str, taken: Mapping[str, str]) -> dict[str, Any]:
@@ -361,7 +362,9 @@ def _resolve_value(key: str, value: object, axis_key: str, taken: Mapping[str, s
             [
                 (
                     axis_key,
-                    unknown_name(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample"]),
+                    unknown_name(
+                        key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample_interval"]
+                    ),
                 )
             ]
         )

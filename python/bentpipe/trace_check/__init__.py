@@ -110,7 +110,9 @@ def verify(store: Store) -> Iterator[Verdict]:
             f"{store.path}: bundle nodes in emulation cannot be checked; rerun with --engine sim"
         )
     if not runs:
-        raise StoreError(f"{store.path}: no packet steps in this store; rerun with --set trace.stages=true")
+        raise StoreError(
+            f"{store.path}: no packet steps in this store; rerun with --set trace.packet_steps=true"
+        )
     for run in runs:
         run_tables = {name: table.filter(table["run"] == run) for name, table in tables.items()}
         found: list[Finding] = []

@@ -28,10 +28,10 @@ from bentpipe_studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]
 
-DOWN, UP, SEND = "path.satellite.down.rate", "path.satellite.up.rate", "flow.data.send"
+DOWN, UP, SEND = "path.satellite.down.rate", "path.satellite.up.rate", "flow.data.direction"
 LOSS, CHANGES = "path.satellite.down.loss", "path.satellite.down.changes"
 CONTROLLER = "flow.data.congestion"
-KNOWING = "path.gateway.client_side.rate_knowing"
+KNOWING = "path.gateway.client_side.line_rate"
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "QUIC newreno": ("quic", {CONTROLLER: "newreno"}),
     "QUIC cubic": ("quic", {CONTROLLER: "cubic"}),

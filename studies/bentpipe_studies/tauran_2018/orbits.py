@@ -77,7 +77,7 @@ class Orbits:
 
 def _find_routes(one: str, other: str) -> RouteTimeline:
     table = {
-        "constellation": "tauran-66", "from": one, "to": other, "step": f"{STEP_S} s", "gaps": "outages",
+        "constellation": "tauran-66", "from": one, "to": other, "step": f"{STEP_S} s", "coverage_gaps": "outage",
     }  # fmt: skip
     return find_routes(Orbit.model_validate(table), DURATION_S * 10**9, Path(), engine.orbit)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 PAGE, HTTP = "flow.chrome.load.page", "flow.chrome.load.http"
 TCP, QUIC = "flow.chrome.tcp.congestion", "flow.chrome.congestion"
 QUIC_WINDOW, TCP_WINDOW = "quic.initial_window", "tcp.initial_window"
-SETUP, WINDOW = "path.terminal.setup", "path.gateway.client_side.initial_window"
-KNOWING = "path.gateway.client_side.rate_knowing"
-EVERY = "flow.others.load.poisson.every"
+SETUP, WINDOW = "path.terminal.handshake", "path.gateway.client_side.initial_window"
+KNOWING = "path.gateway.client_side.line_rate"
+EVERY = "flow.others.load.poisson.interval"
 HALF, FAST_OPEN = "path.near.delay", "tcp.fast_open"
 
 WITH, WITHOUT = "alt-svc", "2"

@@ -28,10 +28,10 @@ impl BurstLossSpec {
         title: "All packets are lost for a time, periodically",
         reference: "",
         options: &[
-            Opt::duration("every", "period_ns", "time between the starts of two bursts")
+            Opt::duration("interval", "period_ns", "time between the starts of two bursts")
                 .min(1.0)
                 .required(),
-            Opt::duration("length", "length_ns", "length of a burst, shorter than every")
+            Opt::duration("duration", "length_ns", "duration of a burst, shorter than interval")
                 .min(1.0)
                 .required(),
             Opt::duration("offset", "offset_ns", "start of the first burst").default_integer(0),

@@ -24,9 +24,9 @@ pub(super) const WINDOW: Opt =
         .min(1.0)
         .default_integer(1_667_000_000);
 
-/// The option `channel_delay`, which the planner writes into the queue's specification.
+/// The option `csi_delay`, which the planner writes into the queue's specification.
 pub(super) const CHANNEL_DELAY: Opt =
-    Opt::duration("channel_delay", "", "age of the channel state at the scheduler")
+    Opt::duration("csi_delay", "", "age of the channel state at the scheduler")
         .max(1e9)
         .default_integer(0);
 

@@ -10,11 +10,13 @@ pub(super) const DELAY: Opt = Opt::duration("delay", "deadline.delay_ns", "bound
     .min(1.0)
     .default_integer(100_000_000);
 
-/// The option `violation`: 3 %, the losses that a call tolerates.
-pub(super) const VIOLATION: Opt =
-    Opt::probability("violation", "share of packets that may exceed the bound, between 0 and 1")
-        .field("deadline.violation")
-        .default_number(0.03);
+/// The option `violation_ratio`: 3 %, the losses that a call tolerates.
+pub(super) const VIOLATION: Opt = Opt::probability(
+    "violation_ratio",
+    "share of packets that may exceed the bound, between 0 and 1",
+)
+.field("deadline.violation")
+.default_number(0.03);
 
 /// The option `best_effort`.
 pub(super) const BEST_EFFORT: Opt =

@@ -62,7 +62,7 @@ def refusals(
     known = by_name(catalogue)
     problems = [
         (f"trace.{key}", "found true; only simulated packets are traced")
-        for key in ("qlog", "pcapng", "packets", "stages", "tcp")
+        for key in ("qlog", "pcapng", "packets", "packet_steps", "tcp")
         if spec["trace"].get(key)
     ]
     problems += _check_graph(spec)
@@ -84,7 +84,7 @@ def refusals(
     problems += check_proxies(spec, catalogue, machine, keys=proxies, senders=tcp_senders)
     problems += _check_bundle_nodes(spec)
     if spec.get("admissions"):
-        problems.append(("admission", "emulation has no admission control"))
+        problems.append(("admission_rate", "emulation has no admission control"))
     return list(dict.fromkeys(problems + _check_shared_options(spec, groups)))
 
 
@@ -105,7 +105,7 @@ def _check_graph(spec: RunSpec) -> list[tuple[str, str]]:
         buffering_nodes = [
             node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") is not None
         ]
-        problems += _node_problem("hold", buffering_nodes, problem)
+        problems += _node_problem("store_and_forward", buffering_nodes, problem)
     return problems
 
 
@@ -147,7 +147,7 @@ def _check_bundle_nodes(spec: RunSpec) -> Iterator[tuple[str, str]]:
                 'found "resume"; a bundle node on real sockets has no session ticket',
             )
     for node in dtn["nodes"]:
-        for key, word in (("store_ns", "store_delay"), ("stops", "stops")):
+        for key, word in (("store_ns", "store_delay"), ("stops", "outages")):
             if node.get(key):
                 yield (
                     f"dtn.node.{node['name']}.{word}",

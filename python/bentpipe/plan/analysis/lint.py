@@ -112,7 +112,8 @@ def _lint_orbit(scenario: Scenario) -> Iterator[LintMessage]:
     other_tables = {key: value for key, value in scenario.to_dict().items() if key != "orbit"}
     if scenario.orbit is not None and not _uses_orbit(other_tables):
         yield LintMessage(
-            "orbit", 'no component uses it: no delay = { orbit = "first" }, no channel and no handover'
+            "orbit",
+            'no component uses it: no delay = { orbit = "before-last-hop" }, no channel and no handover',
         )
 
 

@@ -131,7 +131,7 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
     of_flows, of_links = count_series(spec)
     rows = 2 * of_flows * (1 + len(spec.get("proxies", ()))) + 2 * of_links
     reason = f"{samples:,.0f} samples of {rows} rows each"
-    parts.append(CostItem("sample", reason, samples, samples * rows * BYTES_ROW))
+    parts.append(CostItem("sample_interval", reason, samples, samples * rows * BYTES_ROW))
     parts += [
         CostItem(f"flow.{group}", "packets in flight and in queues", memory_bytes=size * BYTES_HELD)
         for group, size in _buffered_bytes(flows)

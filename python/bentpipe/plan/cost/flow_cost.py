@@ -67,7 +67,7 @@ BYTES_TRACED = {"qlog": 1.7e3, "pcapng": 1.3e3, "packets": 0.4e3}
 """Memory of a packet in each kind of trace."""
 
 BYTES_STEPS = 0.7e3
-"""Memory of the steps of a packet over a link (``trace.stages``)."""
+"""Memory of the steps of a packet over a link (``trace.packet_steps``)."""
 
 BYTES_SPLIT = {"page": 2.8, "perf": 0.2}
 """Memory of a byte in a proxy: with TLS, whose records are stored; without, as the bytes are zeros."""
@@ -202,7 +202,7 @@ class FlowCost:
         amounts = {"up": 0.0, "down": 0.0}
         if load["kind"] == "poisson":
             self.connections = 1 + active_s * 1e9 / load["mean_interarrival_ns"]
-            self.key += ".load.poisson.every"
+            self.key += ".load.poisson.interval"
             self.reason = f"{self.connections:,.0f} connections"
             amounts[load["send"]] = self.connections * _mean_bytes(load["size"])
             return amounts
@@ -325,7 +325,7 @@ class FlowCost:
         if trace.get("stages"):
             packet_links = packets * len(self.hops["up"])
             text = f"{packet_links:,.0f} packets of {self.name} on links"
-            yield CostItem("trace.stages", text, memory_bytes=packet_links * BYTES_STEPS)
+            yield CostItem("trace.packet_steps", text, memory_bytes=packet_links * BYTES_STEPS)
 
 
 def _splitting_proxies(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop]) -> list[tuple[int, dict[str, int]]]:

@@ -47,7 +47,7 @@ def estimate_reordering(direction: Direction) -> Reordering:
     spread_ns = _spread_ns(jitter) if jitter is not None and jitter.reorder else 0.0
     if reorder is None:
         return Reordering(spread_ns)
-    return Reordering(spread_ns, reorder.probability.value, reorder.hold.ns)
+    return Reordering(spread_ns, reorder.probability.value, reorder.delay.ns)
 
 
 def _spread_ns(jitter: Jitter) -> float:

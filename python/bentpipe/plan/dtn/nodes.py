@@ -120,18 +120,18 @@ def _dtn_spec(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None
 
 
 def _store_delay_and_stops(node: BundleNode) -> dict[str, object]:
-    """Return the keys for the delay of a node's store and for its stops, if configured."""
+    """Return the keys for the delay of a node's store and for its outages, if configured."""
     keys: dict[str, object] = {}
     if node.store_delay.ns > 0:
         keys["store_ns"] = node.store_delay.ns
-    if node.stops:
+    if node.outages:
         keys["stops"] = [
             {
-                "at_ns": stop.at.ns,
-                "until_ns": None if stop.length is None else stop.at.ns + stop.length.ns,
-                "keeps": stop.store == "kept",
+                "at_ns": outage.at.ns,
+                "until_ns": None if outage.duration is None else outage.at.ns + outage.duration.ns,
+                "keeps": outage.store == "kept",
             }
-            for stop in node.stops
+            for outage in node.outages
         ]
     return keys
 

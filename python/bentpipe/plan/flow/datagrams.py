@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         SourceSpec,
         UdpTransportSpec,
     )
-    from bentpipe.scenario.flow.datagrams import Call, Live, OnOff, Udp
+    from bentpipe.scenario.flow.datagrams import Call, ConstantBitRate, OnOff, Udp
     from bentpipe.scenario.model import Load
 
 __all__ = [
@@ -99,8 +99,8 @@ def offered_bit_s(load: LoadSpec, direction: Direction) -> float:
 def _source_and_time(load: Load) -> tuple[SourceSpec, int | None]:
     if load.call is not None:
         return _call(load.call), load.call.time.ns if load.call.time is not None else None
-    if load.live is not None:
-        return _live(load.live), load.live.time.ns if load.live.time is not None else None
+    if load.cbr is not None:
+        return _live(load.cbr), load.cbr.time.ns if load.cbr.time is not None else None
     if load.on_off is None:
         raise TypeError("a load without datagrams")
     return _on_off(load.on_off), load.on_off.time.ns if load.on_off.time is not None else None
@@ -119,7 +119,7 @@ def _call(call: Call) -> SourceSpec:
     }
 
 
-def _live(live: Live) -> SourceSpec:
+def _live(live: ConstantBitRate) -> SourceSpec:
     return {
         "name": "live",
         "rtp_type": DYNAMIC_PAYLOAD_TYPE,

@@ -68,7 +68,7 @@ def _udp_load(flow: Flow, remaining_ns: int) -> LoadSpec:
         raise TypeError("UDP without a load")
     if flow.load.bundles is not None:
         return {"kind": "bundles"}
-    return datagrams_spec(flow.load, flow.send, remaining_ns)
+    return datagrams_spec(flow.load, flow.direction, remaining_ns)
 
 
 def _has_page(flow: Flow) -> bool:
@@ -103,16 +103,16 @@ def group_spec(flow: Flow, links: set[str]) -> GroupSpec:
     access_links = [access for name in flow.names if (access := access_of(name)) in links]
     if access_links:
         group["links"] = access_links
-    if flow.series == "each":
+    if flow.time_series == "per-flow":
         group["each"] = True
     return group
 
 
 def admission_spec(flow: Flow) -> AdmissionSpec | None:
     """Return the rate reserved for the flows of one table; None without admission control."""
-    if flow.admission is None:
+    if flow.admission_rate is None:
         return None
-    return {"name": flow.name, "flows": flow.names, "rate_bit_s": flow.admission.bit_s}
+    return {"name": flow.name, "flows": flow.names, "rate_bit_s": flow.admission_rate.bit_s}
 
 
 def flow_spec(
@@ -155,10 +155,10 @@ def flow_spec(
     elif _has_page(flow):
         load = page_load_spec(flow, scenario.page, files)
     elif flow.load is not None and flow.datagrams:
-        load = datagrams_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
+        load = datagrams_spec(flow.load, flow.direction, scenario.duration.ns - flow.start.ns)
         _check_datagram_size(flow, load, scenario)
     else:
-        load = load_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
+        load = load_spec(flow.load, flow.direction, scenario.duration.ns - flow.start.ns)
     return {
         "name": flow.names[0],
         "client": ends[0],

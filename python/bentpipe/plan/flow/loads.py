@@ -49,7 +49,7 @@ def load_spec(load: Load | None, send: SendDirection, remaining_ns: int) -> Load
     if load.poisson is not None:
         return {
             "kind": "poisson",
-            "mean_interarrival_ns": load.poisson.every.ns,
+            "mean_interarrival_ns": load.poisson.interval.ns,
             "size": _size(load.poisson.size),
             "send": direction,
             "duration_ns": load.poisson.time.ns if load.poisson.time is not None else remaining_ns,
@@ -75,7 +75,7 @@ def _size(size: DrawnSize) -> SizeSpec:
     if size.exponential is not None:
         return {"kind": "exponential", "mean_bytes": size.exponential.bytes}
     if size.pareto is not None:
-        low, high = size.pareto.least.bytes, size.pareto.most.bytes
+        low, high = size.pareto.min.bytes, size.pareto.max.bytes
         return {"kind": "pareto", "shape": float(size.pareto.shape), "least_bytes": low, "most_bytes": high}
     return {"kind": "fixed", "bytes": size.fixed.bytes if size.fixed is not None else 0}
 

@@ -96,7 +96,7 @@ def quic_spec(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
         "handshake": quic.handshake or default["handshake"],
         "initial_window_bytes": initial_window_bytes(quic),
         "initial_rtt_ns": quic.initial_rtt.ns if quic.initial_rtt is not None else INITIAL_RTT_NS,
-        "ack_eliciting_threshold": quic.ack_every - 1 if quic.ack_every is not None else None,
+        "ack_eliciting_threshold": quic.packets_per_ack - 1 if quic.packets_per_ack is not None else None,
         "max_ack_delay_ns": quic.max_ack_delay.ns if quic.max_ack_delay is not None else None,
         "ecn": bool(quic.ecn),
         "receive_window_bytes": quic.receive_window.bytes if quic.receive_window is not None else receive,

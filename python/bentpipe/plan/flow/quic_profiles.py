@@ -1,6 +1,6 @@
 """Profiles of QUIC: defaults that ``quic.profile`` derives from the path of a flow.
 
-``deep-space`` follows draft-ietf-tiptop-quic-profile. Its longest round-trip time R is ``quic.longest_rtt``. Without
+``deep-space`` follows draft-ietf-tiptop-quic-profile. Its longest round-trip time R is ``quic.max_rtt``. Without
 this key, R is the longest propagation delay up and down plus the longest time without a route.
 
 ====================  =============================================================================================
@@ -10,7 +10,7 @@ idle_timeout          9 R: the draft's "Idle Timeout" is R; RFC 9000 section 10.
 packet_threshold      none: store-and-forward routers and alternating relays reorder by minutes; RFC 9002 section
                       6.1.1 permits another threshold than 3
 time_threshold        9/8 (RFC 9002 section 6.1.2), the only detection of loss
-ack_every             10 packets: the draft's "Acknowledgement Frequency"; the value of its authors' trials with Quinn
+packets_per_ack       10 packets: the draft's "Acknowledgement Frequency"; the value of its authors' trials with Quinn
 max_ack_delay         1 s (RFC 9000 section 18.2 allows 16 s)
 receive_window,       2 BDP of R and the narrowest link of the faster direction (the draft's "Window Size" and
 stream_..., send_...  "Max Data"); at least an initial window
@@ -39,7 +39,7 @@ __all__ = ["PathProperties", "apply_profile", "path_properties", "profile_contro
 
 IDLE_TIMEOUT_RTTS = 3 * 3
 WINDOW_BDPS = 2
-ACK_EVERY = 10
+PACKETS_PER_ACK = 10
 MAX_ACK_DELAY = Duration(1_000_000_000)
 
 
@@ -84,7 +84,7 @@ def apply_profile(quic: Quic, path: PathProperties) -> Quic:
         "initial_rtt": Duration(max(longest, 1)),
         "idle_timeout": Duration(max(IDLE_TIMEOUT_RTTS * longest, 1)),
         "packet_threshold": "none",
-        "ack_every": ACK_EVERY,
+        "packets_per_ack": PACKETS_PER_ACK,
         "max_ack_delay": MAX_ACK_DELAY,
     }
     if (window := _window_bytes(quic, path)) is not None:
@@ -114,7 +114,7 @@ def profile_controller_options(
 
 
 def _longest_ns(quic: Quic, path: PathProperties) -> int:
-    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
+    return quic.max_rtt.ns if quic.max_rtt is not None else min(path.longest_rtt_ns, MAX_RTT.ns)
 
 
 def _window_bytes(quic: Quic, path: PathProperties) -> int | None:

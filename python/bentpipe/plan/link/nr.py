@@ -65,7 +65,7 @@ def with_feedback_delay(direction: Direction, round_trip_ns: int | None) -> Dire
 
 
 def _has_feedback(nr: Nr) -> bool:
-    return nr.without_feedback < nr.processes or nr.rlc.mode == "am"
+    return nr.feedback_disabled_processes < nr.processes or nr.rlc.mode == "am"
 
 
 def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key: str) -> NrStageSpec:
@@ -95,7 +95,7 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         else {"kind": "block_errors", "probabilities": [one.value for one in nr.block_error_rate]},
         "combining": nr.combining,
         "processes": nr.processes,
-        "without_feedback": nr.without_feedback,
+        "without_feedback": nr.feedback_disabled_processes,
         "repetitions": nr.repetitions,
         "attempts": nr.attempts,
         "offset_slots": nr.scheduling_offset,
@@ -109,7 +109,7 @@ def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
     if not _has_feedback(nr):
         unused = nr.model_fields_set & {"feedback_delay", "feedback_loss"}
         if unused:
-            text = "requires feedback, and without_feedback covers all processes in unacknowledged RLC mode"
+            text = "requires feedback, and feedback_disabled_processes covers all processes in unacknowledged RLC mode"
             raise ScenarioError([(f"{key}.nr.{min(unused)}", text)])
         return None
     if nr.feedback_delay is None:
@@ -139,7 +139,7 @@ def _rlc(nr: Nr, cycle: int, harq_ns: int) -> RlcSpec:
         "poll_retransmit_ns": poll_retransmit,
         "reassembly_ns": reassembly,
         "status_prohibit_ns": prohibit,
-        "most_retransmissions": rlc.most_retransmissions,
+        "most_retransmissions": rlc.max_retransmissions,
     }
 
 

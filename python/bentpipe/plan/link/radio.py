@@ -102,7 +102,7 @@ def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
     if attempts != 1:
         loss = layer.feedback_loss.value
         feedback = {"delay_ns": layer.feedback_delay.ns, "loss": loss}
-        time_out = layer.time_out or (layer.feedback_delay if loss > 0 else None)
+        time_out = layer.timeout or (layer.feedback_delay if loss > 0 else None)
     spec: LinkLayerSpec = {
         "rate_bit_s": rate_bit_s,
         "frame_bytes": layer.frame.bytes,
@@ -125,7 +125,7 @@ def _code(layer: LinkLayer, information: int) -> CodeSpec:
     if layer.coded_bits is not None:
         return {"kind": "given", "coded_bits": layer.coded_bits}
     if layer.scheme == "adaptive-harq":
-        shares = [share.value for share in layer.decoded]
+        shares = [share.value for share in layer.target_decoded_ratio]
         return {"kind": "adaptive", "mother_rate": layer.mother_rate, "decoded": shares}
     rate = layer.code_rate if layer.code_rate is not None else 1.0
     # A rate such as 1/3 is not exact as a float.

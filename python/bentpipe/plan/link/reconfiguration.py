@@ -26,77 +26,92 @@ __all__ = [
 
 def check(direction: Direction, key: str) -> None:
     """Check the keys beside reconfiguration intervals. Raises ScenarioError."""
-    slots = direction.slots
-    if slots is None:
+    intervals = direction.reconfiguration
+    if intervals is None:
         return
     conflicts: list[tuple[str, object]] = [("netem", direction.netem)]
-    if slots.rate is not None:
+    if intervals.rate is not None:
         conflicts += [
             ("rate", direction.rate),
             ("trace", direction.trace),
             ("link_layer", direction.link_layer),
         ]
         conflicts += [("acm", direction.acm)]
-    if slots.loss is not None or slots.bursts is not None:
+    if intervals.loss is not None or intervals.loss_bursts is not None:
         conflicts += [("loss", direction.loss)]
-    rate_changes = [change for change in direction.changes or [] if change.rate is not None and slots.rate]
+    rate_changes = [
+        change for change in direction.changes or [] if change.rate is not None and intervals.rate
+    ]
     loss_changes = [
         change
         for change in direction.changes or []
-        if change.loss is not None and (slots.loss or slots.bursts)
+        if change.loss is not None and (intervals.loss or intervals.loss_bursts)
     ]
     conflicts += [("changes", rate_changes or loss_changes)]
     for name, value in conflicts:
         if value:
             raise ScenarioError(
-                [(f"{key}.{name}", f"found {name} beside slots that say the same, expected one of them")]
+                [
+                    (
+                        f"{key}.{name}",
+                        f"found {name} beside reconfiguration, which sets the same, expected one of them",
+                    )
+                ]
             )
 
 
-def _timing(slots: Reconfiguration) -> SlotsSpec:
-    return {"every_ns": slots.every.ns, "phase_ns": slots.phase.ns, "jitter_ns": slots.jitter.ns}
+def _timing(intervals: Reconfiguration) -> SlotsSpec:
+    return {
+        "every_ns": intervals.interval.ns,
+        "phase_ns": intervals.phase.ns,
+        "jitter_ns": intervals.jitter.ns,
+    }
 
 
 def delay_stage(direction: Direction) -> list[StageSpec]:
     """Return the delay stage of the intervals, in addition to a constant delay; empty without one."""
-    slots = direction.slots
-    if slots is None or (slots.delay is None and slots.delay_jitter is None):
+    intervals = direction.reconfiguration
+    if intervals is None or (intervals.delay is None and intervals.delay_jitter is None):
         return []
     return [
         {
             "kind": "slot_delay",
-            "slots": _timing(slots),
-            "delay_ns": [delay.ns for delay in slots.delay or []] or [0],
-            "jitter_ns": [jitter.ns for jitter in slots.delay_jitter or []],
-            "step_ns": slots.delay_step.ns,
-            "correlation": float(slots.delay_correlation),
+            "slots": _timing(intervals),
+            "delay_ns": [delay.ns for delay in intervals.delay or []] or [0],
+            "jitter_ns": [jitter.ns for jitter in intervals.delay_jitter or []],
+            "step_ns": intervals.delay_step.ns,
+            "correlation": float(intervals.delay_correlation),
         }
     ]
 
 
 def service(direction: Direction) -> ServiceSpec | None:
     """Return the service of a transmitter whose rate the intervals set; None without such a rate."""
-    slots = direction.slots
-    if slots is None or slots.rate is None:
+    intervals = direction.reconfiguration
+    if intervals is None or intervals.rate is None:
         return None
-    return {"kind": "slots", "slots": _timing(slots), "rate_bit_s": [rate.bit_s for rate in slots.rate]}
+    return {
+        "kind": "slots",
+        "slots": _timing(intervals),
+        "rate_bit_s": [rate.bit_s for rate in intervals.rate],
+    }
 
 
 def loss_stages(direction: Direction) -> list[StageSpec]:
     """Return the loss stage of the intervals; empty without loss."""
-    slots = direction.slots
-    if slots is None or (slots.loss is None and slots.bursts is None):
+    intervals = direction.reconfiguration
+    if intervals is None or (intervals.loss is None and intervals.loss_bursts is None):
         return []
-    bursts = slots.bursts
+    bursts = intervals.loss_bursts
     return [
         {
             "kind": "loss",
             "model": {
                 "kind": "slots",
-                "slots": _timing(slots),
-                "probability": [loss.value for loss in slots.loss or []] or [0.0],
+                "slots": _timing(intervals),
+                "probability": [loss.value for loss in intervals.loss or []] or [0.0],
                 "burst_probability": 0.0 if bursts is None else bursts.probability.value,
-                "burst_ns": [] if bursts is None else [length.ns for length in bursts.length],
+                "burst_ns": [] if bursts is None else [duration.ns for duration in bursts.duration],
             },
             "changes": [],
         }
@@ -110,27 +125,27 @@ def _median(values: list[int]) -> int:
 
 def delay_median_ns(direction: Direction) -> int:
     """Return the sum of the medians of delay and jitter in ns, which "1 BDP" refers to."""
-    slots = direction.slots
-    tables = [] if slots is None else [slots.delay, slots.delay_jitter]
+    intervals = direction.reconfiguration
+    tables = [] if intervals is None else [intervals.delay, intervals.delay_jitter]
     return sum(_median([value.ns for value in table]) for table in tables if table)
 
 
 def delay_min_ns(direction: Direction) -> int:
     """Return the sum of the lowest delay and the lowest jitter in ns."""
-    slots = direction.slots
-    tables = [] if slots is None else [slots.delay, slots.delay_jitter]
+    intervals = direction.reconfiguration
+    tables = [] if intervals is None else [intervals.delay, intervals.delay_jitter]
     return sum(table[0].ns for table in tables if table)
 
 
 def rate_median(direction: Direction) -> Rate | None:
     """Return the median rate of the intervals; None without a rate."""
-    slots = direction.slots
-    if slots is None or slots.rate is None:
+    intervals = direction.reconfiguration
+    if intervals is None or intervals.rate is None:
         return None
-    return Rate(_median([rate.bit_s for rate in slots.rate]))
+    return Rate(_median([rate.bit_s for rate in intervals.rate]))
 
 
 def rate_max(direction: Direction) -> Rate | None:
     """Return the highest rate of an interval; None without a rate."""
-    slots = direction.slots
-    return None if slots is None or slots.rate is None else slots.rate[-1]
+    intervals = direction.reconfiguration
+    return None if intervals is None or intervals.rate is None else intervals.rate[-1]

@@ -97,7 +97,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
         direction.rate is None
         and direction.trace is None
         and direction.acm is None
-        and direction.slots is None
+        and direction.reconfiguration is None
     ):
         raise ScenarioError([(scheduler_key, "requires a rate or a trace")])
     if not users.distinguished:
@@ -116,7 +116,7 @@ def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
         "scheduler": {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
         if scheduler.is_user_supplied
         else scheduler.to_spec(scheduler.name, hooks),
-        "limit": limit if scheduler.room == "each" else None,
-        "total": limit if scheduler.room == "all" else None,
-        "channel_delay_ns": scheduler.channel_delay.ns,
+        "limit": limit if scheduler.queue_scope == "per-user" else None,
+        "total": limit if scheduler.queue_scope == "shared" else None,
+        "channel_delay_ns": scheduler.csi_delay.ns,
     }

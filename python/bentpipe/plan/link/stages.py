@@ -162,7 +162,9 @@ def stages(
     nr.check(direction, key)
     radio.check(direction, key)
     reconfiguration.check(direction, key)
-    before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
+    before = (
+        direction.loss_position or ("before-queue" if direction.netem else "after-queue")
+    ) == "before-queue"
     interval_loss = reconfiguration.loss_stages(direction)
     loss = interval_loss or loss_stage(direction, files, key, always="loss" in updated)
     delay = _delay(direction, files, key, always="delay" in updated)
@@ -172,9 +174,9 @@ def stages(
     else:
         service = _transmit(direction, rtt, packet_bytes, files, key, users)
     outages = _outages(direction)
-    place = direction.outages.place if direction.outages is not None else None
-    outages_first = place == "before" and bool(direction.netem)
-    outages_last = place == "behind"
+    position = direction.outages.position if direction.outages is not None else None
+    outages_first = position == "before-delay" and bool(direction.netem)
+    outages_last = position == "after-stages"
     stage_specs = [
         *(loss if before else []),
         *(outages if outages_first else []),
@@ -194,7 +196,7 @@ def stages(
             {
                 "kind": "reorder",
                 "probability": direction.reorder.probability.value,
-                "hold_ns": direction.reorder.hold.ns,
+                "hold_ns": direction.reorder.delay.ns,
             }
         )
     return [*stage_specs, *outages] if outages_last else stage_specs
@@ -340,9 +342,9 @@ def _outages(direction: Direction) -> list[StageSpec]:
     return [
         {
             "kind": "outage",
-            "windows": [[window.at.ns, window.at.ns + window.length.ns] for window in outages.windows],
+            "windows": [[window.at.ns, window.at.ns + window.duration.ns] for window in outages.windows],
             "repeat_ns": outages.repeat.ns if outages.repeat is not None else None,
-            "hold": outages.hold,
+            "hold": outages.buffer_packets,
         }
     ]
 

@@ -39,8 +39,8 @@ RouteSolver = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 TOLERANCE_NS = 1000
 """Largest error of a piecewise linear delay: a thousandth of a full packet's time at 10 Mbit/s."""
 
-DELAY_COLUMNS = {"first": 1, "last": 2}
-"""Position of the delay of the first and the last hop in a point of :attr:`RouteTimeline.legs`."""
+DELAY_COLUMNS = {"before-last-hop": 1, "last-hop": 2}
+"""Position of the delay before the last hop, and of the last hop, in a point of :attr:`RouteTimeline.legs`."""
 
 MAX_ELEMENTS_BYTES = 50_000_000
 
@@ -124,13 +124,13 @@ class RouteTimeline:
             if not route.nodes and end > route.at_ns
         ]
 
-    def changes(self, leg: Literal["first", "last"]) -> list[int]:
+    def changes(self, hop: Literal["before-last-hop", "last-hop"]) -> list[int]:
         """Return the times in ns at which the route changes; for the last hop, its satellite or its end."""
         return [
             new.at_ns
             for old, new in pairwise(self.routes)
             if old.nodes and new.nodes
-            and (leg == "first" or (old.nodes[-1], old.end) != (new.nodes[-1], new.end))
+            and (hop == "before-last-hop" or (old.nodes[-1], old.end) != (new.nodes[-1], new.end))
         ]  # fmt: skip
 
     @property
@@ -322,11 +322,11 @@ def _links(constellation: Constellation, links: str) -> dict[str, Any]:
 def _policy(handover: HandoverRule | None) -> dict[str, Any]:
     if handover is None:
         return {"kind": "shortest_path"}
-    if handover.rule != "slots":
+    if handover.rule != "periodic":
         return {"kind": handover.rule.replace("-", "_")}
     return {
         "kind": "slots",
-        "period_ns": handover.every.ns,
+        "period_ns": handover.interval.ns,
         "phase_ns": handover.phase.ns,
         "jitter_ns": handover.jitter.ns,
         "seed": handover.seed,

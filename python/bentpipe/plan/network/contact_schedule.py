@@ -60,7 +60,7 @@ def apply_contact_plan(scenario: Scenario, files: Files) -> Scenario:
     )
     new_links: list[Any] = []
     handovers: list[Any] = []
-    keeps_in_flight = topology.contacts.in_flight == "kept"
+    keeps_in_flight = topology.contacts.in_flight == "keep"
     for link in links:
         name: str = link.name  # type: ignore[attr-defined]
         pair, reverse = ends[name], ends[name][::-1]
@@ -147,8 +147,8 @@ class _ScheduledLink:
         starts = [*(start for start, _, _ in contacts), duration_ns + 10**9]
         for number, (stop, start) in enumerate(zip(stops, starts, strict=True)):
             if start > stop and stop < duration_ns:
-                policy = {} if keeps_in_flight or not number else {"in_flight": "lost"}
-                yield {"at": Duration(stop), "gap": Duration(start - stop), "waiting": "held", **policy}
+                policy = {} if keeps_in_flight or not number else {"in_flight": "drop"}
+                yield {"at": Duration(stop), "gap": Duration(start - stop), "queued": "hold", **policy}
         updates: dict[int, list[dict[str, object]]] = defaultdict(lambda: [{}, {}])
         for side in (0, 1):
             if self.takes_rate[side]:

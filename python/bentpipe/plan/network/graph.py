@@ -95,7 +95,7 @@ def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tu
     kinds: list[NodeKind] = ["router" if with_access else "host", *between, "host"]
     nodes: list[NodeSpec] = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
     for index, node in enumerate(nodes):
-        limits = [segment.hold for segment in segments[max(index - 1, 0) : index + 1]]
+        limits = [segment.store_and_forward for segment in segments[max(index - 1, 0) : index + 1]]
         limit = next((size for size in limits if size is not None), None)
         if limit is not None:
             node["hold_bytes"] = limit.bytes
@@ -134,8 +134,8 @@ def access_of(flow: str) -> str:
 def _graph(graph: Graph, scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tuple[str, str]]]:
     nodes: list[NodeSpec] = [{"name": node.name, "kind": node.role} for node in graph.node]
     for spec, node in zip(nodes, graph.node, strict=True):
-        if node.hold is not None:
-            spec["hold_bytes"] = node.hold.bytes
+        if node.store_and_forward is not None:
+            spec["hold_bytes"] = node.store_and_forward.bytes
     edges = [_edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
     ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}

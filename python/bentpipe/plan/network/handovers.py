@@ -49,8 +49,8 @@ MAX_HANDOVERS = 200_000
 
 IN_FLIGHT_POLICIES: dict[str, InFlightPolicy] = {
     "in-order": "in_order",
-    "overtaken": "overtaken",
-    "lost": "lost",
+    "reorder": "overtaken",
+    "drop": "lost",
 }
 
 
@@ -94,7 +94,7 @@ def updated_fields(scenario: Scenario, edge: str, side: Literal["up", "down"]) -
 
 def links_initially_unused(scenario: Scenario) -> set[str]:
     """Return the links of a graph that are out of use until a handover."""
-    return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
+    return {link.name for link in scenario.graph.link if not link.enabled} if scenario.graph else set()
 
 
 def unused_links(changes: Sequence[TopologyChange]) -> Iterator[set[str]]:
@@ -208,7 +208,9 @@ def _handovers_in_order(
             if len(occurrences) > MAX_HANDOVERS:
                 key = _handover_key(handover, number, scenario)
                 text = f"gives more than {MAX_HANDOVERS:,} handovers in {scenario.duration}; expected fewer"
-                raise ScenarioError([(f"{key}.every" if handover.every is not None else f"{key}.at", text)])
+                raise ScenarioError(
+                    [(f"{key}.interval" if handover.interval is not None else f"{key}.at", text)]
+                )
     return iter(sorted(occurrences, key=lambda occurrence: occurrence[:2]))
 
 
@@ -236,7 +238,9 @@ def _instants(
         raise ScenarioError(
             [(key, f'found "orbit", and {handover.link} has no delay of an orbit; expected a time')]
         )
-    return files.route_timeline(key).changes("first" if "first" in orbit_hops else "last")
+    return files.route_timeline(key).changes(
+        "before-last-hop" if "before-last-hop" in orbit_hops else "last-hop"
+    )
 
 
 class _ChangeBuilder:
@@ -296,8 +300,8 @@ class _ChangeBuilder:
     ) -> Iterator[ScheduledStageUpdate]:
         """Stop the transmitter of a queue until the gap ends, so that packets stay in the queue."""
         if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or handover.gap is None:
-            text = f'found "held", which requires a constant rate of {handover.previous_link}; expected one, or "kept"'
-            raise ScenarioError([(f"{key}.waiting", text)])
+            text = f'found "hold", which requires a constant rate of {handover.previous_link}; expected one, or "keep"'
+            raise ScenarioError([(f"{key}.queued", text)])
         yield _stage_update(line, index, {"kind": "serves", "serves": False})
         resumption = _stage_update(line, index, {"kind": "serves", "serves": True})
         self.stages.setdefault(at + handover.gap.ns, []).append(resumption)
@@ -313,18 +317,18 @@ class _ChangeBuilder:
                 policy: InFlightPolicy | None = None
                 if kind in QUEUE_STAGES:
                     has_queue = True
-                    policy = "lost" if handover.waiting == "lost" else None
-                    if handover.waiting == "held":
+                    policy = "lost" if handover.queued == "drop" else None
+                    if handover.queued == "hold":
                         yield from self._pause_service(handover, line, index, stage, at, key)
-                elif kind in IN_FLIGHT_STAGES and handover.in_flight == "lost":
+                elif kind in IN_FLIGHT_STAGES and handover.in_flight == "drop":
                     has_in_flight, policy = True, "lost"
                 elif kind in DELAY_STAGES and handover.in_flight is not None and not _reorders(stage):
                     has_in_flight, policy = True, IN_FLIGHT_POLICIES[handover.in_flight]
                 if policy is not None:
                     yield _stage_update(line, index, {"kind": "in_flight", "fate": policy})
-        if handover.waiting != "kept" and not has_queue:
-            text = f'found "{handover.waiting}", and {handover.previous_link} has no queue; expected one'
-            raise ScenarioError([(f"{key}.waiting", text)])
+        if handover.queued != "keep" and not has_queue:
+            text = f'found "{handover.queued}", and {handover.previous_link} has no queue; expected one'
+            raise ScenarioError([(f"{key}.queued", text)])
         if handover.in_flight is not None and not has_in_flight:
             text = f'found "{handover.in_flight}", and {handover.previous_link} has no delay; expected one'
             raise ScenarioError([(f"{key}.in_flight", text)])
@@ -364,10 +368,12 @@ class _ChangeBuilder:
             or (direction.rate is not None and direction.rate.trace is not None),
             "loss": direction.loss is not None and (direction.loss.trace or "").endswith(".csv"),
         }
-        slots = direction.slots
-        if slots is not None and (getattr(slots, quantity, None) or (quantity == "loss" and slots.bursts)):
+        intervals = direction.reconfiguration
+        if intervals is not None and (
+            getattr(intervals, quantity, None) or (quantity == "loss" and intervals.loss_bursts)
+        ):
             raise ScenarioError(
-                [(key, f"found a {quantity} beside slots of {state.key}, expected one of them")]
+                [(key, f"found a {quantity} beside reconfiguration of {state.key}, expected one of them")]
             )
         if traced.get(quantity):
             raise ScenarioError(

@@ -20,7 +20,7 @@ __all__ = ["NextTcpEndpoint", "proxy_spec"]
 DEFAULT_CONGESTION = "cubic"
 """Controller of a side that names none, as in Linux."""
 
-RATE_KNOWING_BDPS = 2
+LINE_RATE_BDPS = 2
 """Window of a sender that knows its rate, in BDPs of its connection: one in flight, one in the queue."""
 
 
@@ -53,13 +53,13 @@ def proxy_spec(
         key: key of the proxy, for errors.
 
     Raises:
-        ScenarioError: options that cannot be combined, or ``rate_knowing`` without a known rate.
+        ScenarioError: options that cannot be combined, or ``line_rate`` without a known rate.
     """
     sides: Sequence[tuple[Literal["client_side", "server_side"], Side]] = (
         ("client_side", keys.client_side),
         ("server_side", keys.server_side),
     )
-    if keys.setup == "none":
+    if keys.handshake == "none":
         raise ValueError(f"{name} splits nothing")
     buffer = keys.buffer.bytes if keys.buffer is not None else buffers[1]
     sockets: dict[str, SocketSpec] = {}
@@ -68,7 +68,7 @@ def proxy_spec(
         if side_name == "server_side" and side.fast_open is None:
             options = options.model_copy(update={"fast_open": False})
         congestion = options.congestion or Congestion(name=DEFAULT_CONGESTION)
-        if side.rate_knowing:
+        if side.line_rate:
             congestion = _fixed_rate(options, endpoints[side_name], f"{key}.{side_name}")
         sockets[side_name] = {
             "tcp": tcp_spec(options, buffers, f"{key}.{side_name}"),
@@ -80,7 +80,7 @@ def proxy_spec(
             raise ScenarioError([(f"{key}.buffer", text)])
     return {
         "node": name,
-        "setup": keys.setup,
+        "setup": keys.handshake,
         "buffer_bytes": buffer,
         "client_side": sockets["client_side"],
         "server_side": sockets["server_side"],
@@ -95,10 +95,10 @@ def _fixed_rate(side: Side, endpoint: NextTcpEndpoint | None, key: str) -> Conge
             if endpoint is None
             else "a rate in the sending direction of this side's segment"
         )
-        raise ScenarioError([(f"{key}.rate_knowing", f"found true, which requires {expected}")])
+        raise ScenarioError([(f"{key}.line_rate", f"found true, which requires {expected}")])
     wire_bytes = mss_bytes(side) + header_bytes(side)
     rate = endpoint.rate_bit_s * payload_bytes(side) // wire_bytes  # the pacer counts payload
-    window = RATE_KNOWING_BDPS * endpoint.rate_bit_s * endpoint.rtt_ns // (8 * 10**9)
+    window = LINE_RATE_BDPS * endpoint.rate_bit_s * endpoint.rtt_ns // (8 * 10**9)
     return Congestion.model_validate(
         {"name": "fixed", "window_bytes": max(window, 10 * mss_bytes(side)), "rate_bit_s": max(rate, 1)}
     )

@@ -15,7 +15,8 @@ from bentpipe.scenario.network.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import Duration
 
 __all__ = [
-    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "Routing", "Stop", "check_routing", "parse_dtnperf",
+    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "NodeOutage", "Routing", "check_routing",
+    "parse_dtnperf",
 ]  # fmt: skip
 
 LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green")
@@ -266,11 +267,11 @@ NodeId = Annotated[
 ]
 
 
-class Stop(Table):
-    """Outage of a node at ``at`` for ``length``, or to the end; then its store is as before, or empty."""
+class NodeOutage(Table):
+    """Outage of a node at ``at`` for ``duration``, or to the end; then its store is as before, or empty."""
 
     at: DurationText
-    length: PositiveText | None = None
+    duration: PositiveText | None = None
     store: Literal["kept", "lost"] = "kept"
 
 
@@ -284,18 +285,18 @@ class BundleNode(Table):
     eid: NodeId | None = None
     store: SizeText | None = None
     store_delay: DurationText = Duration(0)
-    stops: list[Stop] = Field(default_factory=list)
+    outages: list[NodeOutage] = Field(default_factory=list)
     integrity: Integrity | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> BundleNode:
         end: int | None = -1
-        for stop in self.stops:
-            if end is None or stop.at.ns <= end:
+        for outage in self.outages:
+            if end is None or outage.at.ns <= end:
                 raise ValueError(
-                    f"stops: found one at {stop.at} before the one before it is over, expected them in order"
+                    f"outages: found one at {outage.at} before the one before it is over, expected them in order"
                 )
-            end = None if stop.length is None else stop.at.ns + stop.length.ns
+            end = None if outage.duration is None else outage.at.ns + outage.duration.ns
         return self
 
 

@@ -1,4 +1,4 @@
-"""Sources of datagrams: the tables ``load.call``, ``load.live`` and ``load.on_off``, and ``udp``."""
+"""Sources of datagrams: the tables ``load.call``, ``load.cbr`` and ``load.on_off``, and ``udp``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.scenario.quantities import Duration, Size
 
-__all__ = ["Call", "Live", "OnOff", "Udp", "check_udp_payload"]
+__all__ = ["Call", "ConstantBitRate", "OnOff", "Udp", "check_udp_payload"]
 
 LEAST_BYTES, MOST_BYTES = 22, 65_507
 """Smallest datagram: RTP header and the fields of the engine. Largest: the payload of UDP over IPv4."""
@@ -71,8 +71,8 @@ class Call(Table):
         return self
 
 
-class Live(Table):
-    """Live stream of constant bit rate, with datagrams of one size.
+class ConstantBitRate(Table):
+    """Stream of constant bit rate, with datagrams of one size.
 
     The default size is 7 packets of an MPEG transport stream and the RTP header (RFC 2250 section 2).
     """
@@ -82,7 +82,7 @@ class Live(Table):
     time: PositiveText | None = None
 
     @model_validator(mode="after")
-    def _check_datagrams(self) -> Live:
+    def _check_datagrams(self) -> ConstantBitRate:
         _check_packet(self.packet)
         _check_interval(self.rate.bit_s, self.packet.bytes)
         return self

@@ -19,21 +19,21 @@ __all__ = ["Proxy", "ProxyKeys", "Side", "check_proxies", "missing_pool_end"]
 class Side(TcpEnd):
     """One of the two sockets of a proxy: options of TCP, or a sender at the rate of its link."""
 
-    rate_knowing: StrictBool = False
+    line_rate: StrictBool = False
 
 
 class ProxyKeys(Table):
     """Options of a proxy on a path or in a graph."""
 
-    setup: Literal["relayed", "early", "pooled", "none"] = "early"
+    handshake: Literal["relayed", "early", "pooled", "none"] = "early"
     buffer: SizeText | None = None
     client_side: Side = construct_table(Side)
     server_side: Side = construct_table(Side)
 
     @property
     def splits(self) -> bool:
-        """Whether the proxy splits connections. With ``setup = "none"`` its node only forwards."""
-        return self.setup != "none"
+        """Whether the proxy splits connections. With ``handshake = "none"`` its node only forwards."""
+        return self.handshake != "none"
 
 
 class Proxy(ProxyKeys):
@@ -54,8 +54,8 @@ def proxy_places(segments: Sequence[str]) -> str:
 def missing_pool_end(name: str) -> str:
     """Return the message for a pool without a proxy at its far end."""
     return (
-        f'proxy {name}: found setup = "pooled" without a proxy further on towards the server, '
-        'expected one at the far end of the pool, or setup = "early"'
+        f'proxy {name}: found handshake = "pooled" without a proxy further on towards the server, '
+        'expected one at the far end of the pool, or handshake = "early"'
     )
 
 
@@ -87,8 +87,8 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
         following = [other for other in proxies
                   if other.splits and segments.index(other.between[0]) > segments.index(first)
                   ] if all(other.between[0] in segments for other in proxies) else [proxy]  # fmt: skip
-        if proxy.setup == "pooled" and not following:
-            _reject(missing_pool_end(proxy.name), f"{at}.setup")
+        if proxy.handshake == "pooled" and not following:
+            _reject(missing_pool_end(proxy.name), f"{at}.handshake")
 
 
 def _reject(error: str, at: str) -> None:

@@ -42,7 +42,7 @@ class Quic(Table):
     """
 
     profile: Literal["none", "deep-space"] | None = None
-    longest_rtt: (
+    max_rtt: (
         Annotated[Duration, PlainValidator(_parse_max_rtt), text_schema("45 min", "a duration")] | None
     ) = None
     crypto: Literal["modelled", "rustls"] | None = None
@@ -52,7 +52,7 @@ class Quic(Table):
     initial_window: WindowText | None = None
     unpaced_burst: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     initial_rtt: PositiveText | None = None
-    ack_every: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    packets_per_ack: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     max_ack_delay: DurationText | None = None
     ecn: StrictBool | None = None
     receive_window: SizeText | None = None

@@ -70,12 +70,14 @@ class LinkLayer(Table):
     coded_bits: list[Bits] | None = Field(default=None, min_length=1)
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05
     mother_rate: CodeRate = 1 / 6
-    decoded: list[ProbabilityText] = Field(default=[Probability(0.5), Probability(0.7), Probability(0.85)])
+    target_decoded_ratio: list[ProbabilityText] = Field(
+        default=[Probability(0.5), Probability(0.7), Probability(0.85)]
+    )
     block_error_rate: list[ProbabilityText] | None = Field(default=None, min_length=1)
     retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     feedback_delay: PositiveText = Duration(20_000_000)
     feedback_loss: ProbabilityText = Probability(0.0)
-    time_out: PositiveText | None = None
+    timeout: PositiveText | None = None
     window: Annotated[StrictInt, Field(ge=1, le=2**20)] | None = None
 
     @model_validator(mode="after")
@@ -90,18 +92,18 @@ class LinkLayer(Table):
             raise ValueError(
                 f'found {min(unused)}, which cannot be combined with scheme = "{self.scheme}"{condition}'
             )
-        if self.time_out is not None and self.time_out.ns < self.feedback_delay.ns:
+        if self.timeout is not None and self.timeout.ns < self.feedback_delay.ns:
             least = self.feedback_delay
-            raise ValueError(f"time_out: found {self.time_out}, expected at least feedback_delay = {least}")
+            raise ValueError(f"timeout: found {self.timeout}, expected at least feedback_delay = {least}")
         self._check_bits()
         return self
 
     def _unused_keys(self) -> set[str]:
         """Return the keys that the scheme does not use."""
-        feedback_keys = {"feedback_delay", "feedback_loss", "time_out", "window"}
+        feedback_keys = {"feedback_delay", "feedback_loss", "timeout", "window"}
         unused = set() if self.scheme in INCREMENTAL else {"mother_rate"}
         if self.scheme != "adaptive-harq" or self.coded_bits is not None:
-            unused |= {"decoded"}
+            unused |= {"target_decoded_ratio"}
         if self.scheme == "adaptive-harq":
             unused |= {"code_rate", "block_error_rate"}
         if self.scheme == "code":
@@ -127,20 +129,22 @@ class LinkLayer(Table):
                 "can be decoded alone"
             )
         self._check_mother_code()
-        for before, after in pairwise(self.decoded):
+        for before, after in pairwise(self.target_decoded_ratio):
             if after.value < before.value:
                 raise ValueError(
-                    f"decoded: found {after} after {before}, expected no less: each is of all attempts so far"
+                    f"target_decoded_ratio: found {after} after {before}, expected no less: each is of all attempts so "
+                    "far"
                 )
         retransmissions = self.retransmissions
         if (
             self.scheme == "adaptive-harq"
             and not bits
             and retransmissions is not None
-            and retransmissions != len(self.decoded)
+            and retransmissions != len(self.target_decoded_ratio)
         ):
             raise ValueError(
-                f"retransmissions: found {retransmissions}, expected {len(self.decoded)}: decoded has as many shares"
+                f"retransmissions: found {retransmissions}, expected {len(self.target_decoded_ratio)}: "
+                "target_decoded_ratio has as many values"
             )
 
     def _check_mother_code(self) -> None:
@@ -169,7 +173,11 @@ class LinkLayer(Table):
             return self.retransmissions + 1
         if self.scheme in ARQ:
             return None
-        return len(self.decoded) + 1 if self.scheme == "adaptive-harq" and self.coded_bits is None else 4
+        return (
+            len(self.target_decoded_ratio) + 1
+            if self.scheme == "adaptive-harq" and self.coded_bits is None
+            else 4
+        )
 
 
 class ReorderingBuffer(Table):

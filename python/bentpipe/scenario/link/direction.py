@@ -43,12 +43,12 @@ __all__ = [
 class Delay(Table):
     """One-way delay: constant (a bare duration), from a CSV file (``time_s,delay_ms``), or a part of ``[orbit]``.
 
-    ``orbit``: the route up to its last satellite (``first``), or from there (``last``).
+    ``orbit``: the route up to its last satellite (``before-last-hop``), or from there (``last-hop``).
     """
 
     constant: DurationText | None = None
     trace: StrictStr | None = None
-    orbit: Literal["first", "last"] | None = None
+    orbit: Literal["before-last-hop", "last-hop"] | None = None
     interpolation: Literal["step", "linear"] = "step"
     repeat: PositiveText | None = None
     reorder: StrictBool = False
@@ -101,30 +101,30 @@ class Jitter(Table):
 
 
 class Reorder(Table):
-    """Reordering: with this probability a packet is delayed by ``hold``, so that later packets overtake it."""
+    """Reordering: with this probability a packet is delayed by ``delay``, so that later packets overtake it."""
 
     probability: ProbabilityText
-    hold: PositiveText
+    delay: PositiveText
 
 
 class Outage(Table):
-    """Outage from ``at`` for ``length``."""
+    """Outage from ``at`` for ``duration``."""
 
     at: DurationText
-    length: PositiveText
+    duration: PositiveText
 
 
 class Outages(Table):
     """Outages in order of time. A bare list is ``windows``.
 
-    ``place``: before the delay, so that packets in flight at the start arrive, or after it, so that they are lost. By
-    default it is after the transmitter, which includes the delay with ``netem``.
+    ``position``: before the delay, so that packets in flight at the start arrive, or after it, so that they are lost.
+    By default it is after the transmitter, which includes the delay with ``netem``.
     """
 
     windows: list[Outage] = Field(min_length=1)
     repeat: PositiveText | None = None
-    hold: StrictBool = False
-    place: Literal["before", "behind"] | None = None
+    buffer_packets: StrictBool = False
+    position: Literal["before-delay", "after-stages"] | None = None
 
     @model_validator(mode="after")
     def _check_order(self) -> Outages:
@@ -134,7 +134,7 @@ class Outages(Table):
                 raise ValueError(
                     f"time runs back: an outage at {window.at} starts before the one before it ends"
                 )
-            end = window.at.ns + window.length.ns
+            end = window.at.ns + window.duration.ns
         if self.repeat is not None and end > self.repeat.ns:
             raise ValueError(
                 f"found an outage until {Duration(end)}, expected none after repeat = {self.repeat}"
@@ -176,7 +176,7 @@ class Direction(Table):
     scheduler: SchedulerOrText | None = None
     delay: DelayOrText | None = None
     loss: LossOrText | None = None
-    loss_place: Literal["before", "after"] | None = None
+    loss_position: Literal["before-queue", "after-queue"] | None = None
     jitter: Jitter | None = None
     reorder: Reorder | None = None
     outages: (
@@ -189,7 +189,7 @@ class Direction(Table):
     changes: list[Change] | None = None
     trace: StrictStr | None = None
     netem: StrictBool | None = None
-    slots: Reconfiguration | None = None
+    reconfiguration: Reconfiguration | None = None
     channel: Channel | None = None
     acm: AdaptiveCoding | None = None
     link_layer: LinkLayer | None = None

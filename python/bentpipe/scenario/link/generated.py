@@ -85,8 +85,8 @@ class GilbertElliottLoss(Table):
 class BurstLoss(Table):
     """All packets are lost for a time, periodically."""
 
-    every: PositiveText
-    length: PositiveText
+    interval: PositiveText
+    duration: PositiveText
     offset: DurationText = Duration(0)
 
     @model_validator(mode="after")
@@ -98,8 +98,8 @@ class BurstLoss(Table):
         """Return the member in the resolved run."""
         return {
             "kind": "burst",
-            "period_ns": self.every.ns,
-            "length_ns": self.length.ns,
+            "period_ns": self.interval.ns,
+            "length_ns": self.duration.ns,
             "offset_ns": self.offset.ns,
         }
 
@@ -193,23 +193,23 @@ class SchedulerOptions(Table):
     weights: dict[StrictStr, Annotated[StrictFloat | StrictInt, Field(ge=0.001, le=1_000_000)]] = Field(
         default_factory=dict
     )
-    channel_delay: DurationText = Duration(0)
+    csi_delay: DurationText = Duration(0)
     average: Literal["channel", "served"] = "channel"
     window: PositiveText = Duration(1_667_000_000)
     time_limit: PositiveText = Duration(100_000_000)
     delay: PositiveText = Duration(100_000_000)
-    violation: ProbabilityText = Probability(0.03)
+    violation_ratio: ProbabilityText = Probability(0.03)
     best_effort: list[StrictStr] = Field(default_factory=list)
 
     option_owners: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "quantum": ("deficit-round-robin",),
         "weights": ("deficit-round-robin",),
-        "channel_delay": ("maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf"),
+        "csi_delay": ("maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf"),
         "average": ("proportional-fair", "codes", "m-lwdf", "exp-pf"),
         "window": ("proportional-fair", "codes", "m-lwdf", "exp-pf"),
         "time_limit": ("codes",),
         "delay": ("m-lwdf", "exp-pf"),
-        "violation": ("m-lwdf", "exp-pf"),
+        "violation_ratio": ("m-lwdf", "exp-pf"),
         "best_effort": ("m-lwdf", "exp-pf"),
     }
     """The members that have an option."""
@@ -217,7 +217,7 @@ class SchedulerOptions(Table):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
-        check_range("channel_delay", self.channel_delay, None, Duration(1_000_000_000))
+        check_range("csi_delay", self.csi_delay, None, Duration(1_000_000_000))
         rules.scheduleroptions(self)
         return self
 
@@ -247,7 +247,7 @@ class SchedulerOptions(Table):
                 "average": {"of": self.average, "window_ns": self.window.ns},
                 "deadline": {
                     "delay_ns": self.delay.ns,
-                    "violation": self.violation.value,
+                    "violation": self.violation_ratio.value,
                     "best_effort": hooks.users(self.best_effort, "best_effort"),
                 },
             }
@@ -257,7 +257,7 @@ class SchedulerOptions(Table):
                 "average": {"of": self.average, "window_ns": self.window.ns},
                 "deadline": {
                     "delay_ns": self.delay.ns,
-                    "violation": self.violation.value,
+                    "violation": self.violation_ratio.value,
                     "best_effort": hooks.users(self.best_effort, "best_effort"),
                 },
             }

@@ -50,14 +50,14 @@ class Handover(Table):
         PlainValidator(lambda found: "orbit" if found == "orbit" else Duration.parse(found)),
         text_schema("15 s", 'a duration, or "orbit": whenever the route of [orbit] changes'),
     ]
-    every: PositiveText | None = None
+    interval: PositiveText | None = None
     gap: PositiveText | None = None
     delay: DurationText | None = None
     up: DirectionUpdate | None = None
     down: DirectionUpdate | None = None
     both: DirectionUpdate | None = None
-    in_flight: Literal["in-order", "overtaken", "lost"] | None = None
-    waiting: Literal["kept", "lost", "held"] = "kept"
+    in_flight: Literal["in-order", "reorder", "drop"] | None = None
+    queued: Literal["keep", "drop", "hold"] = "keep"
 
     @property
     def link(self) -> str:
@@ -85,18 +85,20 @@ class Handover(Table):
         at = self.at.ns
         while at < duration_ns:
             yield at
-            if self.every is None:
+            if self.interval is None:
                 return
-            at += self.every.ns
+            at += self.interval.ns
 
     @model_validator(mode="after")
     def _check_combination(self) -> Handover:
-        if self.at == "orbit" and self.every is not None:
-            raise ValueError('found every with at = "orbit", which determines the times; expected none')
-        if self.waiting == "held" and self.gap is None:
-            raise ValueError('found waiting = "held" without gap; requires gap')
-        if self.gap is not None and self.every is not None and self.gap.ns >= self.every.ns:
-            raise ValueError(f"found a gap of {self.gap} every {self.every}, expected a shorter one")
+        if self.at == "orbit" and self.interval is not None:
+            raise ValueError('found interval with at = "orbit", which determines the times; expected none')
+        if self.queued == "hold" and self.gap is None:
+            raise ValueError('found queued = "hold" without gap; requires gap')
+        if self.gap is not None and self.interval is not None and self.gap.ns >= self.interval.ns:
+            raise ValueError(
+                f"found a gap of {self.gap} with interval = {self.interval}, expected a shorter gap"
+            )
         return self
 
 
@@ -112,8 +114,8 @@ class PathHandover(Handover):
 
     @model_validator(mode="after")
     def _check_change(self) -> PathHandover:
-        ignored = {"name", "at", "every", "segment", "waiting"}
-        if not self.model_fields_set - ignored and self.waiting == "kept":
+        ignored = {"name", "at", "interval", "segment", "queued"}
+        if not self.model_fields_set - ignored and self.queued == "keep":
             raise ValueError(
                 "found a handover without changes, expected at least one of delay, up, down, both, in_flight, gap"
             )

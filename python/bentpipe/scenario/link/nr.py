@@ -38,7 +38,7 @@ class Rlc(Table):
     poll_retransmit: PositiveText | None = None
     reassembly: DurationText | None = None
     status_prohibit: DurationText | None = None
-    most_retransmissions: Annotated[StrictInt, Field(ge=1, le=32)] = 32
+    max_retransmissions: Annotated[StrictInt, Field(ge=1, le=32)] = 32
 
     @model_validator(mode="after")
     def _check_combination(self) -> Rlc:
@@ -53,13 +53,13 @@ class Rlc(Table):
 class Nr(Table):
     """Bearer of New Radio.
 
-    It has 16 HARQ ``processes``, or 32 from Release 17. The ``without_feedback`` processes do not wait for feedback and
-    send a block once.
+    It has 16 HARQ ``processes``, or 32 from Release 17. The ``feedback_disabled_processes`` do not wait for feedback
+    and send a block once.
     """
 
     slot: PositiveText = Duration(1_000_000)
     processes: Annotated[StrictInt, Field(ge=1, le=32)] = 16
-    without_feedback: Annotated[StrictInt, Field(ge=0, le=32)] = 0
+    feedback_disabled_processes: Annotated[StrictInt, Field(ge=0, le=32)] = 0
     repetitions: Annotated[StrictInt, Field(ge=1, le=8)] = 1
     retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] = 3
     scheduling_offset: Annotated[StrictInt, Field(ge=0, le=1024)] = 0
@@ -76,14 +76,20 @@ class Nr(Table):
     @model_validator(mode="after")
     def _check_combination(self) -> Nr:
         given = self.model_fields_set
-        if self.without_feedback > self.processes:
+        if self.feedback_disabled_processes > self.processes:
             raise ValueError(
-                f"without_feedback: found {self.without_feedback}, expected at most processes = {self.processes}"
+                f"feedback_disabled_processes: found {self.feedback_disabled_processes}, expected at most "
+                f"processes = {self.processes}"
             )
-        if self.without_feedback == self.processes and "retransmissions" in given and self.retransmissions:
+        if (
+            self.feedback_disabled_processes == self.processes
+            and "retransmissions" in given
+            and self.retransmissions
+        ):
             raise ValueError(
                 f"retransmissions: found {self.retransmissions} where no process has feedback "
-                f"(without_feedback = {self.without_feedback}), expected none: blocks are sent once"
+                f"(feedback_disabled_processes = {self.feedback_disabled_processes}), expected none: blocks are sent "
+                "once"
             )
         if self.block_error_rate is not None:
             foreign = sorted(given & {"margin", "combining"})
@@ -98,4 +104,4 @@ class Nr(Table):
     @property
     def attempts(self) -> int:
         """Largest number of transmissions of a block."""
-        return 1 if self.without_feedback == self.processes else self.retransmissions + 1
+        return 1 if self.feedback_disabled_processes == self.processes else self.retransmissions + 1

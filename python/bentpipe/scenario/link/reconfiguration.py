@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_valida
 from bentpipe.scenario.base import DurationText, PositiveText, ProbabilityText, RateText, Table
 from bentpipe.scenario.quantities import Duration, Probability, Rate
 
-__all__ = ["Reconfiguration", "SlotBursts"]
+__all__ = ["LossBursts", "Reconfiguration"]
 
 
 def _to_number(quantity: Duration | Rate | Probability) -> float:
@@ -31,11 +31,11 @@ Rates = Annotated[list[RateText], Field(min_length=1), AfterValidator(_check_qua
 Probabilities = Annotated[list[ProbabilityText], Field(min_length=1), AfterValidator(_check_quantiles)]
 
 
-class SlotBursts(Table):
+class LossBursts(Table):
     """Loss of all packets at the start of an interval: its probability, and the quantiles of its duration."""
 
     probability: ProbabilityText
-    length: Durations
+    duration: Durations
 
 
 class Reconfiguration(Table):
@@ -45,7 +45,7 @@ class Reconfiguration(Table):
     intervals of Starlink last 15 s and start at second 12 of a minute.
     """
 
-    every: PositiveText = Duration(15_000_000_000)
+    interval: PositiveText = Duration(15_000_000_000)
     phase: DurationText = Duration(0)
     jitter: DurationText = Duration(0)
     delay: Durations | None = None
@@ -54,19 +54,23 @@ class Reconfiguration(Table):
     delay_correlation: StrictFloat | StrictInt = 0.0
     rate: Rates | None = None
     loss: Probabilities | None = None
-    bursts: SlotBursts | None = None
+    loss_bursts: LossBursts | None = None
 
     @model_validator(mode="after")
     def _check_interval(self) -> Reconfiguration:
-        if self.phase.ns >= self.every.ns:
-            raise ValueError(f"phase: found {self.phase}, expected less than every = {self.every}")
-        if 2 * self.jitter.ns >= self.every.ns:
-            raise ValueError(f"jitter: found {self.jitter}, expected less than half of every = {self.every}")
+        if self.phase.ns >= self.interval.ns:
+            raise ValueError(f"phase: found {self.phase}, expected less than interval = {self.interval}")
+        if 2 * self.jitter.ns >= self.interval.ns:
+            raise ValueError(
+                f"jitter: found {self.jitter}, expected less than half of interval = {self.interval}"
+            )
         if not 0 <= self.delay_correlation < 1:
             raise ValueError(f"delay_correlation: found {self.delay_correlation}, expected 0 to below 1")
         incomplete = self.model_fields_set & {"delay_step", "delay_correlation"}
         if incomplete and self.delay_jitter is None:
             raise ValueError(f"found {min(incomplete)} and no delay_jitter, expected it with delay_jitter")
-        if all(value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.bursts)):
-            raise ValueError("found empty slots, expected delay, delay_jitter, rate, loss or bursts")
+        if all(
+            value is None for value in (self.delay, self.delay_jitter, self.rate, self.loss, self.loss_bursts)
+        ):
+            raise ValueError("found an empty table, expected delay, delay_jitter, rate, loss or loss_bursts")
         return self

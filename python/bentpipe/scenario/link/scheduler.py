@@ -51,15 +51,15 @@ class Scheduler(SchedulerOptions):
     name: Annotated[
         StrictStr, AfterValidator(_check_name), Field(json_schema_extra={"examples": list(SCHEDULERS)})
     ]
-    room: Literal["each", "all"] = "each"
+    queue_scope: Literal["per-user", "shared"] = "per-user"
     options: dict[StrictStr, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_combination(self) -> Scheduler:
-        given = self.model_fields_set - {"channel_delay"} if self.is_user_supplied else self.model_fields_set
+        given = self.model_fields_set - {"csi_delay"} if self.is_user_supplied else self.model_fields_set
         check_options(self.name, given, self.option_owners)
-        if self.name == "drop-tail" and "room" in self.model_fields_set:
-            raise ValueError('found room with "drop-tail", which has one queue for all users')
+        if self.name == "drop-tail" and "queue_scope" in self.model_fields_set:
+            raise ValueError('found queue_scope with "drop-tail", which has one queue for all users')
         if self.options and not self.is_user_supplied:
             raise ValueError(f'found options beside "{self.name}", options require a user-supplied scheduler')
         return self
@@ -77,4 +77,4 @@ class Scheduler(SchedulerOptions):
     @property
     def uses_channel(self) -> bool:
         """Whether the scheduler uses the state of the channels."""
-        return self.name in self.option_owners["channel_delay"]
+        return self.name in self.option_owners["csi_delay"]

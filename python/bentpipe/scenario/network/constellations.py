@@ -87,7 +87,7 @@ class Constellation(Table):
     preset: StrictStr | None = None
     title: StrictStr = ""
     source: StrictStr = ""
-    remark: StrictStr = ""
+    note: StrictStr = ""
     planes: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     per_plane: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     inclination: AngleText | None = None

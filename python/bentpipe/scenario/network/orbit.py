@@ -21,11 +21,11 @@ PlaceText = Annotated[
 class HandoverRule(Table):
     """Rule for the handovers of a ground station. A bare text is ``rule``.
 
-    ``slots``: periodic handovers with an interval, the time of the first one, and a random delay of each.
+    ``periodic``: handovers with an interval, the time of the first one, and a random delay of each.
     """
 
-    rule: Literal["shortest-path", "best-elevation", "keep-until-lost", "slots"] = "slots"
-    every: PositiveText = Duration(15_000_000_000)
+    rule: Literal["shortest-path", "best-elevation", "keep-until-lost", "periodic"] = "periodic"
+    interval: PositiveText = Duration(15_000_000_000)
     phase: DurationText = Duration(0)
     jitter: DurationText = Duration(0)
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 1
@@ -33,12 +33,12 @@ class HandoverRule(Table):
     @model_validator(mode="after")
     def _check_interval(self) -> HandoverRule:
         interval_keys = self.model_fields_set - {"rule"}
-        if interval_keys and self.rule != "slots":
+        if interval_keys and self.rule != "periodic":
             raise ValueError(
-                f'found {min(interval_keys)} beside rule = "{self.rule}", expected it with "slots"'
+                f'found {min(interval_keys)} beside rule = "{self.rule}", expected it with "periodic"'
             )
-        if self.jitter.ns >= self.every.ns:
-            raise ValueError(f"found jitter = {self.jitter}, expected less than every = {self.every}")
+        if self.jitter.ns >= self.interval.ns:
+            raise ValueError(f"found jitter = {self.jitter}, expected less than interval = {self.interval}")
         return self
 
 
@@ -60,7 +60,7 @@ class Orbit(Table):
     elevation: AngleText | None = None
     links: Literal["grid", "bent-pipe"] | None = None
     handover: Annotated[HandoverRule, as_table("rule")] | None = None
-    gaps: Literal["refused", "outages"] = "refused"
+    coverage_gaps: Literal["error", "outage"] = "error"
 
     @model_validator(mode="after")
     def _check_links(self) -> Orbit:

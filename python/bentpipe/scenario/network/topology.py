@@ -59,10 +59,10 @@ class Access(Table):
 
 
 class Segment(Access):
-    """Segment of a path, client to server. The nodes at its ends ``hold`` so many bytes while no route exists."""
+    """Segment of a path, client to server. Its end nodes buffer up to ``store_and_forward`` bytes without a route."""
 
     name: Name
-    hold: BufferText | None = None
+    store_and_forward: BufferText | None = None
 
 
 class Contacts(Table):
@@ -72,7 +72,7 @@ class Contacts(Table):
     """
 
     plan: StrictStr
-    in_flight: Literal["kept", "lost"] = "kept"
+    in_flight: Literal["keep", "drop"] = "keep"
 
 
 ContactsOrText = Annotated[Contacts, as_table("plan")]
@@ -123,13 +123,17 @@ class Path(Table):
         check_proxies(self.proxy, names)
         check_handovers(self.handover, names, "segment", [proxy.name for proxy in self.proxy])
         for segment, following in pairwise(self.segment):
-            if segment.hold is not None and following.hold is not None and segment.hold != following.hold:
+            if (
+                segment.store_and_forward is not None
+                and following.store_and_forward is not None
+                and segment.store_and_forward != following.store_and_forward
+            ):
                 error = (
-                    f"found {following.hold} beside {segment.hold} of {segment.name}, "
+                    f"found {following.store_and_forward} beside {segment.store_and_forward} of {segment.name}, "
                     "expected one of the node between them"
                 )
                 raise PydanticCustomError(
-                    "scenario", "{error}", {"error": error, "at": f"{following.name}.hold"}
+                    "scenario", "{error}", {"error": error, "at": f"{following.name}.store_and_forward"}
                 )
         return self
 
@@ -139,11 +143,11 @@ class Node(ProxyKeys):
 
     name: Name
     kind: Literal["host", "router", "proxy"] = "host"
-    hold: BufferText | None = None
+    store_and_forward: BufferText | None = None
 
     @property
     def role(self) -> Literal["host", "router", "proxy"]:
-        """Kind of the node in the engine; a proxy with ``setup = "none"`` is a router."""
+        """Kind of the node in the engine; a proxy with ``handshake = "none"`` is a router."""
         return "router" if self.kind == "proxy" and not self.splits else self.kind
 
     @model_validator(mode="after")
@@ -160,7 +164,7 @@ class Link(Access):
     name: Name
     client_side: Name
     server_side: Name
-    in_use: StrictBool = True
+    enabled: StrictBool = True
 
 
 class Graph(Table):
@@ -184,10 +188,10 @@ class Graph(Table):
         check_handovers(self.handover, [link.name for link in self.link], "link", names)
         targets = {handover.to for handover in self.handover}
         for link in self.link:
-            if not link.in_use and link.name not in targets:
+            if not link.enabled and link.name not in targets:
                 error = "found false, and no handover uses the link; expected a handover to it, or true"
                 raise PydanticCustomError(
-                    "scenario", "{error}", {"error": error, "at": f"{link.name}.in_use"}
+                    "scenario", "{error}", {"error": error, "at": f"{link.name}.enabled"}
                 )
         return self
 
@@ -201,7 +205,7 @@ class Graph(Table):
         for node in self.node:
             if node.kind == "proxy" and node.name in [link.name for link in self.link]:
                 raise ValueError(f'a proxy and a link are called "{node.name}", expected a name for each')
-            if node.setup == "pooled" and not self._downstream_nodes(node.name) & set(proxies):
+            if node.handshake == "pooled" and not self._downstream_nodes(node.name) & set(proxies):
                 raise ValueError(missing_pool_end(node.name))
 
     def _downstream_nodes(self, node: str) -> set[str]:
