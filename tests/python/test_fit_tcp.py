@@ -182,7 +182,9 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
         for key in ("phase", *(["rate"] if side == "down" else [])):
             mine[side]["reconfiguration"].pop(key)
             known[side]["reconfiguration"].pop(key)
-        assert mine[side]["reconfiguration"] == known[side]["reconfiguration"], "what no log says is the preset's, with its steps"
+        assert mine[side]["reconfiguration"] == known[side]["reconfiguration"], (
+            "what no log says is the preset's, with its steps"
+        )
     allowed = f"TCP retransmissions down limit single losses to {100 * most:.3g} %; the preset has {100 * min(own, most):.3g} %"
     (sentence,) = [one for one in said.shown if str(one).startswith("TCP retransmissions")]
     assert sentence == f"{allowed} (starlink: 0.02 %)."

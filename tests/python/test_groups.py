@@ -195,7 +195,7 @@ def test_a_group_of_one_is_that_flow() -> None:
 def test_state_of_flows_that_are_over_is_no_part_of_a_group() -> None:
     short = {**WEB, "count": 3, "load": {"bytes": "200 kB"}}
     found = tables_of(scenario({**short, "time_series": "per-flow"}, duration="6 s"))
-    ends = found["summary"].filter(side="server")["end_s"].to_list()
+    ends = found["flow_summary"].filter(side="server")["end_s"].to_list()
     assert all(end < 5.5 for end in ends)
     last = found["flows"].filter(side="server").filter(pl.col("time_s") > 5.5)
     group, members = last.filter(flow="web"), last.filter(pl.col("flow") != "web")

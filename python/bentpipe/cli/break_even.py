@@ -35,8 +35,7 @@ def break_even(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="plain, pooled or line-rate [default: line-rate; pooled with reconfiguration "
-            "intervals]",
+            help="plain, pooled or line-rate [default: line-rate; pooled with reconfiguration intervals]",
         ),
     ] = None,
     sizes: Annotated[
