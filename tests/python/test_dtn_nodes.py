@@ -48,7 +48,7 @@ def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
     own, other = plan["dtn"]["nodes"]
     assert (own["name"], own["eid"], own["store_bytes"]) == ("1", "ipn:1.0", 10**9)
     assert own["routes"] == [{"to": "2", "via": "2"}, {"to": None, "via": "2"}]
-    assert (other["name"], other["eid"], other["bundle_routes"]) == ("2", "ipn:2.0", [])
+    assert (other["name"], other["eid"], other["routes"]) == ("2", "ipn:2.0", [])
     # seconds since 2000, of the clock of this machine
     assert abs(plan["dtn"]["epoch_ms"] / 1e3 + 946_684_800 - time.time()) < 60
     [door] = plan["doors"]
