@@ -115,10 +115,7 @@ def _interrupted(program: Path, tmp_path: Path, to: str) -> tuple[int, bytes]:
             os.write(ours, b"\x03")
         else:
             process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        with realtime.resting() as at_rest:
-            status = process.wait(60)
-            took, rested = time.monotonic() - began, at_rest()
+        status = process.wait(60)
         said = b""
         while select.select([ours], [], [], 0.1)[0]:
             try:
@@ -126,10 +123,6 @@ def _interrupted(program: Path, tmp_path: Path, to: str) -> tuple[int, bytes]:
             except OSError:  # nobody has the other end any more
                 break
     os.close(ours)
-    # What does not end by itself is killed after 10 s.
-    if took >= 5 and not rested:
-        realtime.give_up(f"it took {took:.1f} s to end")
-    assert took < 5
     assert not list(tmp_path.glob("bentpipe-*"))
     return status, said
 
