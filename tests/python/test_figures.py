@@ -109,6 +109,7 @@ def test_a_figure_draws_the_means_of_the_summary(stores: dict[str, Path]) -> Non
     assert drawn.to_list() == pytest.approx(means.to_list(), rel=1e-4)
 
 
+@pytest.mark.nightly
 def test_figures_are_the_same_every_time(stores: dict[str, Path]) -> None:
     first, second = (
         [f.spec() for f in figures(FigureContext(open_store(stores["rivals"])))] for _ in range(2)

@@ -18,6 +18,7 @@ import pytest
 
 import killing
 import realtime
+from nightly import keep
 
 AT_A_TIME = 4
 
@@ -38,7 +39,7 @@ def _carry_out(draws: Sequence[killing.Draw], program: Path) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("form", ["shell", "emu"])
+@pytest.mark.parametrize("form", keep(["emu"], ["shell", "emu"]))
 def test_the_end_of_the_starter(program: Path, form: str) -> None:
     """Killed, terminated and hung up: while the path is measured, and while the commands run."""
     ends = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
@@ -50,6 +51,7 @@ def test_the_end_of_the_starter(program: Path, form: str) -> None:
     _carry_out(draws, program)
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_kills_at_drawn_moments(program: Path, user: str) -> None:
@@ -69,6 +71,7 @@ def test_a_kill_of_nothing_is_none(program: Path, form: str) -> None:
     assert not missing.counts()
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_the_end_of_page_loads(program: Path) -> None:
     """A browser's own folders too."""
