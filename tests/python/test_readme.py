@@ -32,6 +32,7 @@ def result(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.nightly
 def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     readme = ROOT / "README.md"
