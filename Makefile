@@ -21,7 +21,7 @@ RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpip
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test test-all coverage wheel docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rustdoc check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## this list
@@ -30,8 +30,11 @@ help: ## this list
 demo: ## build, run scenarios/geo.toml, print its table, write the report (about a minute and a half from a clean clone)
 	@scripts/demo "$(OUT)"
 
-test: ## build, run every test and every check
+test: ## build, run every check and every test but the nightly ones
 	@$(PYTHON) scripts/test
+
+test-all: ## the same with the nightly tests: long forms, chaos rigs, pictures byte by byte
+	@$(PYTHON) scripts/test --nightly
 
 wheel: target/wheel-venv/.done .venv/.run ## an sdist, and a wheel for Linux with glibc 2.28 or later, in dist/ (compiles everything with Zig)
 # What counts is linked by the machine's compiler: Zig has no -u, by which rustc asks for the counters' library.
@@ -123,16 +126,22 @@ check-licences: venv-dev ## every dependency's licence is one we may use
 check-stub: venv-dev $(NEEDS) ## _engine.pyi says what the built engine is
 	$(RUNS) $(BIN)/python scripts/stub-diff
 
-check-python: venv-dev $(NEEDS) ## pytest: what judges no time, side by side
-	$(RUNS) $(BIN)/python -m pytest -m "not lab and not live" -n auto --dist loadfile --no-loadscope-reorder
+# Without the nightly tests; empty in `make test-all`.
+SHORT ?= and not nightly
+
+check-python: venv-dev $(NEEDS) ## pytest: tests that need no real time, side by side
+	$(RUNS) $(BIN)/python -m pytest -m "not lab and not live $(SHORT)" -n auto --dist loadfile --no-loadscope-reorder
 
 check-live: venv-dev $(NEEDS) ## pytest: servers, bundle nodes and full disks, one at a time
-	$(RUNS) $(BIN)/python -m pytest -m "live and not lab"
+	$(RUNS) $(BIN)/python -m pytest -m "live and not lab $(SHORT)"
 
 # Which of them; tests/python/order.py has no file read that has none.
 TESTS ?=
 check-lab: venv-dev $(NEEDS) ## pytest: paths in real time, one at a time
-	$(RUNS) $(BIN)/python -m pytest -m lab $(TESTS)
+	$(RUNS) $(BIN)/python -m pytest -m "lab $(SHORT)" $(TESTS)
+
+coverage: venv-dev $(NEEDS) ## lines of each Python package that tests run, without labs (half an hour); names those below 85 %
+	@$(RUNS) $(BIN)/python scripts/coverage
 
 # --- for developers ---------------------------------------------------------------------------------------------
 

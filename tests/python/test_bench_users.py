@@ -29,6 +29,7 @@ def test_the_loop_does_as_much_for_a_packet_among_few_and_many(case: users.Case)
         assert events == 3 * packets, count
 
 
+@pytest.mark.nightly
 def test_a_packet_takes_as_many_instructions_among_few_and_many(tmp_path: Path) -> None:
     """Round robin, which looks at nobody but who is next; counted, since time tells as much of the machine."""
     realtime.need("valgrind")

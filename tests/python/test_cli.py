@@ -38,19 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "test"
 
 
-def processor_s(*words: str) -> float:
-    """Processor time of a process, the least of five: what it costs, not what else the machine does."""
-    costs = []
-    for _ in range(5):
-        process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        costs.append(used.ru_utime + used.ru_stime)
-    return min(costs)
-
-
-def test_help_is_quick(tmp_path: Path) -> None:
+def test_help_loads_no_large_library(tmp_path: Path) -> None:
     assert "check-controller" in bentpipe(tmp_path, "--help").stdout
     modules = subprocess.run(
         [sys.executable, "-c", "import sys, bentpipe, bentpipe.cli; print(*sys.modules)"],
@@ -58,10 +46,6 @@ def test_help_is_quick(tmp_path: Path) -> None:
         text=True,
     ).stdout.split()
     assert not {"polars", "pydantic", "duckdb", "numpy", "scipy", "altair"} & set(modules)
-    # The libraries that read a scenario and a store, alone, cost more than all commands with their options.
-    libraries = "import polars; from pydantic import BaseModel"
-    most, cost = processor_s("-c", libraries), processor_s("-m", "bentpipe.cli", "--help")
-    assert cost < most, f"--help takes {cost:.3f} s of a processor, {libraries} {most:.3f} s"
 
 
 LOADED = """

@@ -7,6 +7,8 @@ from pathlib import Path as File
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bentpipe
 from bentpipe import scenario as tables
@@ -94,17 +96,18 @@ def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
     assert again.to_dict() == scenario.to_dict()
 
 
-@pytest.mark.parametrize(
-    "quantity",
-    [
-        *(Duration(ns) for ns in (0, 1, 1_234_567, 10**9, 90 * 10**9 + 1)),
-        *(Rate(bits) for bits in (1, 999, 10_000_001, 10**12)),
-        *(Size(count) for count in (0, 1, 1514, 1_000_001)),
-        *(Probability(value) for value in (0.0, 1e-6, 1 / 3, 0.1, 1.0)),
-        *(QueueSize.parse(text) for text in ("1.5 BDP", "417 packets", "64 kB", "100 ms", "none")),
-        *(WindowSize.parse(text) for text in ("10 packets", "14720 B")),
-    ],
-    ids=str,
+COUNTS = st.integers(1, 10**9)
+
+
+@given(
+    st.builds(Duration, st.integers(0, 2**62))
+    | st.builds(Rate, st.integers(1, 2**62))
+    | st.builds(Size, st.integers(0, 2**62))
+    | st.builds(Probability, st.just(0.0) | st.floats(1e-12, 1))
+    | st.builds("{} {}".format, COUNTS, st.sampled_from(["packets", "B", "kB", "ms"])).map(QueueSize.parse)
+    | st.floats(0.01, 100).map("{:.2f} BDP".format).map(QueueSize.parse)
+    | st.just("none").map(QueueSize.parse)
+    | st.builds("{} {}".format, COUNTS, st.sampled_from(["packets", "B"])).map(WindowSize.parse)
 )
 def test_a_quantity_is_taken_as_it_is_and_its_text_is_the_same_quantity(quantity: object) -> None:
     kind: Any = type(quantity)

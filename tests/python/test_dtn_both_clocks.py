@@ -63,6 +63,7 @@ def test_every_bundle_is_there_before_the_run_ends(tmp_path: Path) -> None:
         assert run.filter(event="delivered").height == run.filter(event="generated").height == 28
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_bundles_come_at_the_same_passes_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()

@@ -18,6 +18,7 @@ STILL_S = 3.0
 """More than the load takes."""
 
 
+@pytest.mark.nightly
 @pytest.mark.live
 @pytest.mark.parametrize("layer", ["tcpcl", "ltp", "mtcp"])
 def test_what_a_relay_had_taken_and_lost_is_found(monkeypatch: pytest.MonkeyPatch, layer: str) -> None:
@@ -50,6 +51,7 @@ def test_what_a_relay_had_taken_and_lost_is_found(monkeypatch: pytest.MonkeyPatc
     assert " lost, such as ('ipn:1.3000', " in wrong
 
 
+@pytest.mark.nightly
 @pytest.mark.live
 @pytest.mark.parametrize("node", ["2", "3"])
 def test_a_source_that_stands_still_is_waited_for(monkeypatch: pytest.MonkeyPatch, node: str) -> None:

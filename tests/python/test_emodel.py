@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bentpipe.metrics.call_quality import EModel, idd, ie_eff, mos
 from bentpipe.metrics.call_quality.playout import mouth_to_ear_ms
@@ -18,6 +20,9 @@ def test_the_printed_examples_of_the_recommendation() -> None:
     assert round(mos(default), 2) == round(mos(93.2), 2) == 4.41
 
 
+RATINGS = st.floats(-50, 150)
+
+
 @pytest.mark.parametrize(("rating", "opinion"), [(90, 4.34), (80, 4.03), (70, 3.60), (60, 3.10), (50, 2.58)])
 def test_the_table_of_annex_b(rating: float, opinion: float) -> None:
     assert mos(rating) == pytest.approx(opinion, abs=0.007)  # 80 is 4.024, and printed as 4.03
@@ -25,9 +30,22 @@ def test_the_table_of_annex_b(rating: float, opinion: float) -> None:
 
 def test_opinions_end_where_the_scale_does() -> None:
     assert (mos(-3), mos(0), mos(100), mos(120)) == (1.0, 1.0, 4.5, 4.5)
-    opinions = [mos(rating / 4) for rating in range(401)]
-    assert opinions == sorted(opinions)
-    assert min(opinions) == 1.0
+
+
+@given(RATINGS, RATINGS)
+def test_a_better_rating_is_no_worse_opinion(one: float, other: float) -> None:
+    worse, better = sorted((one, other))
+    assert 1.0 <= mos(worse) <= mos(better) <= 4.5
+
+
+@given(st.sampled_from(sorted(CODECS)), *[st.floats(0, 1)] * 2, *[st.floats(0, 400)] * 2)
+def test_more_loss_or_delay_is_no_better(
+    name: str, lost: float, more: float, delay: float, later: float
+) -> None:
+    codec = CODECS[name]
+    (lost, more), (delay, later) = sorted((lost, more)), sorted((delay, later))
+    assert codec.ie <= ie_eff(codec.ie, codec.bpl, lost) <= ie_eff(codec.ie, codec.bpl, more) + 1e-9
+    assert 0 <= idd(delay) <= idd(later) + 1e-9
 
 
 def test_delay_against_the_formula_of_cole_and_rosenbluth() -> None:

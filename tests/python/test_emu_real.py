@@ -178,6 +178,7 @@ def test_a_disk_that_fills_while_a_lab_measures(bentpipe: Command, tmp_path: Pat
     assert not realtime.running(str(tmp_path))
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None:
     """Real time's runs are written by the same hands as the simulation's; the same command goes on with more room."""
@@ -291,7 +292,9 @@ def _carried(store: Store) -> dict[str, int]:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(("scenario", "links"), [(TRIANGLE, 6), (GAP, 2)])
+@pytest.mark.parametrize(
+    ("scenario", "links"), [pytest.param(TRIANGLE, 6, marks=pytest.mark.nightly), (GAP, 2)]
+)
 def test_a_graph_is_the_simulations(bentpipe: Command, tmp_path: Path, scenario: str, links: int) -> None:
     """Flows between three hosts, an outage, a time without a way: loads take as long as in virtual time."""
     (tmp_path / "graph.toml").write_text(scenario)

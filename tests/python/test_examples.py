@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from nightly import keep
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+FILES = sorted(EXAMPLES.glob("*.py"))
+LONG = ("constellation", "rlc_or_harq", "users_carried")
+SHORT = [file for file in FILES if file.stem not in LONG]
 
 A_PART = {"rlc_or_harq": ["125 ms"], "users_carried": ["1", "codes"]}
 """Of those that take half a minute: these lines are told alone, and are what they are among the others."""
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", keep(SHORT, FILES), ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES), "COLUMNS": "100"}

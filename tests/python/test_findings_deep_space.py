@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import other
+from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
@@ -30,7 +31,7 @@ def on_page(name: str) -> list[str]:
     return found[1].splitlines()
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", keep(WHOLE[:1], WHOLE))
 def test_a_table_is_what_its_scenario_gives(name: str, script: ModuleType, tmp_path: Path) -> None:
     make, ((scenario,),) = script.FINDINGS[name]
     results = bentpipe.open_results(script.store(tmp_path, scenario))
@@ -51,6 +52,7 @@ def one_cell(scenario: str, folder: Path, **kept: str) -> Any:
     return bentpipe.run(table, out=folder, jobs=1)
 
 
+@pytest.mark.nightly
 def test_cells_of_the_others_are_what_their_scenarios_give(script: ModuleType, tmp_path: Path) -> None:
     trial = one_cell("ietf-124", tmp_path / "a", delay="4 min", in_flight="in-order", stack="no-op, profile")
     cell = script.trials(trial).splitlines()[-1].split(" | ")[1].removesuffix(" |")

@@ -24,6 +24,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", PARTS)
 def test_the_short_form(part: hard_use.Part, tmp_path: Path) -> None:
     if part.root:

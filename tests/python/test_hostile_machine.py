@@ -6,7 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -157,7 +156,7 @@ class Mine:
     def __init__(self, *_, **__):
         os.write(2, b"last words of {kind}\\n")
         if "{kind}" == "one with a child":
-            subprocess.Popen(["sleep", "60"])
+            subprocess.Popen(["sleep", "600"])
         os._exit(3)
 
     def on_event(self, *_):
@@ -170,14 +169,12 @@ def test_the_last_words_of_a_worker_are_heard(folder: Path, tmp_path: Path, kind
     """They come before the command ends, which a process of the controller's does not delay."""
     (tmp_path / "ending.py").write_text(ENDS.replace("{kind}", kind))
     own = ["--controller", f"mine={tmp_path}/ending.py:Mine", "--set", "flow.any.congestion=mine"]
-    began = time.monotonic()
     done = command(
         folder, "run", "small.toml", *own, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "s")
     )
     assert done.returncode == 1
     assert done.stderr.count(f"last words of {kind}\n") == 2, done.stderr
     assert "the worker died twice in this run: exit status 3" in done.stderr
-    assert time.monotonic() - began < 50
 
 
 FLOODS = """

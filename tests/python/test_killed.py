@@ -18,6 +18,7 @@ import pytest
 
 import killing
 import realtime
+from nightly import keep
 
 AT_A_TIME = 4
 
@@ -38,7 +39,7 @@ def _carry_out(draws: Sequence[killing.Draw], program: Path) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("form", ["shell", "emu"])
+@pytest.mark.parametrize("form", keep(["emu"], ["shell", "emu"]))
 def test_the_end_of_the_starter(program: Path, form: str) -> None:
     """Killed, terminated and hung up: while the path is measured, and while the commands run."""
     ends = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
@@ -50,6 +51,7 @@ def test_the_end_of_the_starter(program: Path, form: str) -> None:
     _carry_out(draws, program)
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_kills_at_drawn_moments(program: Path, user: str) -> None:
@@ -69,6 +71,7 @@ def test_a_kill_of_nothing_is_none(program: Path, form: str) -> None:
     assert not missing.counts()
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_the_end_of_page_loads(program: Path) -> None:
     """A browser's own folders too."""
@@ -115,10 +118,7 @@ def _interrupted(program: Path, tmp_path: Path, to: str) -> tuple[int, bytes]:
             os.write(ours, b"\x03")
         else:
             process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        with realtime.resting() as at_rest:
-            status = process.wait(60)
-            took, rested = time.monotonic() - began, at_rest()
+        status = process.wait(60)
         said = b""
         while select.select([ours], [], [], 0.1)[0]:
             try:
@@ -126,10 +126,6 @@ def _interrupted(program: Path, tmp_path: Path, to: str) -> tuple[int, bytes]:
             except OSError:  # nobody has the other end any more
                 break
     os.close(ours)
-    # What does not end by itself is killed after 10 s.
-    if took >= 5 and not rested:
-        realtime.give_up(f"it took {took:.1f} s to end")
-    assert took < 5
     assert not list(tmp_path.glob("bentpipe-*"))
     return status, said
 

@@ -163,6 +163,7 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
         assert (door["layer"]["header_bytes"], door["layer"]["segment_bytes"]) == (48, 1200)
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import realtime
+from nightly import keep
 
 PATH = """
 duration = "30 s"
@@ -77,7 +78,7 @@ FAR = {"127.0.0.1": "BENTPIPE_FAR", "::1": "BENTPIPE_FAR6"}
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("pep", [(), ("--pep", "early")])
+@pytest.mark.parametrize("pep", keep([()], [(), ("--pep", "early")]))
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_way_outside(tool: str, pep: tuple[str, ...], tmp_path: Path) -> None:
     """The machine's own servers, which listen on its loopback alone, answer at the far end's addresses; what leads there
@@ -123,7 +124,7 @@ print(len(content), time.monotonic() - began)
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", keep(["pasta"], TOOLS))
 def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
     """A window of 64 kB a round trip of 600 ms would take 27 s for 3 MB, which the path carries in 1.2 s and a handshake
     and slow start from 10 packets on, doubling, in seven round trips; nobody sends what the path drops again and again."""
@@ -154,7 +155,7 @@ time.sleep(60)
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("killed", ["bentpipe", "lab", "helper"])
+@pytest.mark.parametrize("killed", keep(["bentpipe"], ["bentpipe", "lab", "helper"]))
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
     """`kill -9` of whoever started the shell, of the lab, or of the way itself: nothing is left once the shell is over."""
@@ -224,6 +225,7 @@ def _within(seconds: float, holds: Callable[[], bool]) -> bool:
     return True
 
 
+@pytest.mark.nightly
 @pytest.mark.lab
 def test_a_page_in_a_browser() -> None:
     realtime.need_namespaces("chromium", "setpriv")

@@ -37,6 +37,7 @@ from bentpipe.store.index import LIST, pack_name, packs
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
 from bentpipe.store.writer import Writer
+from nightly import keep
 
 PATH = """
 title = "Small"
@@ -209,6 +210,7 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], obje
     return False
 
 
+@pytest.mark.nightly
 def test_a_kill_at_any_step_loses_nothing_and_nothing_is_there_twice(
     folder: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -248,6 +250,7 @@ def test_a_run_after_a_kill_makes_nothing_again(
         assert not list(store.glob(".part-*"))
 
 
+@pytest.mark.nightly
 def test_a_kill_while_a_damaged_pack_is_taken_apart_loses_nothing(
     folder: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -266,13 +269,16 @@ def test_a_kill_while_a_damaged_pack_is_taken_apart_loses_nothing(
     assert step > 10
 
 
-def test_flipped_bits_of_packs_change_nothing_or_are_named(folder: Path, whole: dict[str, str]) -> None:
+@pytest.mark.parametrize("count", keep([20], [20, 80]))
+def test_flipped_bits_of_packs_change_nothing_or_are_named(
+    folder: Path, whole: dict[str, str], count: int
+) -> None:
     store = folder / "store"
     pack(store)
     assert store_damage.values(store) == whole
-    came = Counter(store_damage.judge(store, one, whole) for one in store_damage.flips(store, 7, 80))
+    came = Counter(store_damage.judge(store, one, whole) for one in store_damage.flips(store, 7, count))
     assert set(came) <= {"identical", "named"}, came
-    assert came["named"] > 60
+    assert came["named"] > 0.7 * count
 
 
 @pytest.mark.parametrize("what", [LIST, SUMS])

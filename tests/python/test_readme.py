@@ -32,6 +32,7 @@ def result(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.nightly
 def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     readme = ROOT / "README.md"
@@ -43,6 +44,7 @@ def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
     assert match[0] == found
 
 
+@pytest.mark.nightly
 def test_the_map_is_what_its_command_gives(tmp_path: Path) -> None:
     """The picture to the byte, and the sentences that the command prints before it says what it wrote."""
     pytest.importorskip("bentpipe._engine")

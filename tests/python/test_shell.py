@@ -430,7 +430,7 @@ def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, 
 
 @pytest.mark.lab
 def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path: Path) -> None:
-    """Over 10 s there and 10 s back, what its devices say of themselves stays under way for longer."""
+    """It begins before anything can have crossed a path of 10 s in each direction."""
     realtime.need("nft")
     (tmp_path / "far.toml").write_text(GEO.replace("120 ms", "10 s"))
 
@@ -443,7 +443,7 @@ def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         took = float(done.stdout) - began
-        return [took] if took > 3 else []
+        return [took] if took > 10 else []
 
     realtime.tried(begins)
 

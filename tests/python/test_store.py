@@ -6,15 +6,17 @@ import errno
 import hashlib
 import json
 import os
+import random
 import struct
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import bentpipe
@@ -55,14 +57,15 @@ def measured(seed: int) -> bytes:
 
 
 class Fake:
-    """A runner without an engine: the last run of ``fails`` fails."""
+    """A runner without an engine: the runs of ``fails`` fail, and runs end in an order of ``chance``."""
 
-    def __init__(self, fails: Sequence[str] = ()) -> None:
+    def __init__(self, fails: Sequence[str] = (), chance: random.Random | None = None) -> None:
         self.fails = fails
         self.made: list[str] = []
+        self.chance = chance
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        for run in reversed(runs):
+        for run in reversed(runs) if self.chance is None else self.chance.sample(runs, len(runs)):
             self.made.append(run.id)
             if run.id in self.fails:
                 yield RunOutcome(run, None, "PanicException: it broke")
@@ -122,20 +125,27 @@ def test_a_store_holds_the_scenario_the_plan_and_whole_runs(tmp_path: Path) -> N
     assert [file.name for file in copies] == [f"{run.id}.hybla.hybla.client.qlog" for run in plan.runs]
 
 
-def test_a_repeat_has_equal_bytes_and_a_resume_runs_what_is_missing(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    for name in ("one", "two"):
-        with Writer(tmp_path / name, plan) as writer:
-            execute_plan(plan, Fake(), writer)
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
-    lost = tmp_path / "two" / "runs" / plan.runs[2].id
-    lost.rename(tmp_path / "two" / ".part-left-by-a-kill")
-    runner = Fake()
-    with Writer(tmp_path / "two", plan) as writer:
-        report = execute_plan(plan, runner, writer)
-    assert runner.made == [plan.runs[2].id]
-    assert (report.kept, report.done) == (3, 1)
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+@settings(max_examples=10)
+@given(st.randoms(use_true_random=False), st.sets(st.integers(0, 3)))
+def test_runs_in_any_order_have_equal_bytes_and_a_resume_runs_what_is_missing(
+    chance: random.Random, lost: set[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plan = planned(folder)
+        for store in ("one", "two"):
+            with Writer(folder / store, plan) as writer:
+                execute_plan(plan, Fake(chance=None if store == "one" else chance), writer)
+        assert digest(folder / "one") == digest(folder / "two")
+        missing = [plan.runs[number].id for number in sorted(lost)]
+        for run in missing:
+            (folder / "two" / "runs" / run).rename(folder / "two" / f".part-left-by-a-kill-{run}")
+        runner = Fake(chance=chance)
+        with Writer(folder / "two", plan) as writer:
+            report = execute_plan(plan, runner, writer)
+        assert sorted(runner.made) == sorted(missing)
+        assert (report.kept, report.done) == (4 - len(lost), len(lost))
+        assert digest(folder / "one") == digest(folder / "two")
 
 
 def test_a_run_that_fails_fails_alone_and_says_how_to_make_it_again(tmp_path: Path) -> None:
@@ -250,16 +260,17 @@ def test_a_scenario_given_as_a_table_is_kept_as_toml(tmp_path: Path) -> None:
     assert tomllib.loads(Store(tmp_path / "store").scenario) == tomllib.loads(SWEPT)
 
 
-@given(
-    st.recursive(
-        st.text()
-        | st.booleans()
-        | st.integers(-(2**63), 2**63 - 1)
-        | st.floats(allow_nan=False, allow_infinity=False),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-        max_leaves=20,
-    )
+VALUES = st.recursive(
+    st.text()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
 )
+
+
+@given(VALUES)
 @example('\x00\x7f \u2028 \U0001f680 \\ "')
 @example([{"a": 1}, {"b": [{"c": {}}]}])
 @example({"tied": [{"label": "\U0001f680" * 60}, {"label": "b"}], "later": ["a"]})
@@ -291,21 +302,18 @@ def test_work_for_a_long_table_grows_with_its_length() -> None:
     assert calls(2_000) < 12 * calls(200)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("quic.ecn", True, "quic.ecn=true"),
-        ("seeds", [1, 2], "seeds=[1, 2]"),
-        ("path.satellite.delay", "15 ms", "path.satellite.delay=15 ms"),
-        ("title", "true", 'title="true"'),
-        ("title", "1979-05-27", 'title="1979-05-27"'),
-        ("title", " a ", 'title=" a "'),
-        ("flow.rival.load", {"time": "1 s"}, 'flow.rival.load={time = "1 s"}'),
-    ],
-)
-def test_settings_are_recorded_so_that_they_are_read_again(key: str, value: object, text: str) -> None:
-    assert format_override(key, value) == text
-    assert parse_override(text) == (key, value)
+@given(VALUES)
+@example("15 ms")
+@example("true")
+@example("1979-05-27")
+@example(" a ")
+def test_settings_are_recorded_so_that_they_are_read_again(value: object) -> None:
+    assert parse_override(format_override("flow.rival.load", value)) == ("flow.rival.load", value)
+
+
+def test_settings_are_recorded_as_they_are_typed() -> None:
+    assert format_override("quic.ecn", True) == "quic.ecn=true"
+    assert format_override("path.satellite.delay", "15 ms") == "path.satellite.delay=15 ms"
 
 
 def test_a_setting_of_true_is_replayed_as_true(tmp_path: Path) -> None:
@@ -331,14 +339,24 @@ def test_a_title_with_an_emoji_is_kept(tmp_path: Path) -> None:
 # --- with the engine ------------------------------------------------------------------------------------------
 
 
-def test_one_job_and_two_give_equal_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "test.toml"
-    path.write_text(SWEPT)
-    for jobs in (1, 2):
-        bentpipe.run(path, jobs=jobs, out=tmp_path / f"jobs{jobs}")
-    one, two = digest(tmp_path / "jobs1"), digest(tmp_path / "jobs2")
-    assert one == two
-    assert len(one) > 4 * 5
+@pytest.fixture(scope="module")
+def by_one_job(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("jobs")
+    (folder / "test.toml").write_text(SWEPT)
+    bentpipe.run(folder / "test.toml", jobs=1, out=folder / "store")
+    found = digest(folder / "store")
+    assert len(found) > 4 * 5
+    return found
+
+
+@settings(max_examples=3)
+@given(jobs=st.integers(2, 5))
+def test_any_number_of_jobs_gives_the_same_bytes(by_one_job: dict[str, str], jobs: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test.toml").write_text(SWEPT)
+        bentpipe.run(folder / "test.toml", jobs=jobs, out=folder / "store")
+        assert digest(folder / "store") == by_one_job
 
 
 def test_results_without_a_directory_live_as_long_as_their_object() -> None:

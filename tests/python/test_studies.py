@@ -220,6 +220,7 @@ def test_unknown_words_get_the_nearest() -> None:
 # --- the short form -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """Two cells of 20 s, one seed: everything runs, is judged, is kept, and is resumed."""
     short = {

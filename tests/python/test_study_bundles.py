@@ -146,6 +146,7 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
     assert checks[0].values == (pytest.approx(3.01),)
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """One run of 30 s with a disruption of 1 s: the client stops, and goes on."""
     said = bentpipe_studies.run(

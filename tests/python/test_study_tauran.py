@@ -75,6 +75,7 @@ def test_every_printed_number_has_its_cell() -> None:
                         assert sum(wanted.items() <= cell.items() for cell in cells) == 1
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """A seed and a minute at 7 and 13 dB: shares decoded as in table 4.1, which was fitted, and more goodput by reordering."""
     said = bentpipe_studies.run(

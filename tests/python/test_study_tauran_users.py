@@ -345,6 +345,7 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     assert interpretations.nearest_text({"11 dB": scored["11 dB"]}) == ()
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """Ten terminals and 75 calls for some seconds: who has a queue that is longer has more, CoDeS and PF shorter queues."""
     said = bentpipe_studies.run(

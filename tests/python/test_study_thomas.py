@@ -105,6 +105,7 @@ def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleTy
     assert found["r7"] is Verdict.DIFFERS  # one value, spread a little
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """Two units of r1 and the page with one lost packet: everything runs, is judged, and is kept."""
     for again in (False, True):

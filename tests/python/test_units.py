@@ -58,16 +58,6 @@ def test_a_percentage_is_the_nearest_float_of_its_decimal_value() -> None:
     assert Probability.parse(0).value == 0.0
 
 
-@given(st.integers(min_value=0, max_value=2**62))
-def test_what_a_duration_prints_it_reads_again(ns: int) -> None:
-    assert Duration.parse(str(Duration(ns))).ns == ns
-
-
-@given(st.integers(min_value=1, max_value=2**62))
-def test_what_a_rate_prints_it_reads_again(bit_s: int) -> None:
-    assert Rate.parse(str(Rate(bit_s))).bit_s == bit_s
-
-
 @pytest.mark.parametrize(
     ("kind", "found", "said"),
     [

@@ -160,6 +160,7 @@ def runs(installed: Installed, store: str) -> object:
     return json.loads(installed.run("query", store, question, "--json"))[0]["runs"]
 
 
+@pytest.mark.nightly
 def test_the_demo(installed: Installed) -> None:
     assert installed.run("examples", "geo") == "geo.toml\n"
     text = (installed.folder / "geo.toml").read_text()
@@ -170,6 +171,7 @@ def test_the_demo(installed: Installed) -> None:
     assert "vegaEmbed" in (installed.folder / "out/geo/report.html").read_text()
 
 
+@pytest.mark.nightly
 def test_a_study(installed: Installed) -> None:
     said = json.loads(installed.run("study", "tauran-2018", "--part", "orbits", "--seeds", "1", "--json"))
     assert said["claims"] or said["rows"]
@@ -210,6 +212,7 @@ def test_a_command_runs_behind_an_access(installed: Installed) -> None:
     assert re.search(r"(?m)^behind \d+\.\d+\.\d+\.\d+$", installed.run(*words))
 
 
+@pytest.mark.nightly
 def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, str(installed.python), installed.environment)
     try:
