@@ -237,7 +237,7 @@ class Lab:
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         for run in runs:
-            yield RunOutcome(run, None, "the machine was too late", late=True)
+            yield RunOutcome(run, None, "the emulator missed its deadlines", invalid=True)
 
 
 def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:

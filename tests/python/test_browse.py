@@ -282,7 +282,7 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
     )
     assert lab["lab"]["graph"] == run.spec["graph"]
     assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
-    assert lab["near"][0]["command"][-1] == "{far}"
+    assert lab["near"][0]["command"][-1] == "{server}"
     tcp = run.spec["flows"][0]["transport"]["tcp"]
     assert lab["tcp"] == {"near": tcp["client"], "far": tcp["server"]}
     server = json.loads((tmp_path / "server.json").read_text())

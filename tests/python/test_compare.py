@@ -68,7 +68,7 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
     assert found["adsl"].seconds == pytest.approx((2.0, 2.2, 2.4))
     assert found["adsl"].mean == pytest.approx(2.2)
     assert found["adsl"].deviation == pytest.approx(0.2)
-    assert [one.late for one in found.values()] == [1, 1, 1]
+    assert [one.invalid for one in found.values()] == [1, 1, 1]
     assert found["ftth"].ratio is None
     # what all accesses have in common in a round cancels out: the ratio is 4 in every one
     ratio = found["oneweb"].ratio
@@ -84,7 +84,7 @@ name = "satellite"
 delay = "{} ms"
 both = {{ rate = "10 Mbit/s" }}
 """
-CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_FAR'], {})).close()"
+CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_SERVER'], {})).close()"
 
 
 @pytest.mark.lab

@@ -94,7 +94,7 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
     [
         ("mine", 'found "mine", expected NAME=FILE.py:CLASS such as "mine=cc.py:Mine"'),
         ("mine=held_of_mine.py", 'found "mine=held_of_mine.py", expected NAME=FILE.py:CLASS'),
-        ("cubic=held_of_mine.py:Held", '"cubic" is a name of the engine, expected another name'),
+        ("cubic=held_of_mine.py:Held", '"cubic" is the name of a built-in one, expected another name'),
         ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
         (
             "mine=held_of_mine.py:Hold",

@@ -106,7 +106,7 @@ def test_a_client_and_its_server(bentpipe_path):
     words = [sys.executable, "-S", "-c"]
     path = bentpipe_path("ftth")
     for _ in range(3):  # who waits for a processor takes a segment for lost, and sends it again
-        found = path.run_program([*words, FETCH, "{far}"], [*words, SERVE], listens=9000)
+        found = path.run_program([*words, FETCH, "{server}"], [*words, SERVE], listens=9000)
         assert found.status == 7
         assert found.output == "50005 b'hello'\\n"
         assert found.server_output.startswith("10.78.0.")

@@ -73,7 +73,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ),
         ("s.toml --before s.tomm", 'or a store; did you mean "s.toml"?'),
         ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
-        ("s.toml --before s.toml", '--before: "s.toml" is no program, expected the folder of a virtual'),
+        ("s.toml --before s.toml", '--before: "s.toml" is not an executable, expected the folder of a virtual'),
         ("s.toml --before a --after newer", "newer was created by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
@@ -151,7 +151,7 @@ def test_a_build_is_known_by_what_it_is(
         ('echo "error: s.toml: no key" >&2; exit 2', "other: s.toml: no key"),
         ('echo "Killed" >&2; exit 137', "other: Killed"),
         ("exit 3", "other: it ended with status 3"),
-        ("echo hello", "other is no bentpipe: it does not answer `check --json`"),
+        ("echo hello", "other is not bentpipe: `check --json` failed"),
     ],
 )
 def test_what_a_build_says_is_said_of_it(stores: Path, does: str, said: str) -> None:
@@ -313,7 +313,7 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENTPIPE_RT", str(realtime.program()))
         serve = f'{sys.executable} -S -c "{SERVE.format("{}")}"'
-        fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
+        fetch = [sys.executable, "-S", "-c", FETCH, "{server}"]
         work = command_pairs.Workload(fetch, server=serve, listens=9000, timeout_s=20)
         until = time.monotonic() + 60
 

@@ -28,7 +28,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 pub fn set_parent_death_signal(parent: u32, signal: Signal) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(signal)?;
     if nix::unistd::getppid().as_raw() as u32 != parent {
-        return Err(io::Error::other("the process that started this one is gone"));
+        return Err(io::Error::other("the parent process has ended"));
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ pub fn become_root() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).map_err(
         |error| {
             io::Error::other(format!(
-                "no user namespace ({error}): an ordinary user needs one; `bentpipe doctor` says how"
+                "no user namespace ({error}): required without root; see `bentpipe doctor`"
             ))
         },
     )?;
@@ -233,7 +233,7 @@ fn tun_error(error: io::Error) -> io::Error {
         io::ErrorKind::PermissionDenied => {
             "`chmod 0666 /dev/net/tun` as root lets ordinary users open it"
         }
-        _ => "`bentpipe doctor` says what is missing",
+        _ => "see `bentpipe doctor`",
     };
     io::Error::other(format!("/dev/net/tun: {error}; {help}"))
 }

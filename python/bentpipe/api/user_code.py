@@ -42,9 +42,9 @@ def load_controllers(texts: Sequence[str]) -> dict[str, type]:
         if not name or not file.endswith(".py") or not class_name:
             raise ScenarioError([(_KEY, f'found "{text}", expected NAME=FILE.py:CLASS such as "{_EXAMPLE}"')])
         if name in classes:
-            raise ScenarioError([(_KEY, f'found "{name}" twice')])
+            raise ScenarioError([(_KEY, f'duplicate name "{name}", expected a unique name for each')])
         if name in taken:
-            raise ScenarioError([(_KEY, f'"{name}" is a name of the engine, expected another name')])
+            raise ScenarioError([(_KEY, f'"{name}" is the name of a built-in one, expected another name')])
         classes[name] = _load_class(Path(file), class_name)
     return classes
 

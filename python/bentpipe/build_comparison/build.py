@@ -75,7 +75,7 @@ def build_of(side: str, word: str | None) -> Build:
     if path.name.endswith(".so"):
         return Build(side, word, environment=os.environ | {"BENTPIPE_ENGINE": str(path.resolve())})
     if not os.access(path, os.X_OK):
-        raise _error(side, f'"{word}" is no program, {EXPECTED}')
+        raise _error(side, f'"{word}" is not an executable, {EXPECTED}')
     return _installed_build(side, word, path)
 
 

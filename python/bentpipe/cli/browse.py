@@ -77,7 +77,7 @@ def browse(
         bool, typer.Option("--no-path-check", help="do not measure the path before each unit")
     ] = False,
     keep_invalid: Annotated[
-        bool, typer.Option("--keep-invalid", help="keep units that the machine was too late for, marked")
+        bool, typer.Option("--keep-invalid", help="keep sessions in which the lab missed its deadlines, marked invalid")
     ] = False,
     annotate: Annotated[
         list[str] | None,
@@ -172,10 +172,10 @@ def browse(
         refuse(str(error))
     plan = plan_sessions(file, options, name, engine.catalogue())
     for message in lint_pages(plan):
-        print(f"note: {message.text}", file=sys.stderr)
+        print(f"warning: {message.text}", file=sys.stderr)
     ids = [parameter.id for parameter in plan.runs]
     for unknown in [parameter for parameter in only or [] if parameter not in ids]:
-        refuse(f"--run: no unit {unknown} in this plan of {count(ids, 'unit')}")
+        refuse(f"--run: no session {unknown} in this plan of {count(ids, 'session')}")
     target = (
         out or Path("out") / f"{Path(file).stem}-{Path(access).stem if access is not None else 'browser'}"
     )
@@ -195,7 +195,7 @@ def browse(
             watch=observer,
             where=BROWSER,
             command=command,
-            what="units",
+            what="sessions",
         )
     _print_summary(summary, runner, as_json)
     if summary.failed:
@@ -217,15 +217,15 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
     if as_json:
         emit({
             "store": str(summary.store), "planned": summary.planned, "done": summary.done, "kept": summary.kept,
-            "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.late],
-            "late": [{"unit": f.run, "error": f.error} for f in summary.failed if f.late],
+            "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.invalid],
+            "invalid": [{"unit": f.run, "error": f.error} for f in summary.failed if f.invalid],
             "stopped": runner.stopped or None,
             "loads": rows, "doubts": notes_of_store,
             "split": split_verdict.as_json() if split_verdict is not None else None,
         })  # fmt: skip
         return
     if rows:
-        print_table(rows, "Medians over units, s, with their 95 % intervals")
+        print_table(rows, "Medians over sessions, s, with 95 % confidence intervals")
     if split_verdict is not None:
         print_table([fact.row() for fact in split_verdict.facts], "Is TCP split on the way?")
         print(split_verdict.text)
@@ -233,7 +233,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         print(f"note: {text}")
     saved = f" ({summary.kept} from earlier runs)" if summary.kept else ""
     print(
-        f"{done} of {summary.planned} units in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
+        f"{done} of {summary.planned} sessions in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
     )
     if done:
         print(f"the report: bentpipe report {summary.store}")
@@ -244,7 +244,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         more = f" and {len(same_error) - 1} more" if len(same_error) > 1 else ""
         print(f"{word}: {same_error[0]}{more}: {error}", file=sys.stderr)
     if summary.failed:
-        print("rerun the command to repeat them", file=sys.stderr)
+        print("rerun the command to repeat these sessions", file=sys.stderr)
 
 
 def _parse_remote(remote: str | None, spki: str | None) -> RemoteServer | None:

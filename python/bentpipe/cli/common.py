@@ -92,7 +92,7 @@ Metrics = Annotated[
 def not_made(report: ExecutionSummary) -> str:
     """Return the numbers of failed and invalid runs as text."""
     kinds = [failure.word for failure in report.failed]
-    return "".join(f"; {kinds.count(kind)} {kind}" for kind in ("failed", "late") if kind in kinds)
+    return "".join(f"; {kinds.count(kind)} {kind}" for kind in ("failed", "invalid") if kind in kinds)
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def _print_warnings(plan: Plan) -> None:
     from bentpipe.plan.analysis.lint import lint_plan
 
     for message in lint_plan(plan):
-        print(f"note: {message.line(plan.document.name)}", file=sys.stderr)
+        print(f"warning: {message.line(plan.document.name)}", file=sys.stderr)
 
 
 MAX_UNPACKED = 5_000

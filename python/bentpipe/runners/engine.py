@@ -167,7 +167,7 @@ def read_contact_plan(text: str) -> dict[str, Any]:
 
 
 def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``problems`` and ``remarks`` of a contact plan, and the ranges of its pairs.
+    """Return ``problems`` and ``warnings`` of a contact plan, and the ranges of its pairs.
 
     Raises:
         ValueError: not a contact plan.

@@ -117,14 +117,14 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
     except ValueError as error:  # not TOML
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
+        raise ScenarioError([(_KEY, f'"{name}" is not a preset: {error}')]) from None
     path = data.get("path")
     segment_tables = path.get("segment") if isinstance(path, dict) else None
     if not isinstance(segment_tables, list) or not segment_tables:
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: found no [[path.segment]] in it')])
+        raise ScenarioError([(_KEY, f'"{name}" is not a preset: found no [[path.segment]] in it')])
     proxy_tables = data.get("proxy", [])
     if not isinstance(proxy_tables, list):
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: proxy: expected [[proxy]]')])
+        raise ScenarioError([(_KEY, f'"{name}" is not a preset: proxy: expected [[proxy]]')])
     title, source = str(data.get("title", name)), str(data.get("source", name))
     return Preset(name, title, source, segment_tables, proxy_tables)
 

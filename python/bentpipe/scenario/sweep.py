@@ -306,7 +306,7 @@ def _check_order(keys: Sequence[str]) -> None:
     """Check that no key of a sweep is overridden by a later one. Raises ScenarioError."""
     for index, key in enumerate(keys):
         if key.startswith(LABELS):
-            problem = "a sweep is not swept; expected a key of the path, of a flow..."
+            problem = "a sweep cannot be swept; expected a key of the path, of a flow..."
             raise ScenarioError([(f"sweep.{key}", problem)])
         overriding = next((other for other in keys[index + 1 :] if overrides(other, key)), None)
         if overriding is not None:
@@ -379,7 +379,7 @@ def _check_axis_name(key: str, axis_key: str, taken: Mapping[str, str]) -> None:
         problem = f'a tied axis cannot be called "{key}": {owner} such a column; expected another name'
         raise ScenarioError([(axis_key, problem)])
     if not key or not key.isprintable():
-        raise ScenarioError([(axis_key, "found a name that cannot be seen, expected one for the tied axis")])
+        raise ScenarioError([(axis_key, "found an invisible name, expected a name for the tied axis")])
 
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
             )
         if points and at <= points[-1][0]:
             raise TraceError(
-                f'"{name}", line {number}: time runs back: {fields[0]} after the line before, '
+                f'"{name}", line {number}: time goes backwards: {fields[0]} after the line before, '
                 "expected increasing times"
             )
         value = _number(fields[1], name, number, f"a {kind}", signed=kind in _SIGNED)
@@ -187,7 +187,7 @@ def _increasing(folder: Path, name: str, quantity: str, *, strict: bool) -> list
         if values and is_out_of_order(value, values[-1]):
             order = "increasing values" if strict else "values that do not decrease"
             raise TraceError(
-                f'"{name}", line {number}: time runs back: {value} after {values[-1]}, expected {order}'
+                f'"{name}", line {number}: time goes backwards: {value} after {values[-1]}, expected {order}'
             )
         values.append(value)
     return values

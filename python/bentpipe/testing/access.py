@@ -138,8 +138,8 @@ class Access:
         ``--bentpipe-real=must`` it fails in both cases.
 
         Args:
-            client: arguments of the client; ``{far}`` and ``{far6}`` stand for the addresses of the server side.
-            server: arguments of the server; ``{near}`` stands for the address of the client. Without a server, the
+            client: arguments of the client; ``{server}`` and ``{server6}`` stand for the addresses of the server side.
+            server: arguments of the server; ``{client}`` stands for the address of the client. Without a server, the
                 server side is this machine, which needs root.
             listens: port of the server. The client starts when a process listens there, over TCP or UDP.
             timeout: maximum duration of the client, such as ``"60 s"``.

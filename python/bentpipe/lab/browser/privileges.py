@@ -56,7 +56,7 @@ def command_prefix() -> list[str]:
     for tool in ("setpriv", command[0]):
         if shutil.which(tool) is None:
             raise ChromiumError(
-                f"{tool} is not installed, without which a browser would be root; on Debian: util-linux"
+                f"{tool} is not installed; root needs it to start a browser as another user; on Debian: apt install util-linux"
             )
     return [str(shutil.which(command[0])), *command[1:]]
 
@@ -174,6 +174,6 @@ def require_sandbox(*, without: bool, foreign: bool = True) -> bool:
     found = has_sandbox()
     if foreign and not found and not without:
         raise ChromiumError(
-            f"Chromium's sandbox needs user namespaces, which this machine refuses; {WITHOUT} loads the site without it"
+            f"Chromium's sandbox requires user namespaces, which this host does not allow; use {WITHOUT} to load the site without the sandbox"
         )
     return found and not without

@@ -293,7 +293,7 @@ class BundleNode(Table):
         for stop in self.stops:
             if end is None or stop.at.ns <= end:
                 raise ValueError(
-                    f"stops: found one at {stop.at} before the one before it is over, expected them in order"
+                    f"stops: found one at {stop.at} before the previous one ends, expected increasing times"
                 )
             end = None if stop.length is None else stop.at.ns + stop.length.ns
         return self
