@@ -333,7 +333,7 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
     [
         ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
         ({"rtts": []}, "rtts: found nothing, expected at least one"),
-        ({"sizes": ["1 MB", "1 MB"]}, 'sizes: found "1 MB" twice'),
+        ({"sizes": ["1 MB", "1 MB"]}, 'sizes: duplicate value "1 MB"'),
         ({"proxy": "poold"}, "proxy: "),
         ({"controllers": ["cubik"]}, "controllers: "),
         ({"tcp": "cubik"}, "tcp: "),

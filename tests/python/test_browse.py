@@ -237,7 +237,7 @@ def test_words_that_are_not_there(scenario: Path) -> None:
         plan_sessions("target-aa", Options(field_host="there"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--remote"):
         plan_sessions("target-a", Options(), "e", CATALOGUE)
-    with pytest.raises(ScenarioError, match="--access: found it beside the scenario"):
+    with pytest.raises(ScenarioError, match="--access: cannot be combined with the scenario"):
         plan_sessions(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="both or none"):
         plan(Serving("target-a", key=Path("k.pem")))

@@ -355,7 +355,7 @@ def _killed_when_asked() -> Iterator[None]:
         (["http://x/", "--access", "lte-4g", "--spki", "k"], '--spki: found "k", expected the 44 characters'),
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
-        (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
+        (["s.toml", "--access", "lte-4g"], "--access: cannot be combined with the scenario s.toml"),
         (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )

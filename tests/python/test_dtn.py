@@ -100,7 +100,7 @@ def test_a_plan_of_ion(plans: Path) -> None:
         ("line 8", "3 to 6: no range from 200 s to 300 s: not used then"),
         ("line 9", "6 to 3: no range from 200 s to 300 s: not used then"),
     ]
-    assert "note: line 8: 3 to 6" in bentpipe(plans, "dtn", "plan", "a.ionrc").stdout
+    assert "warning: line 8: 3 to 6" in bentpipe(plans, "dtn", "plan", "a.ionrc").stdout
 
 
 def test_a_plan_of_toml_and_the_same_of_json(plans: Path) -> None:
@@ -463,7 +463,9 @@ def test_places_in_the_south_have_passes(tmp_path: Path) -> None:
 
 def test_a_plan_is_not_written_over_itself(plans: Path) -> None:
     (plans / "plan.toml").write_text(f"# mine\n{TOML}")
-    assert "--out: plan.toml would be written over" in refused(plans, "plan", "plan.toml", "-o", ".")
+    assert "--out: plan.toml exists; choose another directory" in refused(
+        plans, "plan", "plan.toml", "-o", "."
+    )
     assert (plans / "plan.toml").read_text() == f"# mine\n{TOML}"
     assert "--out: b.toml is a file, expected a folder" in refused(plans, "plan", "plan.toml", "-o", "b.toml")
 

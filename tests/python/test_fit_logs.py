@@ -165,7 +165,10 @@ def test_streams_of_events_and_several_documents_are_read(tmp_path: Path) -> Non
         'iperf3 ended early ("interrupt - the client has terminated"): only the intervals before are used'
     ]
     found = read(written(tmp_path, "c.json", stream + events[2][:40]))
-    assert (found.rates, found.notes) == ({"up": whole}, ["line 4 is truncated: only the data before it is used"])
+    assert (found.rates, found.notes) == (
+        {"up": whole},
+        ["line 4 is truncated: only the data before it is used"],
+    )
     again = json.loads(document(one, two))  # --json-stream-full-output: the events once more, as a document
     again["start"]["cookie"] = "a"
     assert read(written(tmp_path, "f.json", stream + json.dumps(again))).rates == {"up": whole}
@@ -236,15 +239,15 @@ BAD: dict[str, tuple[str, str]] = {
         GOOD.replace("seq=1 ", "seq=9 ") + GOOD.replace("17000", "17001"),
         "bad: line 2: icmp_seq=1 restarts, expected one ping in a log",
     ),
-    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: no JSON: "),
+    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: not JSON: "),
     "not iperf3": ('{"a": 1}', "bad: expected iperf3's JSON with start, test_start and intervals; 'start' is missing"),
     "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 error: unable to connect"),
     "iperf3 empty": (iperf3(intervals=[]), "bad: iperf3 measured no interval"),
     "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
-    "iperf3 text": (document() + "iperf3: interrupt\n", 'bad: line 2: no JSON: Expecting value, found "iperf3: interrupt"'),
+    "iperf3 text": (document() + "iperf3: interrupt\n", 'bad: line 2: not JSON: Expecting value, found "iperf3: interrupt"'),
     "iperf3 nan": (
         document(f'"sum": {total(0, 1, sender=True)}').replace(": 1,", ": nan,"),
-        'bad: line 1: no JSON: Expecting value, found "nan, ',
+        'bad: line 1: not JSON: Expecting value, found "nan, ',
     ),
     "iperf3 NaN": (
         document(f'"sum": {total(0, 1, sender=True, bits_per_second=math.nan)}'),

@@ -176,7 +176,7 @@ def test_the_last_words_of_a_worker_are_heard(folder: Path, tmp_path: Path, kind
     )
     assert done.returncode == 1
     assert done.stderr.count(f"last words of {kind}\n") == 2, done.stderr
-    assert "the worker died twice in this run: exit status 3" in done.stderr
+    assert "the worker process died twice in this run: exit status 3" in done.stderr
     assert time.monotonic() - began < 50
 
 

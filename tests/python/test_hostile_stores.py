@@ -144,10 +144,22 @@ LINES = [
     {"event": "run", "run": ["a"], "real_time": {}},
     {"event": ["run"], "run": "a", "real_time": {}},
     {"event": "run", "run": "a", "real_time": []},
-    {"event": "run", "run": "a", "real_time": {"attempts": "many", "valid": [], "processes_lateness_p95_ms": {}}},
-    {"event": "run", "run": "a", "real_time": {"attempts": 10**400, "processes_lateness_p95_ms": float("inf")}},
+    {
+        "event": "run",
+        "run": "a",
+        "real_time": {"attempts": "many", "valid": [], "processes_lateness_p95_ms": {}},
+    },
+    {
+        "event": "run",
+        "run": "a",
+        "real_time": {"attempts": 10**400, "processes_lateness_p95_ms": float("inf")},
+    },
     {"event": "run", "run": "a", "real_time": {"segments": 1}},
-    {"event": "run", "run": "a", "real_time": {"segments": [1, {"up": 2, "down": {"lateness_p99_ms": "late"}}]}},
+    {
+        "event": "run",
+        "run": "a",
+        "real_time": {"segments": [1, {"up": 2, "down": {"lateness_p99_ms": "late"}}]},
+    },
 ]
 
 

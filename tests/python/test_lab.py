@@ -394,7 +394,7 @@ PLAN: dict[str, Any] = {
         (
             "far.0.args",
             ["-x"],
-            'plan: far.web.args: no key "args"; arguments stand in "command", after its first word',
+            'plan: far.web.args: no key "args"; arguments follow the program in "command"',
         ),
         ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
         ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),

@@ -130,7 +130,7 @@ def test_doctor_tries_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ):
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
-        row = next(one for one in examine() if one.what == "a lab in real time")
+        row = next(one for one in examine() if one.what == "test lab (emulation)")
         assert row.good is good
         assert found in row.found
 

@@ -87,7 +87,10 @@ def place(tmp_path: Path) -> Path:
             "good.toml: seeds: found [1, 1], expected a number of seeds from",
         ),
         ("change delay=fast --control nothing", 'delay: found "fast", expected a duration such as "250 ms"'),
-        ("change delay=5ms --control nothing", "no response from a lab at nothing (No such file or directory)"),
+        (
+            "change delay=5ms --control nothing",
+            "no response from a lab at nothing (No such file or directory)",
+        ),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
             "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",

@@ -190,7 +190,10 @@ def test_why_there_is_no_way_outside() -> None:
             [*words, *command, "--", "true"], capture_output=True, text=True, timeout=60, check=False
         )
         said = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
-        assert (done.returncode, done.stderr) == (0, f"bentpipe: no uplink from the path to outside: {said}\n")
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"bentpipe: no uplink from the path to outside: {said}\n",
+        )
         (place / "bin").mkdir()
         (place / "bin/pasta").write_text("#!/bin/sh\necho first >&2\necho 'so it is' >&2\nexit 1\n")
         (place / "bin/pasta").chmod(0o755)

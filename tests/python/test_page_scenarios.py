@@ -106,7 +106,7 @@ EARLY = {"page": "news", "resumption": True, "early_data": True, "loads": 2}
         ([OBJECT, {"name": "a", "size": "1 B", "after": ["b"]}, {"name": "b", "size": "1 B", "after": ["a"]}], {},
          "a after b after a"),
         ([OBJECT, {"name": "a", "size": "1 B", "after": ["indx"]}], {}, 'did you mean "index"'),
-        ([OBJECT, OBJECT], {}, 'two objects are called "index"'),
+        ([OBJECT, OBJECT], {}, 'duplicate object name "index"'),
         ([{**OBJECT, "size": "2 MB"}], {"origin": {"limit": "1 MB"}}, "limit of host origin"),
         ([OBJECT], {"orgin": {}}, 'did you mean "origin"'),
         ([{**OBJECT, "after": ["index"]}], {}, "main document"),

@@ -116,7 +116,9 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
     with _answering(program) as port:
 
         def judge(_: int) -> list[object]:
-            done = _perf(program, "call-client", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
+            done = _perf(
+                program, "call-client", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json"
+            )
             assert done.returncode == 0, done.stderr
             rows = json.loads(done.stdout)
             assert [(row["call"], row["direction"]) for row in rows] == [
@@ -134,7 +136,15 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
 
         realtime.tried(judge)
         shown = _perf(
-            program, "call-client", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
+            program,
+            "call-client",
+            f"127.0.0.1:{port}",
+            "--time",
+            "1s",
+            "--codec",
+            "g729",
+            "--advantage",
+            "20",
         )
         assert "mouth to ear ms" in shown.stdout
         assert "A = 20" in shown.stdout
@@ -149,7 +159,9 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     assert "Connection refused" in nobody.stderr
     assert "Traceback" not in nobody.stderr
     with _answering(program) as port:
-        command, environment = _command(program, "call-client", f"127.0.0.1:{port}", "--time", "60s", "--json")
+        command, environment = _command(
+            program, "call-client", f"127.0.0.1:{port}", "--time", "60s", "--json"
+        )
 
         def judge(_: int) -> list[object]:
             with subprocess.Popen(

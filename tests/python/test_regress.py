@@ -73,7 +73,10 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ),
         ("s.toml --before s.tomm", 'or a store; did you mean "s.toml"?'),
         ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
-        ("s.toml --before s.toml", '--before: "s.toml" is not an executable, expected the folder of a virtual'),
+        (
+            "s.toml --before s.toml",
+            '--before: "s.toml" is not an executable, expected the folder of a virtual',
+        ),
         ("s.toml --before a --after newer", "newer was created by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
@@ -88,7 +91,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before a --threshold 5s", '--threshold: found "5s": no unit "s", expected a percentage'),
         ("s.toml --before a --threshold plt=5%", '--threshold: no metric "plt", expected one of: '),
         ("s.toml --before a --confidence 100%", '--confidence: found "100%", expected from 50 % to 99.9 %'),
-        ("s.toml --before a --runs 7", "--runs: found without a command behind --"),
+        ("s.toml --before a --runs 7", "--runs: requires a command after --"),
         ("s.toml --before a --summary no/s.md", "--summary: no/s.md cannot be written, expected a file in"),
         (
             "lte-4g --before a -- ls {}",
@@ -100,7 +103,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("lte-4h --before a --after b -- ls {}", 'ACCESS: no preset "lte-4h", expected one of: adsl, '),
         (
             "lte-4g --before a --after b --seeds 3 -- ls {}",
-            "--seeds: found beside a command, which runs in real",
+            "--seeds: cannot be combined with a command, wh",
         ),
         ("lte-4g --before a --after b --timeout 3 -- ls {}", '--timeout: found "3" without a unit, expected'),
         (

@@ -77,7 +77,10 @@ def browse(
         bool, typer.Option("--no-path-check", help="do not measure the path before each unit")
     ] = False,
     keep_invalid: Annotated[
-        bool, typer.Option("--keep-invalid", help="keep sessions in which the lab missed its deadlines, marked invalid")
+        bool,
+        typer.Option(
+            "--keep-invalid", help="keep sessions in which the lab missed its deadlines, marked invalid"
+        ),
     ] = False,
     annotate: Annotated[
         list[str] | None,

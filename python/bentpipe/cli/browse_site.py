@@ -91,7 +91,8 @@ def _report(result: SiteLoad, *, as_json: bool) -> None:
     page = pages.write(site, result.folder / "page.html", engine.version())
     if as_json:
         emit({
-            "url": result.url, "access": result.access, "error": result.error or None, "warning": result.warning or None,
+            "url": result.url, "access": result.access,
+            "error": result.error or None, "warning": result.warning or None,
             "marks_ms": dict(result.marks), "requests": pages.rows(site), "har": str(result.folder / HAR),
             "page": str(page), "valid": not result.reasons, "reasons": list(result.reasons),
         })  # fmt: skip

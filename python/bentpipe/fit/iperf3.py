@@ -99,7 +99,7 @@ def _documents(text: str, log: Log) -> list[Any]:
                 log.notes.append(f"line {error.lineno} is truncated: only the data before it is used")
                 break
             excerpt = text[error.pos : error.pos + 20].partition("\n")[0]
-            raise log_error(log.path, error.lineno, f'no JSON: {error.msg}, found "{excerpt}"') from None
+            raise log_error(log.path, error.lineno, f'not JSON: {error.msg}, found "{excerpt}"') from None
         except ValueError as error:
             raise log_error(log.path, None, f"not iperf3 JSON: {error}") from None
         except RecursionError:

@@ -140,9 +140,7 @@ def _request(request: Mapping[str, object], control: str | None) -> Mapping[str,
     """
     control_socket = control or os.environ.get(CONTROL)
     if control_socket is None:
-        raise ScenarioError(
-            [("", "not inside a lab; use --control SOCKET to select one")]
-        )
+        raise ScenarioError([("", "not inside a lab; use --control SOCKET to select one")])
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(5)

@@ -158,7 +158,9 @@ def check_namespaces() -> Requirement:
     name = "network namespaces, as root" if root else "network namespaces, rootless"
     unshare = shutil.which("unshare")
     if unshare is None:
-        return Requirement(name, False, False, "unshare not found, so not tested; Debian: apt install util-linux")
+        return Requirement(
+            name, False, False, "unshare not found, so not tested; Debian: apt install util-linux"
+        )
     flags = ["--net", "--mount", "--pid", "--fork"]
     ip = check_program(*PROGRAMS[0])
     inside = [ip.found, "link", "set", "lo", "up"] if ip.good else ["true"]

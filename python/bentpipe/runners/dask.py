@@ -124,7 +124,7 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunnerError(
-            "--cluster dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
+            "--cluster dask:// requires dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
         ) from None
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -207,7 +207,7 @@ class _Worker(Worker):
             if status == b"+":
                 return RunOutcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
             return RunOutcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
-        error = f"the worker died twice in this run: {reason}"
+        error = f"the worker process died twice in this run: {reason}"
         return RunOutcome(run, None, error, time.perf_counter() - start, retried=True)
 
     def _ask(self, spec: str) -> tuple[bytes, bytes]:

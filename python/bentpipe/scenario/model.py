@@ -237,7 +237,7 @@ class Flow(Table):
         if required != self.transport:
             raise ValueError(
                 f'found http = "{load.http}" with transport = "{self.transport}", expected no transport: '
-                "http says which"
+                "http determines it"
             )
 
     @model_validator(mode="after")
@@ -354,7 +354,7 @@ class Scenario(Table):
         ):
             duplicate = next((name for name in names if names.count(name) > 1), None)
             if duplicate is not None:
-                error = f'two {kind}s are called "{duplicate}", expected a name for each'
+                error = f'duplicate {kind} name "{duplicate}", expected unique names'
                 raise PydanticCustomError(
                     "scenario", "{error}", {"error": error, "at": f"{root}.{duplicate}.name"}
                 )

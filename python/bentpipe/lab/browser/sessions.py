@@ -279,7 +279,10 @@ def _unsupported_sizes(tcp: TcpSides, key: str, *, proxies: bool) -> list[tuple[
     if proxies and client["mss_bytes"] != server["mss_bytes"]:
         client_mss, server_mss = (f"{end['mss_bytes']} B" for end in (client, server))
         found.append(
-            (f"{key}.mss", f"found {client_mss}, and {server_mss} at the server; with proxies both must be equal")
+            (
+                f"{key}.mss",
+                f"found {client_mss}, and {server_mss} at the server; with proxies both must be equal",
+            )
         )
     return found
 

@@ -133,7 +133,9 @@ def visit(
     """
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / RESULT_FILE).exists())):
-        raise ScenarioError([("--out", f"{out} exists and is not a result of browse, expected a new directory")])
+        raise ScenarioError(
+            [("--out", f"{out} exists and is not a result of browse, expected a new directory")]
+        )
     path, proxies = resolve_path(access, overrides, pep=outside_pep(pep))
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)

@@ -193,8 +193,8 @@ class Bundles(Table):
         elif self.rate is not None or self.owlt is not None:
             key = "owlt" if self.rate is None else "rate"
             raise ValueError(
-                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport goes by what it '
-                "measures; expected none"
+                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport measures rate and '
+                "delay; expected none"
             )
         self._check_on_return()
         return self
