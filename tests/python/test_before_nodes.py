@@ -88,7 +88,7 @@ def test_show_report_query_and_export_read_it(old: Path, tmp_path: Path) -> None
     assert (status, json.loads(said)) == (0, [{"rows": 4 * 3 * 2}])
     for form in FORMATS:
         if form in ("qlog", "pcapng"):
-            with pytest.raises(StoreError, match=f"holds no {form} traces"):
+            with pytest.raises(StoreError, match=f"no {form} traces in this store"):
                 export(Store(old), form, tmp_path / form)
         else:
             assert export(Store(old), form, tmp_path / form)

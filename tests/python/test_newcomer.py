@@ -96,7 +96,10 @@ def place(tmp_path: Path) -> Path:
             "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",
             "--jobs: cannot be combined with --cluster: the cluster determines the number of workers",
         ),
-        ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
+        (
+            "run good.toml --out good.toml/x",
+            "good.toml/x: cannot create the directory: Not a directory; choose",
+        ),
         ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("import-har empty.har", "empty.har is empty, expected a HAR file"),
         ("break-even geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),

@@ -12,7 +12,7 @@ from bentpipe.runners import engine
 from bentpipe.runners.user_modules import module_of
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def _load_class(path: Path, class_name: str) -> type:
     """Return a class of a file. Raises ScenarioError."""
     if not path.is_file():
         near = (
-            nearest(path.name, [member.name for member in path.parent.glob("*.py")])
+            nearest_file(path.name, [member.name for member in path.parent.glob("*.py")])
             if path.parent.is_dir()
             else None
         )
@@ -79,7 +79,11 @@ def _load_class(path: Path, class_name: str) -> type:
         if isinstance(member, type) and callable(getattr(member, "on_event", None))
     }
     if class_name not in controllers:
-        text = unknown_name(class_name, controllers, "class with a method on_event")
+        text = unknown_name(class_name, controllers, "controller class")
+        if isinstance(getattr(module, class_name, None), type):
+            text = f'class "{class_name}" is not a controller, expected a method on_event'
+        elif not controllers:
+            text = f'no class "{class_name}", expected one with a method on_event'
         raise ScenarioError([(_KEY, f"{path}: {text}")])
     return controllers[class_name]
 

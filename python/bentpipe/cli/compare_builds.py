@@ -128,8 +128,8 @@ def compare_builds(
             Path(subject), before, after, out, arguments, jobs, level, (thresholds, metrics)
         )
     else:
-        _reject_unused("cannot be combined with a command, which runs in emulation", sweep=sweeps, controller=controllers, seeds=seeds,
-                jobs=jobs, out=out)  # fmt: skip
+        _reject_unused("cannot be combined with a command, which runs in emulation", sweep=sweeps,
+                controller=controllers, seeds=seeds, jobs=jobs, out=out)  # fmt: skip
         run_counts = (10 if runs is None else runs, 1 if warmup is None else warmup)
         workload = (command, server or "", server_port, timeout or "60 s")
         comparison = _compare_programs(

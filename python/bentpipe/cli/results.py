@@ -167,8 +167,10 @@ def query(
 
     from bentpipe.cli.console import emit, print_table
     from bentpipe.store.reader import Store
-    from bentpipe.store.sql import unique_names
+    from bentpipe.store.sql import describe_error, unique_names
 
+    if not sql.strip():
+        refuse('SQL: missing, expected a query such as "SELECT * FROM runs"')
     with options():
         connection = Store(directory).connect(
             unrestricted=unrestricted, memory=memory, threads=threads, spill=spill
@@ -186,7 +188,9 @@ def query(
     with _closing(connection):
         try:
             connection.guard(answer)
-        except (duckdb.Error, RuntimeError) as error:
+        except duckdb.Error as error:
+            refuse(f"SQL: {describe_error(error)}")
+        except RuntimeError as error:
             refuse(str(error))
     suggest_pack(directory)
 

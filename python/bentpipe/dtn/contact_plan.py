@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
+from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic, syntax_error
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.network.contact_plan import ContactPlan
 
@@ -148,7 +148,7 @@ def _data(
     try:
         data = parse_toml(text) if suffix == ".toml" else parse_json(text)
     except ValueError as error:
-        raise ScenarioError([("", f"is not {kind}: {error}")], name) from None
+        raise ScenarioError([("", f"is not {kind}: {syntax_error(error)}")], name) from None
     if not isinstance(data, dict):
         raise ScenarioError([("", f"expected {expected}")], name)
     return data

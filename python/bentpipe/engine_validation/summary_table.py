@@ -144,7 +144,7 @@ def _metric_cell(row: Row) -> tuple[object, ...]:
 
 def _notes(folder: Path) -> dict[str, Any]:
     """Return the notes of a directory, empty if it has none. Raises ScenarioError if they are not TOML."""
-    from bentpipe.scenario.errors import ScenarioError
+    from bentpipe.scenario.errors import ScenarioError, syntax_error
 
     file = folder / NOTES
     try:
@@ -154,7 +154,7 @@ def _notes(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise ScenarioError([("", f"cannot be read: {error.strerror}")], str(file)) from None
     except ValueError as error:
-        raise ScenarioError([("", f"is not TOML: {error}")], str(file)) from None
+        raise ScenarioError([("", f"is not TOML: {syntax_error(error)}")], str(file)) from None
 
 
 def _table_rows(comparison: EngineComparison) -> list[Row]:

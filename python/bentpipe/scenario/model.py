@@ -344,8 +344,10 @@ class Scenario(Table):
 
     @model_validator(mode="after")
     def _check_tables(self) -> Scenario:
-        if (self.path is None) == (self.graph is None):
-            raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
+        if self.path is None and self.graph is None:
+            raise ValueError("path: missing, expected [[path.segment]], path.preset or [graph]")
+        if self.path is not None and self.graph is not None:
+            raise ValueError("graph: cannot be combined with [path], expected one of them")
         links = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
         link_root = "path" if self.path else "graph"
         for kind, root, names in (

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
+from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 
 __all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
 
@@ -109,7 +109,7 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     try:
         data = parse_toml(read_input_text(folder / name, MOST_DOCUMENT_BYTES))
     except FileNotFoundError:
-        near = nearest(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
+        near = nearest_file(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
         raise ScenarioError([(_KEY, f'no file "{name}" beside the scenario{hint}')]) from None
     except OSError as error:
@@ -117,7 +117,7 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
     except ValueError as error:  # not TOML
-        raise ScenarioError([(_KEY, f'"{name}" is not a preset: {error}')]) from None
+        raise ScenarioError([(_KEY, f'"{name}" is not TOML: {syntax_error(error)}')]) from None
     path = data.get("path")
     segment_tables = path.get("segment") if isinstance(path, dict) else None
     if not isinstance(segment_tables, list) or not segment_tables:

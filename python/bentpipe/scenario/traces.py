@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from bentpipe.scenario.input_file import read_input_text
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest, nearest_file
 
 __all__ = ["MAHIMAHI_BYTES", "Mahimahi", "TraceError", "packet_list", "read_csv", "read_mahimahi"]
 
@@ -61,7 +61,7 @@ def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
         text = read_input_text(path)
     except FileNotFoundError:
         candidates = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = nearest(path.name, candidates)
+        near = nearest_file(path.name, candidates)
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
         raise TraceError(f'no file "{name}" beside the scenario{hint}') from None
     except UnicodeDecodeError:

@@ -155,8 +155,8 @@ _FETCH_METHODS = frozenset({
 
 
 def _restriction_message(object_: str) -> str:
-    fix = "query --unrestricted, connect(unrestricted=True)"
-    return f"{object_} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({fix})"
+    fix = "query --unrestricted or connect(unrestricted=True)"
+    return f"{object_} is not allowed: SQL may read only the tables of this store; use {fix}"
 
 
 def _restricted_access(error: duckdb.Error) -> str:
@@ -171,6 +171,19 @@ def _restricted_access(error: duckdb.Error) -> str:
     if match := re.match(r"Catalog Error: Table with name (\S*[/.:]\S*) does not exist!", text):
         return _restriction_message(match[1])
     return ""
+
+
+def describe_error(error: duckdb.Error) -> str:
+    """Return the message for an invalid query in one line: cause, nearest right name, line of the query."""
+    text = str(error)
+    cause = re.sub(r"^[\w ]+ Error: ", "", text.split("\n", 1)[0]).rstrip("!")
+    cause = re.sub(r"Table with name (\S+) does not exist", r'no table "\1"', cause)
+    cause = re.sub(r'Referenced column "([^"]+)" not found in FROM clause', r'no column "\1"', cause)
+    near = re.search(r'^(?:Did you mean|Candidate bindings:) "([^"]+)"', text, re.MULTILINE)
+    hint = f'; did you mean "{near[1]}"?' if near else ""
+    line = re.search(r"^LINE (\d+):", text, re.MULTILINE)
+    place = f"line {line[1]}: " if line and line[1] != "1" else ""
+    return f"{place}{cause[:1].lower()}{cause[1:]}{hint}"
 
 
 def connect(
