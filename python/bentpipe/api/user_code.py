@@ -44,7 +44,7 @@ def load_controllers(texts: Sequence[str]) -> dict[str, type]:
         if name in classes:
             raise ScenarioError([(_KEY, f'duplicate name "{name}", expected a unique name for each')])
         if name in taken:
-            raise ScenarioError([(_KEY, f'"{name}" is the name of a built-in one, expected another name')])
+            raise ScenarioError([(_KEY, f'"{name}" is a built-in name, expected another name')])
         classes[name] = _load_class(Path(file), class_name)
     return classes
 

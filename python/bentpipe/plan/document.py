@@ -80,7 +80,7 @@ def load_scenario(
     for key, value in settings:
         if key == PRESET and isinstance(data.setdefault("path", {}), dict):
             data["path"]["preset"] = value
-    if PRESET in swept_keys(data.get("sweep")):
+    if PRESET in swept_keys(data.get("sweep")) or f"sweep.{PRESET}" in dict(settings):
         problem = (
             "a preset cannot be swept, as each has segments of other names; run once for each, with --set"
         )

@@ -12,6 +12,7 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.store.files import StoreError, readable
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 
@@ -178,9 +179,13 @@ def describe_error(error: duckdb.Error) -> str:
     text = str(error)
     cause = re.sub(r"^[\w ]+ Error: ", "", text.split("\n", 1)[0]).rstrip("!")
     cause = re.sub(r"Table with name (\S+) does not exist", r'no table "\1"', cause)
+    cause = re.sub(r"Scalar Function with name (\S+) does not exist", r'no function "\1"', cause)
     cause = re.sub(r'Referenced column "([^"]+)" not found in FROM clause', r'no column "\1"', cause)
-    near = re.search(r'^(?:Did you mean|Candidate bindings:) "([^"]+)"', text, re.MULTILINE)
-    hint = f'; did you mean "{near[1]}"?' if near else ""
+    candidates = re.search(r"^(?:Did you mean|Candidate bindings:) (.*)", text, re.MULTILINE)
+    names = re.findall(r'"([^"]+)"', candidates[1]) if candidates else []
+    unknown = re.search(r'"([^"]+)"', cause)
+    near = nearest(unknown[1], names) if unknown else None
+    hint = f'; did you mean "{near}"?' if near else ""
     line = re.search(r"^LINE (\d+):", text, re.MULTILINE)
     place = f"line {line[1]}: " if line and line[1] != "1" else ""
     return f"{place}{cause[:1].lower()}{cause[1:]}{hint}"
