@@ -48,7 +48,8 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "path.toml").write_text('duration = "1 s"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n')
     (tmp_path / "node.toml").write_text('name = "1"\n')
     (tmp_path / "plan.json").write_text("{")
-    (tmp_path / "cc.py").write_text("class Mine:\n    pass\n")
+    for name in ("cc.py", "other.py"):
+        (tmp_path / name).write_text("class Mine:\n    pass\n")
     return tmp_path
 
 
@@ -142,7 +143,7 @@ def place(tmp_path: Path) -> Path:
         ("chek good.toml", 'no command "chek", expected one of: run, check, examples, presets, '),
         (
             "perf answer",
-            'no command "answer", expected one of: server, client, call-server, call-client; see bent',
+            'no command "answer", expected one of: server, client, call-server, call-client',
         ),
         ("check good.toml --sed 3", 'no option "--sed"; did you mean "--seeds"?; see bentpipe check --help'),
         ("check good.toml --seeds", "--seeds: missing, expected a value; see "),
@@ -191,8 +192,8 @@ def place(tmp_path: Path) -> Path:
             '--controller: cc.py: class "Mine" is not a controller, expected a method on_event',
         ),
         (
-            "run good.toml --controller mine=cc.py:Yours",
-            '--controller: cc.py: no class "Yours", expected one with a method on_event',
+            "run good.toml --controller mine=other.py:Yours",
+            '--controller: other.py: no class "Yours", expected one with a method on_event',
         ),
         ("run good.toml --controller mine=none.py:Mine", '--controller: no file "none.py"\n'),
         (
@@ -238,7 +239,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "query store 'SELECT seed\nFROM runs\nWERE seed = 1'",
             'SQL: line 3: syntax error at or near "seed"\n',
         ),
-        ("query store 'SELECT nothing(1)'", 'SQL: no function "nothing"\n'),
+        ("query store 'SELECT nothing(1)'", 'SQL: no function "nothing"'),
         ("query store ''", 'SQL: missing, expected a query such as "SELECT * FROM runs"\n'),
         (
             "export store --format qlog",
