@@ -106,7 +106,7 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
             "lacking_of_mine.py cannot be imported: ModuleNotFoundError: No module named 'nothing_of_mine' (",
         ),
         ("mine=leaving_of_mine.py:Held", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
-        ("mine=random.py:Held", 'random.py cannot be imported: another module is called "random"'),
+        ("mine=random.py:Held", 'random.py cannot be imported: another module has the name "random"'),
         ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is not a module name'),
         ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'duplicate name "mine"'),
         (

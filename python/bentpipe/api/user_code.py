@@ -72,7 +72,7 @@ def _load_class(path: Path, class_name: str) -> type:
     except (Exception, SystemExit) as error:
         raise ScenarioError([(_KEY, f"{path} cannot be imported: {format_error(error)}")]) from error
     if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
-        raise ScenarioError([(_KEY, f'{path} cannot be imported: another module is called "{path.stem}"')])
+        raise ScenarioError([(_KEY, f'{path} cannot be imported: another module has the name "{path.stem}"')])
     controllers = {
         name: member
         for name, member in vars(module).items()

@@ -72,7 +72,7 @@ def read_har(file: Path, key: str = "", select: int | str | None = None) -> Reco
         collected.add(entry)
     objects = collected.finish()
     if not objects:
-        raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
+        raise ScenarioError([(key, f"{file.name}: no entry with an http or https URL")])
     if not collected.sized:
         raise ScenarioError(
             [(key, f"{file.name}: no entry has the size of its response, expected {FIELDS}, in bytes")]
@@ -111,7 +111,7 @@ def _read_log(file: Path, key: str) -> dict[str, Any]:
         if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _ends_in_text(
             error
         ):
-            raise ScenarioError([(key, f"{file.name} is cut off: it ends inside the JSON")]) from None
+            raise ScenarioError([(key, f"{file.name} is truncated: it ends inside the JSON")]) from None
         raise ScenarioError(
             [(key, f"{file.name} is not a HAR file: not JSON: {syntax_error(error)}")]
         ) from None

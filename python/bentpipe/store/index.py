@@ -220,7 +220,7 @@ def _read_run_directory(store: Path, run: str, has_checksums: bool) -> dict[str,
         return f"{directory} cannot be read: {error.strerror}"
     if SUMS not in names:
         if not any(map(_is_run_file, names)):
-            return f"{directory} is damaged: nothing of the run is in it"
+            return f"{directory} is damaged: it has no files of the run"
         return f"{directory / SUMS} is missing" if has_checksums else dict.fromkeys(names)
     sums = _read_sums(directory, names)
     return sums if isinstance(sums, str) else dict(sums)
@@ -235,7 +235,7 @@ def _read_sums(place: Path, names: set[str]) -> dict[str, str] | str:
     except UnicodeDecodeError:
         sums = None
     if sums is None:
-        return f"{place / SUMS} is damaged: it is no list of checksums"
+        return f"{place / SUMS} is damaged: it is not a list of checksums"
     if missing := sums.keys() - names:
         return f"{place / min(missing)} is missing"
     if unlisted := {name for name in names if name.endswith(".parquet")} - sums.keys():

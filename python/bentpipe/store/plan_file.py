@@ -119,7 +119,7 @@ def _parse(content: str) -> PlanFile:
     if match is None and "checksums" in plan:
         raise ValueError("it has no checksum")
     if match is not None and checksum(content[: match.start()].encode()) != match[1]:
-        raise ValueError("its checksum is another")
+        raise ValueError("checksum mismatch")
     if _SURROGATE.search(content):
         json.dumps(
             plan, ensure_ascii=False
