@@ -255,12 +255,12 @@ load = { page = "a.har" }
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps(HAR)[:-400], "is cut off"),
-        (json.dumps(HAR)[:70], "is cut off"),
+        (json.dumps(HAR)[:-400], "is truncated"),
+        (json.dumps(HAR)[:70], "is truncated"),
         ("<html>", "not JSON"),
         ('{"log": {}}', "expected log.entries"),
         ("[]", "expected log.entries"),
-        ('{"log": {"entries": []}}', "no entry was fetched"),
+        ('{"log": {"entries": []}}', "no entry with an http"),
         (json.dumps({"log": {"entries": [{}] * 10_001}}), "at most 10,000"),
         (
             json.dumps(

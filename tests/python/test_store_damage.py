@@ -298,7 +298,7 @@ def test_a_store_from_before_checksums_is_read(tmp_path: Path, made: Path) -> No
             act(store)
     shutil.rmtree(lost.parent)
     lost.parent.mkdir()
-    with pytest.raises(StoreError, match=f"{lost.parent.name} is damaged: nothing of the run"):
+    with pytest.raises(StoreError, match=f"{lost.parent.name} is damaged: it has no files of the run"):
         open_store(store)
 
 
