@@ -48,7 +48,7 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "path.toml").write_text('duration = "1 s"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n')
     (tmp_path / "node.toml").write_text('name = "1"\n')
     (tmp_path / "plan.json").write_text("{")
-    for name in ("cc.py", "other.py"):
+    for name in ("mistaken.py", "missing_class.py"):
         (tmp_path / name).write_text("class Mine:\n    pass\n")
     return tmp_path
 
@@ -188,16 +188,16 @@ def place(tmp_path: Path) -> Path:
             "good.toml: sweep.path.preset: a preset cannot be swept",
         ),
         (
-            "run good.toml --controller mine=cc.py:Mine",
-            '--controller: cc.py: class "Mine" is not a controller, expected a method on_event',
+            "run good.toml --controller mine=mistaken.py:Mine",
+            '--controller: mistaken.py: class "Mine" is not a controller, expected a method on_event',
         ),
         (
-            "run good.toml --controller mine=other.py:Yours",
-            '--controller: other.py: no class "Yours", expected one with a method on_event',
+            "run good.toml --controller mine=missing_class.py:Yours",
+            '--controller: missing_class.py: no class "Yours", expected one with a method on_event',
         ),
         ("run good.toml --controller mine=none.py:Mine", '--controller: no file "none.py"\n'),
         (
-            "run good.toml --controller cubic=cc.py:Mine",
+            "run good.toml --controller cubic=mistaken.py:Mine",
             '--controller: "cubic" is a built-in name, expected another name',
         ),
         (
