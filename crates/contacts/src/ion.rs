@@ -119,7 +119,9 @@ impl IonParser {
                 self.notes.push((number, text));
                 Ok(())
             }
-            "r" | "x" | "q" => Err(format!("found \"{}\", which a plan must not contain", tokens[0])),
+            "r" | "x" | "q" => {
+                Err(format!("found \"{}\", which a plan must not contain", tokens[0]))
+            }
             word => Err(format!(
                 "found {word:?}, expected a command of a plan: {}{}",
                 COMMANDS.join(", "),
@@ -144,8 +146,7 @@ impl IonParser {
                 return Err("a registration (start -1) names one node twice, not 0".into());
             }
             self.nodes.push(from);
-            self.notes
-                .push((line, format!("node {from} is registered: not a contact")));
+            self.notes.push((line, format!("node {from} is registered: not a contact")));
             return Ok(());
         }
         if words[1] == "0" {
@@ -303,8 +304,7 @@ impl IonParser {
     fn is_loopback(&mut self, line: usize, kind: &str, from: u64, to: u64) -> bool {
         if from == to {
             self.nodes.push(from);
-            let text =
-                format!("a {kind} of node {from} with itself: ignored, the node is known");
+            let text = format!("a {kind} of node {from} with itself: ignored, the node is known");
             self.notes.push((line, text));
         }
         from == to

@@ -321,8 +321,10 @@ fn pair_directions(
     let mut seen = BTreeSet::new();
     let mut lines = pairs.iter().flatten().flat_map(|hop| &hop.links);
     if let Some(link) = lines.find(|line| !seen.insert(**line)) {
-        let message =
-            format!("{}: forward and return routes differ on this link", topology.simplex_link_name(*link));
+        let message = format!(
+            "{}: forward and return routes differ on this link",
+            topology.simplex_link_name(*link)
+        );
         return Err(io::Error::other(message));
     }
     Ok(pairs)
@@ -340,7 +342,9 @@ fn reject_store_forward(spec: &LabSpec, topology: &Topology, paths: &[HostPath])
     });
     storing.map_or(Ok(()), |node| {
         let name = topology.node_name(node);
-        Err(io::Error::other(format!("{name:?} has store_and_forward, which emulation does not support")))
+        Err(io::Error::other(format!(
+            "{name:?} has store_and_forward, which emulation does not support"
+        )))
     })
 }
 

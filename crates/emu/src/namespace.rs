@@ -39,13 +39,12 @@ pub fn set_parent_death_signal(parent: u32, signal: Signal) -> io::Result<()> {
 /// Returns the error of the kernel: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
 pub fn become_root() -> io::Result<()> {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).map_err(
-        |error| {
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
+        .map_err(|error| {
             io::Error::other(format!(
                 "no user namespace ({error}): required without root; see `bentpipe doctor`"
             ))
-        },
-    )?;
+        })?;
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;

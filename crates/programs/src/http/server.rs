@@ -164,7 +164,9 @@ impl HttpServer {
         writeln!(screen, "{end}")?;
         screen.flush()?;
         match self.log.write_error() {
-            Some(why) => Err(ProgramError::Run(format!("access_log: {why}; the log is incomplete"))),
+            Some(why) => {
+                Err(ProgramError::Run(format!("access_log: {why}; the log is incomplete")))
+            }
             None => Ok(()),
         }
     }

@@ -113,7 +113,9 @@ pub fn apply_requested_controller(
     let listed = available_controllers();
     if !listed.iter().any(|known| known == name) {
         let listed = listed.join(", ");
-        return Err(format!("its kernel has no controller \"{name}\" for TCP; available: {listed}"));
+        return Err(format!(
+            "its kernel has no controller \"{name}\" for TCP; available: {listed}"
+        ));
     }
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(name)).map_err(|error| match error {
         Errno::EPERM | Errno::EACCES => {

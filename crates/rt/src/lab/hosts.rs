@@ -102,7 +102,9 @@ impl Hosts {
         }
         for (host, kernel) in plan.kernel_settings().iter().enumerate() {
             if host == SERVER && !plan.private && !kernel.settings.is_empty() {
-                return Err(io::Error::other("settings of the server side require a private server side"));
+                return Err(io::Error::other(
+                    "settings of the server side require a private server side",
+                ));
             }
             for (name, value) in &kernel.settings {
                 self.namespace_of(host).set_sysctl(name, value)?;
@@ -211,7 +213,8 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
         return Err(io::Error::other(text));
     }
     if !plan.private {
-        let message = "a lab with other routes than one from client to server requires a private server side";
+        let message =
+            "a lab with other routes than one from client to server requires a private server side";
         return Err(io::Error::other(message));
     }
     match plan.proxies.first() {

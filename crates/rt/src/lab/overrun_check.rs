@@ -51,9 +51,8 @@ pub fn overrun_reasons(
     }
     if let Some(routes) = routes.filter(|one| one.lateness_max_ms > MAX_ROUTE_LATENESS_MS) {
         let late = routes.lateness_max_ms;
-        reasons.push(format!(
-            "routes changed {late:.1} ms late; {MAX_ROUTE_LATENESS_MS} ms allowed"
-        ));
+        reasons
+            .push(format!("routes changed {late:.1} ms late; {MAX_ROUTE_LATENESS_MS} ms allowed"));
     }
     reasons
 }
@@ -70,10 +69,7 @@ fn lateness_reason(lateness: &Histogram, bound: Span) -> Option<String> {
         ));
     }
     (mean > bound).then(|| {
-        format!(
-            "packets left {:.1} ms late on average; {bound_ms:.1} ms allowed",
-            mean.millis()
-        )
+        format!("packets left {:.1} ms late on average; {bound_ms:.1} ms allowed", mean.millis())
     })
 }
 

@@ -40,7 +40,9 @@ pub(super) fn raise_file_limit(
     let stock = plan.to_pool.map_or(0, |pool| pool.ready as u64);
     let allowed = hard.saturating_sub(SPARE_FILES + stock) / 2;
     if allowed == 0 {
-        return Err(ProgramError::Input(format!("a limit of {hard} open files is too low (ulimit -Hn)")));
+        return Err(ProgramError::Input(format!(
+            "a limit of {hard} open files is too low (ulimit -Hn)"
+        )));
     }
     if allowed < plan.connections as u64 {
         notes.push(format!(

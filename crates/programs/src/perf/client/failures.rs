@@ -37,9 +37,9 @@ impl MeasuringClient {
             }
         }
         done.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused if connected => {
-                ProgramError::Run(format!("{remote}: the server has ended (its UDP port is closed)"))
-            }
+            io::ErrorKind::ConnectionRefused if connected => ProgramError::Run(format!(
+                "{remote}: the server has ended (its UDP port is closed)"
+            )),
             io::ErrorKind::ConnectionRefused => ProgramError::Run(format!(
                 "{remote}: connection refused (UDP port closed); is `bentpipe perf server` running?"
             )),
