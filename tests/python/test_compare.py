@@ -122,7 +122,7 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
     failing = ["near.toml", "--runs", "1", "--", "sh", "-c", "echo no such luck >&2; exit 7"]
     done = commands.process(tmp_path, "time", *failing, environment=environment)
     assert done.returncode == 1
-    assert done.stderr == "error: behind near.toml: sh ended with status 7: no such luck\n"
+    assert done.stderr == "error: over near.toml: sh ended with status 7: no such luck\n"
     # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
     apart = min(far["seconds"]) - min(near["seconds"])
     if apart != pytest.approx(0.5, abs=0.2) and not rested:
