@@ -126,7 +126,7 @@ def test_doctor_tries_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("BENTPIPE_RT", str(program))
     for text, good, found in (
         ("cat $2 > /dev/null; echo bentpipe: /dev/net/tun: busy >&2; exit 2", False, "/dev/net/tun: busy"),
-        ("cat $2 > /dev/null", True, "stood"),
+        ("cat $2 > /dev/null", True, "started and stopped"),
     ):
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
