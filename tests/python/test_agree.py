@@ -225,10 +225,7 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     )
     assert late.returncode == 1
     assert late.stderr.startswith("invalid: ")
-    assert (
-        "## first\n\n2 runs invalid: the emulator missed its deadlines"
-        in (tmp_path / "l.md").read_text()
-    )
+    assert "## first\n\n2 runs invalid: the emulator missed its deadlines" in (tmp_path / "l.md").read_text()
     shutil.rmtree(tmp_path / "l")
     for text in ("title = ", "title = " + "[" * 5000):
         (folder / "notes.toml").write_text(text)

@@ -189,7 +189,10 @@ def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
     """What ``check`` then says is said of the build, as everything else."""
     from bentpipe.runners import engine
 
-    for name, why in (("old.so", "does not load: "), ("old.txt", "is not an engine, expected a file such as ")):
+    for name, why in (
+        ("old.so", "does not load: "),
+        ("old.txt", "is not an engine, expected a file such as "),
+    ):
         file = tmp_path / name
         file.write_text("no library")
         with pytest.raises(ImportError) as wrong:
