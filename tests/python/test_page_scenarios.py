@@ -135,7 +135,7 @@ def test_a_page_that_cannot_be_loaded_is_refused(objects: list[Any], host: dict[
         ({"page": "news", "udp_blocked": True}, "udp_blocked: found true with HTTP/3"),
         ({"page": "news", "keep_connections": True, "profile": "fresh"}, "keep_connections"),
         ({"page": "news", "pause": ["9 s", "1 s"]}, "the shorter one first"),
-        ({"page": "news", "http": "4"}, "no word"),
+        ({"page": "news", "http": "4"}, "expected one of: 1.1"),
         ({"bytes": "1 MB", "tls": "1.2"}, "found tls without page"),
         ({"page": "news", "bytes": "1 MB"}, "exactly one of"),
         ({"page": {"har": "none.har"}}, 'no file "none.har"'),
@@ -246,9 +246,7 @@ load = { page = "a.har" }
     assert load["kind"] == "page"
     assert [one["name"] for one in load["page"]["objects"]] == ["index", "app.js", "photo.jpg", "photo.jpg-2"]
     (tmp_path / "a.har").rename(tmp_path / "b.har")
-    with pytest.raises(
-        ScenarioError, match=r'browser.load.page: no file "a.har" beside the scenario; did you mean "b.har"'
-    ):
+    with pytest.raises(ScenarioError, match=r'browser.load.page: no file "a.har" beside the scenario'):
         build_plan(load_scenario(tmp_path / "s.toml"), "")
 
 
