@@ -23,7 +23,7 @@ PORT = 7
 ECHO_SERVER = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("{far}", 7))
+s.bind(("{server}", 7))
 while True:
     data, peer = s.recvfrom(64)
     s.sendto(data, peer)
@@ -46,7 +46,7 @@ if child == 0:
         server.sendto(struct.pack("=q", departure - arrival), peer)
 client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 client.settimeout(5)
-rtts_ms = {"{far}": [], "127.0.0.1": []}
+rtts_ms = {"{server}": [], "127.0.0.1": []}
 for _ in range(count):
     for address, samples in rtts_ms.items():
         start = time.perf_counter_ns()

@@ -75,7 +75,7 @@ CASES: dict[str, dict[str, Any]] = {
     "a hundred packets overtaken": overtaking({"uniform": "20 ms"}, quic=RFC),
     "packet threshold 3": overtaking(WIDE, quic={**RFC, "packet_threshold": 3}),
     "a file of 10 MB": overtaking(WIDE, "20 s", load={"bytes": "10 MB"}),
-    "a tenth of the packets held": overtaking(None, both={"reorder": {"probability": "10 %", "hold": "100 ms"}}),
+    "a tenth of the packets held": overtaking(None, both={"reorder": {"probability": "10 %", "delay": "100 ms"}}),
 }  # fmt: skip
 
 

@@ -137,6 +137,6 @@ def _run_client(command: list[str]) -> dict[str, Any]:
         if process.returncode == 0:
             summary: dict[str, Any] = json.loads(process.stdout)
             return summary
-        if "nothing listens there" not in process.stderr or time.monotonic() > deadline:
+        if "connection refused" not in process.stderr or time.monotonic() > deadline:
             raise SocketsError(process.stderr.strip())
         time.sleep(0.05)

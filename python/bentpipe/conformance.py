@@ -45,7 +45,7 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
     else:
         names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
         if controller not in names:
-            raise ScenarioError([("", unknown_name(controller, names, "controller"))], "check-cc")
+            raise ScenarioError([("", unknown_name(controller, names, "controller"))], "check-controller")
         try:
             rows = engine.check_controller(controller, parameters)
         except ValueError as error:
@@ -76,7 +76,7 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
     parameters = dict(parse_override(text, "--option", "k=0.8") for text in options)
     if not scheduler.endswith(".py"):
         if parameters:
-            raise ScenarioError([("", "goes with a class in a file")], "--option")
+            raise ScenarioError([("", "requires a class in a file")], "--option")
         rows = engine.check_scheduler(scheduler, {})
         if rows is None:
             known = [name for name in SCHEDULERS if name != "drop-tail"]

@@ -82,7 +82,7 @@ def _lab() -> Requirement:
     from bentpipe.lab.executable import executable
     from bentpipe.lab.process import start_lab
 
-    title = "lab in real time"
+    title = "test lab (emulation)"
     path, proxies = resolve_path("lte-4g", pep="early")
     nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
@@ -101,12 +101,12 @@ def _lab() -> Requirement:
             try:
                 status = lab.process.wait(LAB_S)
             except subprocess.TimeoutExpired:
-                return Requirement(title, False, False, f"did not end within {LAB_S:.0f} s")
+                return Requirement(title, False, False, f"not finished within {LAB_S:.0f} s")
         log.seek(0)
         lines = log.read().decode(errors="replace").strip().splitlines()
     if status == 0:
         return Requirement(
-            title, True, False, "started and ended" if nft else "started and ended; without proxies"
+            title, True, False, "started and stopped" if nft else "started and stopped; proxies not available"
         )
     return Requirement(
         title, False, False, lines[-1].removeprefix("bentpipe: ") if lines else f"exit status {status}"
@@ -115,7 +115,7 @@ def _lab() -> Requirement:
 
 def _fifo() -> Requirement:
     """Check for permission to use the real-time scheduler."""
-    title = "real-time scheduling (smaller jitter on a busy host)"
+    title = "real-time scheduling (fewer missed deadlines)"
     tool = shutil.which("chrt")
     if tool is None:
         return Requirement(title, False, False, "no chrt; Debian: apt install util-linux")
@@ -143,7 +143,7 @@ def _engine() -> Requirement:
         lines = [engine.version(), f"{len(engine.catalogue())} controllers", engine.slowness()]
         return Requirement("engine", True, True, ", ".join(filter(None, lines)))
     except ImportError as error:
-        return Requirement("engine", False, True, f"{error}; `make engine` builds it")
+        return Requirement("engine", False, True, f"{error}; run `make engine`")
 
 
 def _package(name: str, *, needed: bool, use: str = "") -> Requirement:

@@ -51,7 +51,7 @@ PAGE = PAGE[: PAGE.index("load =")] + 'load = { page = "target-b" }\n'
 MARK = "BENTPIPE_TRIAL"
 """Environment variable that tells the processes of a trial."""
 
-COMMAND = 'touch "$BENTPIPE_TRIAL_BEGUN"; (sleep 60 &) ; trap "" HUP; sleep $BENTPIPE_TRIAL_HOLD; touch "$BENTPIPE_TRIAL_DONE"'
+COMMAND = 'touch "$BENTPIPE_TRIAL_STARTED_FILE"; (sleep 60 &) ; trap "" HUP; sleep $BENTPIPE_TRIAL_DURATION_S; touch "$BENTPIPE_TRIAL_FINISHED_FILE"'
 """What runs in a lab: it leaves a child behind, and does not listen to SIGHUP."""
 
 LONG_S, SHORT_S = 40.0, 0.5
@@ -128,7 +128,7 @@ class Found:
             return ""
         missed = "nobody was there to be killed" if self.seen else "the stage was never seen"
         missed = missed if self.began else "no lab ever began"
-        return f"{self.draw}: {'; '.join(self.left) or missed}; it said: {self.said[-500:].strip()!r}"
+        return f"{self.draw}: {'; '.join(self.left) or missed}; its output: {self.said[-500:].strip()!r}"
 
     def counts(self) -> dict[str, int]:
         """One of each sort that this trial is of."""
@@ -217,7 +217,7 @@ class _Machine:
         ends = one.stage != "ending" and one.target in (STARTER, "lab", "keep", "init")
         # Once it runs, Ctrl-C is the command's.
         ends = ends and one.how != signal.SIGINT
-        environment = {**self.environment, f"{MARK}_HOLD": str(LONG_S if ends else SHORT_S)}
+        environment = {**self.environment, f"{MARK}_DURATION_S": str(LONG_S if ends else SHORT_S)}
         with log, subprocess.Popen(
             # What started the tests may ignore a hang-up or Ctrl-C, and would have this ignore it too.
             ["env", "--default-signal=HUP,INT", *command], cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
@@ -417,8 +417,8 @@ def _machine(program: Path, user: str) -> Iterator[_Machine]:
         own = {
             "TMPDIR": place / "tmp",
             MARK: mark,
-            f"{MARK}_BEGUN": place / "begun",
-            f"{MARK}_DONE": place / "done",
+            f"{MARK}_STARTED_FILE": place / "begun",
+            f"{MARK}_FINISHED_FILE": place / "done",
         }
         environment |= {name: str(value) for name, value in own.items()}
         # The words that become another user set the folder for temporary files anew.

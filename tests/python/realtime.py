@@ -79,7 +79,7 @@ def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[o
 
 
 def not_too_late(done: subprocess.CompletedProcess[str]) -> None:
-    """Gives up where a command says that the machine was too late for its runs: it has tried three times itself."""
+    """Gives up where a command says that the emulator missed its deadlines for its runs: it has tried three times itself."""
     if "missed its deadlines" in done.stderr:
         give_up(next(line for line in done.stderr.splitlines() if "missed its deadlines" in line))
 
@@ -193,7 +193,7 @@ def rate_of_busy_link(
         elif b[0] - rows[first][0] > longest[0]:
             longest = (b[0] - rows[first][0], (b[1] - rows[first][1]) * 8e-6)
     seconds, megabits = longest
-    late_s = found["segments"][0][way]["late_max_ms"] / 1e3
+    late_s = found["segments"][0][way]["lateness_max_ms"] / 1e3
     return megabits / seconds if seconds >= 0.5 and late_s <= error * seconds else None
 
 

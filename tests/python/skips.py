@@ -15,7 +15,7 @@ forty. Where the machine spoils one try in four (ordinary work on one core in fo
 than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
 
 
-AGAIN = "BENTPIPE_GAVE_UP"
+AGAIN = "BENTPIPE_SKIPPED_TESTS"
 """Names a file that gets those that gave up, one a line: who named it tries them again alone, and the quota is theirs then."""
 
 

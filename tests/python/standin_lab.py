@@ -37,7 +37,7 @@ def main() -> None:
         Path(os.environ["MARK"]).write_text(str(os.getpid()))
         time.sleep(600)
     if behaviour == "broken":
-        print("error: no namespace could be made")
+        print("error: cannot create a namespace")
         sys.exit(1)
     rtt = sum(
         stage["delay_ns"]
@@ -63,11 +63,11 @@ def main() -> None:
     series = (
         "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,dropped_loss,"
     )
-    series += "dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,late_p99_ms\n"
+    series += "dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,lateness_p99_ms\n"
     for link in plan["lab"]["graph"]["links"]:
         series += f"0.5,{link['name']},down,5,4,6000,1,1500,0,1,0,0,0,0,0.1\n"
     Path(plan["record"]["directory"], "links.csv").write_text(series)
-    way = {"packets_in": 10, "packets_out": 10, "bytes_out": 15_000, "late_p99_ms": 90.0 if late else 0.2}
+    way = {"packets_in": 10, "packets_out": 10, "bytes_out": 15_000, "lateness_p99_ms": 90.0 if late else 0.2}
     segments = [{"name": link["name"], "up": way, "down": way} for link in plan["lab"]["graph"]["links"]]
     statuses = {near["name"]: 1 if behaviour == "silent" else 0 for near in plan["near"]}
     result = {"valid": not late, "reasons": ["packets were late by 90 ms"] if late else [], "statuses": statuses,

@@ -172,7 +172,7 @@ def test_a_run_in_real_time_has_no_command(folder: Path) -> None:
         assert [one["called"] for one in runs.values()] == ["newreno, seed 3"]
         done = command(folder, "export", "a store", "-f", "pcapng", "--run", run)
         assert done.returncode == 2
-        assert "ran in real time and cannot be replayed" in done.stderr
+        assert "was run in emulation and cannot be replayed" in done.stderr
     finally:
         journal.write_text(before)
     assert bentpipe.open_results(store).runs.height == 4

@@ -492,7 +492,7 @@ class Lab:
 
     def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         for run in runs:
-            yield RunOutcome(run, None, "the machine was too late", late=True)
+            yield RunOutcome(run, None, "the emulator missed its deadlines", invalid=True)
 
 
 def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,7 +588,7 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
     [
         ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
         ({"rtts": []}, "rtts: found nothing, expected at least one"),
-        ({"sizes": ["1 MB", "1 MB"]}, 'sizes: found "1 MB" twice'),
+        ({"sizes": ["1 MB", "1 MB"]}, 'sizes: duplicate value "1 MB"'),
         ({"proxy": "poold"}, "proxy: "),
         ({"controllers": ["cubik"]}, "controllers: "),
         ({"tcp": "cubik"}, "tcp: "),

@@ -89,7 +89,7 @@ def test_what_reaches_beyond_the_store_is_refused_in_one_line(store: Path, tmp_p
     for text in OUT_OF_BOUNDS:
         ask: Callable[[str], Any] = getattr(Store(store).connect(), way)
         with pytest.raises(
-            OutOfBoundsError, match="is out of bounds: SQL reads the tables of this store alone"
+            OutOfBoundsError, match="is not allowed: SQL may read only the tables of this store"
         ) as found:
             ask(statement(text, store, tmp_path))
         assert "\n" not in str(found.value), text
@@ -157,12 +157,12 @@ def test_from_the_command_line(store: Path, tmp_path: Path) -> None:
     done = query("COPY flows TO 'x.csv'")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: COPY is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted "
-        "(query --unrestricted, connect(unrestricted=True))\n"
+        "error: COPY is not allowed: SQL may read only the tables of this store; use "
+        "query --unrestricted or connect(unrestricted=True)\n"
     )
     assert not list(tmp_path.iterdir())
     assert query("COPY flows TO 'x.csv'", "--unrestricted").returncode == 0
     assert (tmp_path / "x.csv").read_text().startswith("run,seed,")
     done = query("FROM 'x.csv'")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: x.csv is out of bounds")
+    assert done.stderr.startswith("error: x.csv is not allowed")

@@ -141,7 +141,7 @@ def test_files_arrive_as_they_were_packed() -> None:
     packed = sent.to_bytes()
     assert codec.RunFiles.from_bytes(packed) == sent
     for cut in (0, 7, 40, len(packed) - 1):
-        with pytest.raises(codec.DecodeError, match="cut short"):
+        with pytest.raises(codec.DecodeError, match="are truncated"):
             codec.RunFiles.from_bytes(packed[:cut])
 
 

@@ -237,7 +237,7 @@ def test_words_that_are_not_there(scenario: Path) -> None:
         plan_sessions("target-aa", Options(field_host="there"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--remote"):
         plan_sessions("target-a", Options(), "e", CATALOGUE)
-    with pytest.raises(ScenarioError, match="--access: found it beside the scenario"):
+    with pytest.raises(ScenarioError, match="--access: cannot be combined with the scenario"):
         plan_sessions(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="both or none"):
         plan(Serving("target-a", key=Path("k.pem")))
@@ -282,7 +282,7 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
     )
     assert lab["lab"]["graph"] == run.spec["graph"]
     assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
-    assert lab["near"][0]["command"][-1] == "{far}"
+    assert lab["near"][0]["command"][-1] == "{server}"
     tcp = run.spec["flows"][0]["transport"]["tcp"]
     assert lab["tcp"] == {"near": tcp["client"], "far": tcp["server"]}
     server = json.loads((tmp_path / "server.json").read_text())

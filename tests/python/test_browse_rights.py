@@ -155,7 +155,7 @@ def test_without_a_sandbox_a_foreign_site_needs_an_option(
 ) -> None:
     """One line that names it, before anything starts; pages that bentpipe makes itself need none."""
     monkeypatch.setattr(privileges, "has_sandbox", lambda: False)
-    with pytest.raises(ChromiumError, match="--without-sandbox loads the site without it"):
+    with pytest.raises(ChromiumError, match="--without-sandbox to load the site without the sandbox"):
         privileges.require_sandbox(without=False)
     assert privileges.require_sandbox(without=True) is False
     assert privileges.require_sandbox(without=False, foreign=False) is False

@@ -119,7 +119,7 @@ def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
 def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
     done = bentpipe(tmp_path, "browse", f"{site}/circle", "--access", "lte-4g", "--out", "circle", "--json")
     said = json.loads(done.stdout)
-    assert (done.returncode, said["error"]) == (1, "it redirects without end: net::ERR_TOO_MANY_REDIRECTS")
+    assert (done.returncode, said["error"]) == (1, "too many redirects: net::ERR_TOO_MANY_REDIRECTS")
     assert {one["status"] for one in said["requests"]} == {302, None}
     assert (tmp_path / "circle" / "page.html").exists()
     assert len(json.loads((tmp_path / "circle" / "load.har").read_text())["log"]["entries"]) > 10
@@ -129,7 +129,7 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "error", "tally"),
     [
-        ("", "nothing listens there: net::ERR_CONNECTION_REFUSED", "failed"),
+        ("", "connection refused: net::ERR_CONNECTION_REFUSED", "failed"),
         ("/never", "not finished within 6 s", "unanswered"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> N
     with _killed_when_asked():
         done = bentpipe(tmp_path, "browse", f"{site}/never", "--access", "lte-4g", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith(f"{site}/never over lte-4g did not load: the browser has ended.\n")
+    assert done.stdout.startswith(f"{site}/never over lte-4g did not load: the browser exited.\n")
     assert "1 request, 0 kB of bodies: 1 unanswered." in done.stdout
     assert (tmp_path / "o" / "page.html").exists()
     assert _left() == []
@@ -169,12 +169,12 @@ def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path
         said = json.loads(done.stdout)
         assert _left() == []
         # On a busy machine the kill comes before the load event is known of, or when the second is over.
-        if said["error"] == "the browser has ended" or not said["remark"]:
+        if said["error"] == "the browser exited" or not said["warning"]:
             return [said["error"], "the kill came after it"]
         assert (done.returncode, said["error"]) == (0, None)
-        assert said["remark"] == "nothing is known of the second after the load event: the browser has ended"
+        assert said["warning"] == "no data for the second after the load event: the browser exited"
         assert said["marks_ms"]["loaded"] > 2 * 80
-        assert said["remark"] in (tmp_path / f"o{number}" / "page.html").read_text()
+        assert said["warning"] in (tmp_path / f"o{number}" / "page.html").read_text()
         return []
 
     realtime.tried(judge)
@@ -355,7 +355,7 @@ def _killed_when_asked() -> Iterator[None]:
         (["http://x/", "--access", "lte-4g", "--spki", "k"], '--spki: found "k", expected the 44 characters'),
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
-        (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
+        (["s.toml", "--access", "lte-4g"], "--access: cannot be combined with the scenario s.toml"),
         (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )

@@ -297,7 +297,7 @@ def test_attenuation_is_read_from_a_file_or_a_schedule(tmp_path: Path) -> None:
     [
         ("time_s,attenuation\n0,0\n", 'did you mean "attenuation_dB"?'),
         ("time_s,attenuation_dB\n0,x\n", 'line 2: found "x"'),
-        ("time_s,attenuation_dB\n1,0\n0,1\n", "time runs back"),
+        ("time_s,attenuation_dB\n1,0\n0,1\n", "time goes backwards"),
         ("time_s,attenuation_dB\n0,1000\n", "expected at most 200 dB"),
     ],
 )

@@ -68,7 +68,7 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
     assert found["adsl"].seconds == pytest.approx((2.0, 2.2, 2.4))
     assert found["adsl"].mean == pytest.approx(2.2)
     assert found["adsl"].deviation == pytest.approx(0.2)
-    assert [one.late for one in found.values()] == [1, 1, 1]
+    assert [one.invalid for one in found.values()] == [1, 1, 1]
     assert found["ftth"].ratio is None
     # what all accesses have in common in a round cancels out: the ratio is 4 in every one
     ratio = found["oneweb"].ratio
@@ -84,7 +84,7 @@ name = "satellite"
 delay = "{} ms"
 both = {{ rate = "10 Mbit/s" }}
 """
-CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_FAR'], {})).close()"
+CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_SERVER'], {})).close()"
 
 
 @pytest.mark.lab
@@ -122,7 +122,7 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
     failing = ["near.toml", "--runs", "1", "--", "sh", "-c", "echo no such luck >&2; exit 7"]
     done = commands.process(tmp_path, "time", *failing, environment=environment)
     assert done.returncode == 1
-    assert done.stderr == "error: behind near.toml: sh ended with status 7: no such luck\n"
+    assert done.stderr == "error: over near.toml: sh ended with status 7: no such luck\n"
     # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
     apart = min(far["seconds"]) - min(near["seconds"])
     if apart != pytest.approx(0.5, abs=0.2) and not rested:

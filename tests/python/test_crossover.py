@@ -88,7 +88,7 @@ def test_every_cell_is_planned(proxy: str) -> None:
         ({"sizes": ("10",)}, "^sizes: "),
         ({"rtts": ("40",)}, "^rtts: "),
         ({"controllers": ()}, "^controllers: "),
-        ({"rtts": ("40 ms", "40 ms")}, "twice"),
+        ({"rtts": ("40 ms", "40 ms")}, "duplicate value"),
     ],
 )
 def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:

@@ -134,7 +134,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     client = [
         *perf,
         "client",
-        "{far}",
+        "{server}",
         "--transport",
         "tcp",
         "--time",

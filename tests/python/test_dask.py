@@ -324,7 +324,7 @@ def test_a_cluster_without_workers_is_said_and_waited_for(
     cluster.join()
     assert len(session.result(timeout=180).finished()) == 60
     assert warned(recwarn) == [
-        f"the cluster at tcp://{cluster.address} has no workers any more: its runs wait for one"
+        f"the cluster at tcp://{cluster.address} has no workers left: its runs wait for a worker"
     ]
 
 

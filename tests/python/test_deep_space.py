@@ -327,7 +327,7 @@ def test_what_a_profile_cannot_be(change: dict[str, Any], key: str, words: str) 
         (PLAN.replace('stop = "20 min"', 'stop = "10 min"'), {}, "not after its start"),
         (PLAN.replace('owlt = "10 ms"', 'start = "1 h", owlt = "10 ms"'), {}, "no light time"),
         ("contact = 3", {}, "contact"),
-        ("contact = [", {}, "is no TOML"),
+        ("contact = [", {}, "is not TOML"),
     ],
 )
 def test_what_a_plan_of_links_cannot_be(plan: str, graph: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -96,13 +96,13 @@ def test_a_plan_of_ion(plans: Path) -> None:
     assert (direct["volume_bytes"], direct["rate_bit_s"]) == (290 * 12_500_000, [100_000_000] * 2)
     back = next(one for one in found["pairs"] if (one["from"], one["to"]) == ("6", "3"))
     assert back["owlt_s"] == [2.0, 3.0]
-    remarks = [(" ".join(one["at"]), one["text"]) for one in found["remarks"]]
-    assert remarks == [
-        ("line 14", '"m horizon" says nothing of contacts: passed over'),
+    warnings = [(" ".join(one["at"]), one["text"]) for one in found["warnings"]]
+    assert warnings == [
+        ("line 14", '"m horizon" does not describe contacts: ignored'),
         ("line 8", "3 to 6: no range from 200 s to 300 s: not used then"),
         ("line 9", "6 to 3: no range from 200 s to 300 s: not used then"),
     ]
-    assert "note: line 8: 3 to 6" in bentpipe(plans, "dtn", "plan", "a.ionrc").stdout
+    assert "warning: line 8: 3 to 6" in bentpipe(plans, "dtn", "plan", "a.ionrc").stdout
 
 
 def test_a_plan_of_toml_and_the_same_of_json(plans: Path) -> None:
@@ -111,11 +111,11 @@ def test_a_plan_of_toml_and_the_same_of_json(plans: Path) -> None:
     up = next(one for one in found["pairs"] if one["from"] == "moon")
     assert (up["first_s"], up["last_s"], up["owlt_s"]) == (10.0, 100.0, [1.28, 1.28])
     assert found["static_routes"] == [{"at": "earth", "to": None, "via": "moon"}]
-    assert found["remarks"] == [{"at": ["line 13"], "text": "rover to moon: no contact leads back"}]
+    assert found["warnings"] == [{"at": ["line 13"], "text": "rover to moon: no return contact"}]
     (plans / "b.json").write_text(json.dumps(as_tables(read(plans / "b.toml"))))
     again = said(plans, "plan", "b.json")
     assert again["pairs"] == found["pairs"]
-    assert again["remarks"][0]["at"] == ["contact[3]"]
+    assert again["warnings"][0]["at"] == ["contact[3]"]
 
 
 @draw.composite
@@ -230,11 +230,11 @@ def test_a_node_with_itself_is_passed_over_with_a_note_and_known(tmp_path: Path)
     (tmp_path / "a.ionrc").write_text(LOOPBACK + "a contact +1 +3600 1 3 100000\na range +1 +3600 1 3 1\n")
     found = said(tmp_path, "plan", "a.ionrc")
     assert (found["nodes"], found["contacts"]) == (["1", "2", "3"], 1)
-    remarks = [(one["at"], one["text"]) for one in found["remarks"]][:3]
-    assert remarks == [
-        (["line 1"], "a contact of node 1 with itself: passed over, the node is known"),
-        (["line 2"], "a contact of node 2 with itself: passed over, the node is known"),
-        (["line 3"], "a range of node 1 with itself: passed over, the node is known"),
+    warnings = [(one["at"], one["text"]) for one in found["warnings"]][:3]
+    assert warnings == [
+        (["line 1"], "a contact of node 1 with itself: ignored, the node is known"),
+        (["line 2"], "a contact of node 2 with itself: ignored, the node is known"),
+        (["line 3"], "a range of node 1 with itself: ignored, the node is known"),
     ]
     assert "no contacts lead from 1 to 2" in said(tmp_path, "route", "a.ionrc", "1", "2")["kept"]
 
@@ -257,7 +257,7 @@ def test_a_date_and_a_time_after_the_reference_in_a_line(tmp_path: Path) -> None
     (tmp_path / "a.ionrc").write_text(line)
     found = said(tmp_path, "plan", "a.ionrc")
     assert (found["epoch"], found["start_s"], found["stop_s"]) == (None, 0, 3_155_760_000)
-    assert "it lasts for a century" in found["remarks"][0]["text"]
+    assert "it lasts for a century" in found["warnings"][0]["text"]
     (tmp_path / "a.ionrc").write_text("@ 2008/12/31-23:00:00\n" + line)
     found = said(tmp_path, "plan", "a.ionrc")
     assert (found["epoch"], found["stop_s"]) == ("2008-12-31T23:00:00Z", 3600)
@@ -455,7 +455,7 @@ def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
     names = {one["from"] for one in plan.spec["contacts"]}
     assert {"Toulouse", "Lima", "sat-0"} <= names
     # no contact is without a range, and each has one back
-    assert plan.remarks == ()
+    assert plan.warnings == ()
     light = [owlt / 1e6 for pair in plan.ranges.values() for _, _, owlt in pair]
     # 780 km above the ground, 14.4 degrees of arc to the next one in its plane
     assert min(light) >= 2.6
@@ -505,7 +505,9 @@ def test_places_in_the_south_have_passes(tmp_path: Path) -> None:
 
 def test_a_plan_is_not_written_over_itself(plans: Path) -> None:
     (plans / "plan.toml").write_text(f"# mine\n{TOML}")
-    assert "--out: plan.toml would be written over" in refused(plans, "plan", "plan.toml", "-o", ".")
+    assert "--out: plan.toml exists; choose another directory" in refused(
+        plans, "plan", "plan.toml", "-o", "."
+    )
     assert (plans / "plan.toml").read_text() == f"# mine\n{TOML}"
     assert "--out: b.toml is a file, expected a folder" in refused(plans, "plan", "plan.toml", "-o", "b.toml")
 

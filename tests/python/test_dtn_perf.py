@@ -93,8 +93,8 @@ def test_reports_that_go_elsewhere_are_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("-F none", "which is not a file here"),
-        ("-F .", "which is not a file here"),
+        ("-F none", "-F: no file"),
+        ("-F .", "-F: no file"),
         ("-F empty", "which is empty"),
         ("-F some -D 1M", "found -D and -F"),
         ("-F some -P 40", "expected more than the 40 B"),

@@ -68,7 +68,7 @@ def bentpipe(tmp_path: Path) -> Command:
 
 
 def _done(done: subprocess.CompletedProcess[str]) -> None:
-    """The runs were valid, or the machine was too late for them."""
+    """The runs were valid, or the emulator missed its deadlines for them."""
     realtime.not_too_late(done)
     assert done.returncode == 0, done.stderr
 
@@ -124,7 +124,7 @@ def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     assert {name: row["down_bytes"] for name, row in rows.items()} == {"q": 100_000, "t": 100_000}
     spec = build_plan(load_scenario(tmp_path / "six.toml"), "").runs[0].spec
     asks = [one["command"] for one in lab_plan(spec, tmp_path, "rt").plan["near"]]
-    assert all("{far6}" in words and "{far}" not in words for words in asks)
+    assert all("{server6}" in words and "{server}" not in words for words in asks)
 
 
 REFUSED = """

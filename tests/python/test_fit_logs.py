@@ -162,10 +162,13 @@ def test_streams_of_events_and_several_documents_are_read(tmp_path: Path) -> Non
     found = read(written(tmp_path, "i.json", ended))
     assert found.rates == {"up": whole}
     assert found.notes == [
-        'iperf3 ended early ("interrupt - the client has terminated"): its intervals until then are read'
+        'iperf3 ended early ("interrupt - the client has terminated"): only the intervals before are used'
     ]
     found = read(written(tmp_path, "c.json", stream + events[2][:40]))
-    assert (found.rates, found.notes) == ({"up": whole}, ["line 4 is cut off: what is before it is read"])
+    assert (found.rates, found.notes) == (
+        {"up": whole},
+        ["line 4 is truncated: only the data before it is used"],
+    )
     again = json.loads(document(one, two))  # --json-stream-full-output: the events once more, as a document
     again["start"]["cookie"] = "a"
     assert read(written(tmp_path, "f.json", stream + json.dumps(again))).rates == {"up": whole}
@@ -227,24 +230,24 @@ GOOD = "[1700000000.04] 64 bytes from 1.1.1.1: icmp_seq=1 ttl=57 time=40.0 ms\n"
 BAD: dict[str, tuple[str, str]] = {
     "empty": ("", "bad: it is empty"),
     "words": ("hello\nworld\n", 'bad: line 1: found "hello", expected a log of a known kind: ping, iperf3, mahimahi'),
-    "no stamp": ("PING\n" + GOOD[16:], "bad: line 2: an answer without its time of day; ping -D writes it"),
+    "no stamp": ("PING\n" + GOOD[16:], "bad: line 2: a reply without a timestamp; use ping -D"),
     "no time": (GOOD + GOOD.replace("time=40.0", "time=x"), 'bad: line 2: found "[1700000000.04]'),
     "cut": (GOOD + GOOD[:50], r"bad: line 2: found "),
-    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no answer to a ping"),
-    "clock": (GOOD + GOOD.replace("17000", "16000").replace("seq=1", "seq=2"), "bad: line 2: time runs back"),
+    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no replies to pings"),
+    "clock": (GOOD + GOOD.replace("17000", "16000").replace("seq=1", "seq=2"), "bad: line 2: time goes backwards"),
     "two pings": (
         GOOD.replace("seq=1 ", "seq=9 ") + GOOD.replace("17000", "17001"),
         "bad: line 2: icmp_seq=1 restarts, expected one ping in a log",
     ),
-    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: no JSON: "),
+    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: not JSON: "),
     "not iperf3": ('{"a": 1}', "bad: expected iperf3's JSON with start, test_start and intervals; 'start' is missing"),
-    "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 says: unable to connect"),
+    "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 error: unable to connect"),
     "iperf3 empty": (iperf3(intervals=[]), "bad: iperf3 measured no interval"),
     "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
-    "iperf3 text": (document() + "iperf3: interrupt\n", 'bad: line 2: no JSON: Expecting value, found "iperf3: interrupt"'),
+    "iperf3 text": (document() + "iperf3: interrupt\n", 'bad: line 2: not JSON: Expecting value, found "iperf3: interrupt"'),
     "iperf3 nan": (
         document(f'"sum": {total(0, 1, sender=True)}').replace(": 1,", ": nan,"),
-        'bad: line 1: no JSON: Expecting value, found "nan, ',
+        'bad: line 1: not JSON: Expecting value, found "nan, ',
     ),
     "iperf3 NaN": (
         document(f'"sum": {total(0, 1, sender=True, bits_per_second=math.nan)}'),
@@ -255,21 +258,21 @@ BAD: dict[str, tuple[str, str]] = {
         document(f'"sum": {total(0, 1, sender=True, bits_per_second=None)}'),
         "bad: interval 1: found bits_per_second = null, expected a number from 0 on",
     ),
-    "iperf3 huge": ('{"start": ' + "9" * 5000 + "}", "bad: no JSON of iperf3's: Exceeds the limit"),
+    "iperf3 huge": ('{"start": ' + "9" * 5000 + "}", "bad: not iperf3 JSON: Exceeds the limit"),
     "iperf3 back": (
         document(f'"sum": {total(9, 1e6, sender=True)}') + document(f'"sum": {total(0, 1e6, sender=True)}'),
-        "bad: the rate up: time runs back, expected one test after the other",
+        "bad: the rate up: time goes backwards, expected one test after the other",
     ),
     "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
-    "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
+    "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time goes backwards: 7 after 299"),
     "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected several intervals"),
     "delay": ("12\n9\n" * 50 + "-1\n", 'bad: line 101: found "-1", expected a delay in ms'),
     "columns": ("when,rtt\n1,2\n", 'bad: line 1: found columns "when, rtt", expected one of time_s'),
-    "no points": ("timestamp,rtt\n", "bad: line 1: there are no points below the columns"),
+    "no points": ("timestamp,rtt\n", "bad: line 1: no data rows below the column names"),
     "number": ("timestamp,rtt\n1,2\n2,x\n", 'bad: line 3: found "x", expected a number'),
     "infinite": ("timestamp,rtt\n1,inf\n", 'bad: line 2: found "inf", expected a number'),
     "fields": ("timestamp,rtt\n1,2\n2\n", "bad: line 3: found 1 fields, expected 2"),
-    "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time runs back"),
+    "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time goes backwards"),
     "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 slots"),
     "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
     "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: every packet is lost, expected delays"),

@@ -273,7 +273,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a fate": (
         at_2_s(in_flight="in_order"),
         (
-            'path.handover[1].in_flight: found "in_order": no word "in_order", expected one of: in-order, reorder, drop; '
+            'path.handover[1].in_flight: found "in_order", expected one of: in-order, reorder, drop; '
             'did you mean "in-order"?'
         ),
     ),

@@ -171,7 +171,7 @@ def test_the_command_takes_a_page_and_says_the_rest_beside_it(tmp_path: Path) ->
     recorded(tmp_path, entries)
     first = CliRunner().invoke(app, ["import-har", str(tmp_path / "a.har")])
     assert tomllib.loads(first.stdout)["object"][0]["host"] == "a.example"
-    assert first.stderr.startswith("note: a.har: has 2 pages")
+    assert first.stderr.startswith("warning: a.har: has 2 pages")
     second = CliRunner().invoke(app, ["import-har", str(tmp_path / "a.har"), "--har-page", "2"])
     assert tomllib.loads(second.stdout)["object"][0]["host"] == "b.example"
     assert second.stderr == ""

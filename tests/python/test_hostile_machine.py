@@ -83,7 +83,9 @@ def runs(folder: Path) -> Sequence[Run]:
 
 def test_a_worker_that_does_not_start_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RunnerError, match=r"no worker starts: exit status 1, before its first run"):
+    with pytest.raises(
+        RunnerError, match=r"cannot start a worker process: exit status 1, before its first run"
+    ):
         list(LocalRunner(2, idle=Idle()).run(runs(folder)))
 
 
@@ -91,7 +93,7 @@ def test_what_a_worker_cannot_load_is_said_once(folder: Path, tmp_path: Path) ->
     (tmp_path / "broken_here.py").write_text('raise SystemExit("not\\x1b[31m here")\n')
     runner = LocalRunner(2, {"mine": "broken_here:Mine"})
     runner.setup["search"] = [str(tmp_path)]
-    with pytest.raises(RunnerError, match=r"no worker starts: SystemExit: not\x1b\[31m here"):
+    with pytest.raises(RunnerError, match=r"cannot start a worker process: SystemExit: not\x1b\[31m here"):
         list(runner.run(runs(folder)))
 
 
@@ -174,7 +176,7 @@ def test_the_last_words_of_a_worker_are_heard(folder: Path, tmp_path: Path, kind
     )
     assert done.returncode == 1
     assert done.stderr.count(f"last words of {kind}\n") == 2, done.stderr
-    assert "the worker died twice in this run: exit status 3" in done.stderr
+    assert "the worker process died twice in this run: exit status 3" in done.stderr
 
 
 FLOODS = """

@@ -119,9 +119,9 @@ def _deep(more: str = "") -> str:
 @pytest.mark.lab
 def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     """A service that listens, commands at their times, addresses, settings, windows and statuses."""
-    serve = [sys.executable, "-m", "http.server", "8080", "--bind", "{far}"]
-    fetch = "import urllib.request as u; print(len(u.urlopen('http://{far}:8080/').read()))"
-    look = "cat /proc/sys/net/ipv4/tcp_rmem; ip route; ip -6 route; echo {near6} {far6}"
+    serve = [sys.executable, "-m", "http.server", "8080", "--bind", "{server}"]
+    fetch = "import urllib.request as u; print(len(u.urlopen('http://{server}:8080/').read()))"
+    look = "cat /proc/sys/net/ipv4/tcp_rmem; ip route; ip -6 route; echo {client6} {server6}"
     words = plan(
         _one(), [sys.executable, "-c", fetch], ["sh", "-c", look], ["sh", "-c", "exit 7"],
         ["bentpipe-has-no-such-command"],
@@ -146,7 +146,7 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     assert segment["name"] == "link"
     for way in (segment["up"], segment["down"]):
         assert way["packets_in"] >= way["packets_out"] + sum(way["dropped"].values())
-        assert sum(count for _, count in way["late_histogram"]) == way["packets_out"] + way["refused"]
+        assert sum(count for _, count in way["lateness_histogram"]) == way["packets_out"] + way["refused"]
         assert way["cpu_s"] > 0
         wakes = way["calibration_us"]
         assert 0 < wakes["short_sleep"] <= 200
@@ -162,7 +162,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
-    command = [sys.executable, "-c", SEND, "{far}", "3.5"]
+    command = [sys.executable, "-c", SEND, "{server}", "3.5"]
     words = plan(path, command, far=[sink], check=True, record=record)
     for _ in range(3):
         found = run_lab(words)
@@ -191,7 +191,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
         "except Exception as error: print(error)"
     )
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
-    words = plan(_deep(), [sys.executable, "-c", SEND, "{far}", "4.0"], [sys.executable, "-c", by_hand],
+    words = plan(_deep(), [sys.executable, "-c", SEND, "{server}", "4.0"], [sys.executable, "-c", by_hand],
                  far=[sink], control=str(control), record=record)  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "python"))
@@ -215,8 +215,8 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
-    words = plan(TWO, ["sh", "-c", "ip route get {far}; ip -6 route get {far6}"],
-                 [sys.executable, "-c", _ECHO_CLIENT, "{far}", "{far6}"],
+    words = plan(TWO, ["sh", "-c", "ip route get {server}; ip -6 route get {server6}"],
+                 [sys.executable, "-c", _ECHO_CLIENT, "{server}", "{server6}"],
                  far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
@@ -402,7 +402,7 @@ PLAN: dict[str, Any] = {
         (
             "far.0.args",
             ["-x"],
-            'plan: far.web.args: no key "args"; arguments stand in "command", after its first word',
+            'plan: far.web.args: no key "args"; arguments follow the program in "command"',
         ),
         ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
         ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),

@@ -70,8 +70,8 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
     assert list(far) == ["v1.node", "v6.node", "v3.node"]
     assert [one.get("listens") for one in far.values()] == [None, 4435, 4434]
     assert [one["node"] for one in far.values()] == ["v1", "v6", "v3"]
-    assert far["v1.node"]["command"][-4:] == ["-e", "s/@0@/{far}/g", "-e", "s/@1@/{host:v3}/g"]
-    assert far["v3.node"]["command"][-2:] == ["-e", "s/@2@/{far6}/g"]
+    assert far["v1.node"]["command"][-4:] == ["-e", "s/@0@/{server}/g", "-e", "s/@1@/{host:v3}/g"]
+    assert far["v3.node"]["command"][-2:] == ["-e", "s/@2@/{server6}/g"]
     (near,) = lab.plan["near"]
     assert near["name"] == "bundles"
     plans = {
@@ -116,7 +116,7 @@ def carried(time_s: float, end: int, **more: Any) -> dict[str, Any]:
 
 def say(lab: RunLab, lines: dict[str, list[dict[str, Any]]], cut: str = "") -> None:
     for node in lab.nodes:
-        last = {"table": "node", "node": node.name, "late_p95_ns": 100}
+        last = {"table": "node", "node": node.name, "lateness_p95_ns": 100}
         rows = [{"ready": True}, *lines.get(node.name, []), last]
         node.lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + cut)
 

@@ -121,7 +121,7 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     near = [_asks(host, tmp_path, 12, 0.01, *everyone) for host in hosts]
     near.append({
         "name": "look", "node": "c", "output": str(tmp_path / "look"),
-        "command": ["sh", "-c", "ip -o -4 addr show dev lo; cat /proc/sys/net/ipv4/ip_forward; echo {far} {host:c}"],
+        "command": ["sh", "-c", "ip -o -4 addr show dev lo; cat /proc/sys/net/ipv4/ip_forward; echo {server} {host:c}"],
     })  # fmt: skip
     lab = resolve_graph(TRIANGLE)
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
@@ -243,7 +243,7 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
         assert [found["statuses"][one["name"]] for one in near] == [0, 0]
         assert found["bundle_routes"]["changes"] == 4, "at both ends, twice"
         begun, wrong = found["started_ns"] / 1e9, []
-        wrong.append(found["bundle_routes"]["late_max_ms"] >= 10 and found["bundle_routes"])
+        wrong.append(found["bundle_routes"]["lateness_max_ms"] >= 10 and found["bundle_routes"])
         for to, trip in (("b", 10.0), ("c", 100.0)):
             dark, took = 0, [math.inf]
             for address, peer, at, ms in _asked(tmp_path, to):

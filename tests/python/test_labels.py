@@ -29,8 +29,8 @@ from bentpipe.report.ods import sheets
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep_columns import column_name, sweep_key
 from bentpipe.store.reader import Store, open_store
-from store_edit import change_plan, sign
 from nightly import keep
+from store_edit import change_plan, sign
 
 ROOT = Path(bentpipe.__file__).parent
 ROOMS = ("engine_validation", "figures", "metrics", "plan", "report", "store")

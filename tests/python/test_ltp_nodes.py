@@ -156,7 +156,7 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
     words = {one["name"]: one["command"][-2:] for one in lab.plan.get("far", ())}
-    assert words == {"client.node": ["-e", "s/@0@/{far6}/g"], "server.node": ["-e", "s/@0@/{near6}/g"]}
+    assert words == {"client.node": ["-e", "s/@0@/{server6}/g"], "server.node": ["-e", "s/@0@/{client6}/g"]}
     for number in (0, 1):
         [door] = json.loads((tmp_path / f"node.{number}.json").read_text())["doors"]
         assert (door["listen"], door["peer"], door["sends"]) == ("[::]:4433", "[@0@]:4433", True)

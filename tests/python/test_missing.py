@@ -127,11 +127,11 @@ def test_doctor_tries_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("BENTPIPE_RT", str(program))
     for text, good, found in (
         ("cat $2 > /dev/null; echo bentpipe: /dev/net/tun: busy >&2; exit 2", False, "/dev/net/tun: busy"),
-        ("cat $2 > /dev/null", True, "started"),
+        ("cat $2 > /dev/null", True, "started and stopped"),
     ):
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
-        row = next(one for one in examine() if one.what == "lab in real time")
+        row = next(one for one in examine() if one.what == "test lab (emulation)")
         assert row.good is good
         assert found in row.found
 

@@ -42,6 +42,14 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "empty.har").write_text("")
     (tmp_path / "page.har").write_text("{}")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "text.toml").write_text(SCENARIO.replace('"download"', '"download'))
+    (tmp_path / "key.toml").write_text(SCENARIO + 'congestion = "bbr"\n')
+    (tmp_path / "flow.toml").write_text(SCENARIO.split("[[flow]]", maxsplit=1)[0])
+    (tmp_path / "path.toml").write_text('duration = "1 s"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n')
+    (tmp_path / "node.toml").write_text('name = "1"\n')
+    (tmp_path / "plan.json").write_text("{")
+    for name in ("mistaken.py", "missing_class.py"):
+        (tmp_path / name).write_text("class Mine:\n    pass\n")
     return tmp_path
 
 
@@ -87,13 +95,19 @@ def place(tmp_path: Path) -> Path:
             "good.toml: seeds: found [1, 1], expected a number of seeds from",
         ),
         ("change delay=fast --control nothing", 'delay: found "fast", expected a duration such as "250 ms"'),
-        ("change delay=5ms --control nothing", "no lab answers at nothing (No such file or directory)"),
+        (
+            "change delay=5ms --control nothing",
+            "no response from a lab at nothing (No such file or directory)",
+        ),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
             "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",
             "--jobs: cannot be combined with --cluster: the cluster determines the number of workers",
         ),
-        ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
+        (
+            "run good.toml --out good.toml/x",
+            "good.toml/x: cannot create the directory: Not a directory; choose",
+        ),
         ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("import-har empty.har", "empty.har is empty, expected a HAR file"),
         ("break-even geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
@@ -125,6 +139,71 @@ def place(tmp_path: Path) -> Path:
             "compare-engines folder --report p.html",
             "--report: requires one scenario, found the folder folder",
         ),
+        # Wrong words of a command line.
+        ("chek good.toml", 'no command "chek", expected one of: run, check, examples, presets, '),
+        (
+            "perf answer",
+            'no command "answer", expected one of: server, client, call-server, call-client',
+        ),
+        ("check good.toml --sed 3", 'no option "--sed"; did you mean "--seeds"?; see bentpipe check --help'),
+        ("check good.toml --seeds", "--seeds: missing, expected a value; see "),
+        ("check good.toml --seeds 0", '--seeds: found "0", expected at least 1; see bentpipe check --help'),
+        (
+            "check good.toml --seeds many",
+            '--seeds: found "many", expected a whole number; see bentpipe check',
+        ),
+        ("run good.toml --jobs 0", '--jobs: found "0", expected at least 1; see bentpipe run --help'),
+        ("check good.toml good.toml", 'unexpected argument "good.toml"; see bentpipe check --help'),
+        ("show", "DIR: missing, expected a store; see bentpipe show --help"),
+        ("perf client", "HOST: missing, expected the server; see bentpipe perf client --help"),
+        ("compare-builds good.toml", "--before: missing, expected a virtual environment, an engine (.so), "),
+        ("export folder --format xls", '--format: found "xls", expected one of: csv, parquet, json, ods, '),
+        (
+            "compare-builds geo-konnect --before a --seeds 3 -- ls {}",
+            "--seeds: cannot be combined with a command, which runs in emulation",
+        ),
+        (
+            "compare-builds good.toml --before a --server-port 80",
+            "--server-port: requires a command after --",
+        ),
+        # Wrong files and values.
+        ("check nothing.toml", "nothing.toml: no such file\n"),
+        ("check goood.toml", 'goood.toml: no such file; did you mean "good.toml"?\n'),
+        ("check text.toml", "text.toml: is not TOML: line 7, column 17: unterminated text or line\n"),
+        ("check key.toml", "key.toml: is not TOML: line 9, column 19: duplicate key\n"),
+        ("check flow.toml", "flow.toml: flow: missing, expected [[flow]]\n"),
+        ("check path.toml", "path.toml: path: missing, expected [[path.segment]], path.preset or [graph]\n"),
+        ("dtn node node.toml", "node.toml: neighbour: missing, expected [[neighbour]]\n"),
+        ("dtn plan plan.json", "plan.json: is not JSON: line 1, column 2: expected a key in double quotes\n"),
+        (
+            "import-har good.toml",
+            "good.toml is not a HAR file: not JSON: line 1, column 1: expected a value",
+        ),
+        (
+            "check good.toml --set flow.download.transport=sctp",
+            'good.toml: flow.download.transport: found "sctp", expected one of: quic, tcp, udp; did you mean',
+        ),
+        (
+            "check good.toml --sweep path.preset=lte-4g,geo-konnect",
+            "good.toml: sweep.path.preset: a preset cannot be swept",
+        ),
+        (
+            "run good.toml --controller mine=mistaken.py:Mine",
+            '--controller: mistaken.py: class "Mine" is not a controller, expected a method on_event',
+        ),
+        (
+            "run good.toml --controller mine=missing_class.py:Yours",
+            '--controller: missing_class.py: no class "Yours", expected one with a method on_event',
+        ),
+        ("run good.toml --controller mine=none.py:Mine", '--controller: no file "none.py"\n'),
+        (
+            "run good.toml --controller cubic=mistaken.py:Mine",
+            '--controller: "cubic" is a built-in name, expected another name',
+        ),
+        (
+            "orbit Paris Berlin --duration 0s",
+            '--duration: found "0s", expected a duration above 0 such as "10 min"',
+        ),
     ],
 )
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
@@ -135,7 +214,52 @@ def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
-    assert sorted(place.rglob("*")) == before
+    assert "pydantic" not in done.stderr
+    assert sorted(path for path in place.rglob("*") if "__pycache__" not in path.parts) == before
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("bentpipe._engine")
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "good.toml").write_text(SCENARIO)
+    done = commands.bentpipe(folder, "run", "good.toml", "--seeds", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("query store 'SELEC 1'", 'SQL: syntax error at or near "SELEC"\n'),
+        ("query store 'SELECT * FROM run'", 'SQL: no table "run"; did you mean "runs"?\n'),
+        ("query store 'SELECT sed FROM runs'", 'SQL: no column "sed"; did you mean "seed"?\n'),
+        ("query store 'SELECT goodput\nFROM runs'", 'SQL: no column "goodput"\n'),
+        (
+            "query store 'SELECT seed\nFROM runs\nWERE seed = 1'",
+            'SQL: line 3: syntax error at or near "seed"\n',
+        ),
+        ("query store 'SELECT nothing(1)'", 'SQL: no function "nothing"'),
+        ("query store ''", 'SQL: missing, expected a query such as "SELECT * FROM runs"\n'),
+        (
+            "export store --format qlog",
+            "store: no qlog traces in this store; repeat one run with export --run ID, ",
+        ),
+        (
+            "dtn gap store",
+            "store: no bundle nodes with a contact plan in this store; give a contact plan with",
+        ),
+        ("report store --figures f --figure nothing", '--figure: no figure "nothing", expected one of: '),
+        ("report store --figures f --seed 7", "--seed: found 7, expected one of: 1\n"),
+    ],
+)
+def test_a_mistake_about_a_store_is_one_message(store: Path, words: str, message: str) -> None:
+    before = sorted(store.rglob("*"))
+    done = commands.bentpipe(store, *shlex.split(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1
+    assert sorted(store.rglob("*")) == before
 
 
 def test_an_option_of_the_command_behind_a_shell(place: Path) -> None:

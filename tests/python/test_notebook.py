@@ -44,7 +44,7 @@ def shown(source: str, names: dict[str, Any], where: str) -> Any:
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebook(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    keep = os.environ.get("BENTPIPE_PICTURES")
+    keep = os.environ.get("BENTPIPE_SCREENSHOT_DIR")
     names: dict[str, Any] = {"__name__": "__main__"}
     charts, frames = 0, 0
     for number, source in enumerate(cells(notebook)):

@@ -129,7 +129,7 @@ def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> 
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("far", keep(["{far6}"], ["{far}", "{far6}"]))
+@pytest.mark.parametrize("far", keep(["{server6}"], ["{server}", "{server6}"]))
 @pytest.mark.parametrize(
     ("way", "offload"),
     [
@@ -150,7 +150,7 @@ def test_a_transfer_is_packets(tmp_path: Path, far: str, way: str, offload: bool
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("far", ["{far}", "{far6}"])
+@pytest.mark.parametrize("far", ["{server}", "{server6}"])
 def test_loss_takes_single_packets(tmp_path: Path, far: str) -> None:
     """UDP in trains that the kernel hands over whole: 1 % of the datagrams are lost, and no train is."""
     words = [TRAINS_UDP, far, str(TRAINS), str(TRAIN), str(SIZE)]

@@ -198,7 +198,7 @@ def test_places_are_found_however_they_are_written() -> None:
         (["Paris", "Lima", "-c", "kuiper"], 'did you mean "kuiper-k1"?'),
         (["Paris", "Lima", "--elevation", "25"], 'did you mean "25 deg"?'),
         (["Paris", "Lima", "--elevation", "90 deg"], "expected 0 to less than 90"),
-        (["Paris", "Lima", "--handover", "shortest"], 'no word "shortest", expected one of'),
+        (["Paris", "Lima", "--handover", "shortest"], 'found "shortest", expected one of'),
         (["Paris", "Lima", "--start", "yesterday"], "expected an instant of UTC"),
         (["Paris", "Lima", "-c", "none.tle"], 'no file "none.tle"'),
         (["Paris", "Lima", "-c", "geo-13e", "--links", "grid"], "without planes"),

@@ -74,7 +74,7 @@ for host in HOSTS:
 TOOLS = {"pasta": ("127.0.0.1", "::1"), "slirp4netns": ("127.0.0.1",)}
 """What leads outside, and where servers of the machine's loopback can listen to be reached by it."""
 
-FAR = {"127.0.0.1": "BENTPIPE_FAR", "::1": "BENTPIPE_FAR6"}
+FAR = {"127.0.0.1": "BENTPIPE_SERVER", "::1": "BENTPIPE_SERVER6"}
 
 
 @pytest.mark.lab
@@ -118,7 +118,7 @@ both = { rate = "20 Mbit/s" }
 DOWNLOAD = """
 import os, subprocess, time, urllib.request
 began = time.monotonic()
-content = urllib.request.urlopen(f"http://{os.environ['BENTPIPE_FAR']}:PORT/file", timeout=60).read()
+content = urllib.request.urlopen(f"http://{os.environ['BENTPIPE_SERVER']}:PORT/file", timeout=60).read()
 print(len(content), time.monotonic() - began)
 """
 
@@ -191,7 +191,10 @@ def test_why_there_is_no_way_outside() -> None:
             [*words, *command, "--", "true"], capture_output=True, text=True, timeout=60, check=False
         )
         said = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
-        assert (done.returncode, done.stderr) == (0, f"bentpipe: nothing leads outside the path: {said}\n")
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"bentpipe: no uplink from the path to outside: {said}\n",
+        )
         (place / "bin").mkdir()
         (place / "bin/pasta").write_text("#!/bin/sh\necho first >&2\necho 'so it is' >&2\nexit 1\n")
         (place / "bin/pasta").chmod(0o755)
@@ -199,7 +202,7 @@ def test_why_there_is_no_way_outside() -> None:
             [*words, "env", f"PATH={place}/bin:/usr/bin:/bin", *command, "--", "true"],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        said = "pasta opened no way outside (first; so it is); --isolated goes on without"
+        said = "pasta opened no uplink (first; so it is); use --isolated to run without an uplink"
         assert (done.returncode, done.stderr) == (2, f"bentpipe: {said}\n")
         assert not realtime.running(str(place))
 

@@ -94,11 +94,11 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
     [
         ("mine", 'found "mine", expected NAME=FILE.py:CLASS such as "mine=cc.py:Mine"'),
         ("mine=held_of_mine.py", 'found "mine=held_of_mine.py", expected NAME=FILE.py:CLASS'),
-        ("cubic=held_of_mine.py:Held", '"cubic" is a name of the engine, expected another name'),
+        ("cubic=held_of_mine.py:Held", '"cubic" is a built-in name, expected another name'),
         ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
         (
             "mine=held_of_mine.py:Hold",
-            'held_of_mine.py: no class with a method on_event "Hold", expected one of: Held; did you mean "Held"?',
+            'held_of_mine.py: no controller class "Hold", expected one of: Held; did you mean "Held"?',
         ),
         ("mine=broken_of_mine.py:Held", "broken_of_mine.py cannot be imported: SyntaxError: "),
         (
@@ -106,9 +106,9 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
             "lacking_of_mine.py cannot be imported: ModuleNotFoundError: No module named 'nothing_of_mine' (",
         ),
         ("mine=leaving_of_mine.py:Held", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
-        ("mine=random.py:Held", 'random.py cannot be imported: another module is called "random"'),
+        ("mine=random.py:Held", 'random.py cannot be imported: another module has the name "random"'),
         ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is not a module name'),
-        ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'found "mine" twice'),
+        ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'duplicate name "mine"'),
         (
             "mine=held_of_mine.py:Held --engine emu",
             "cannot be combined with --engine emu, which supports only built-in controllers",

@@ -113,9 +113,9 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
     [
         ("--figure cwnd", "--figure: requires --figures DIR"),
         ("--no-title", "--no-title: requires --figures DIR"),
-        ("--figures f --figure cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
-        ("--figures f --figure packet-sequence", "--figures: there is nothing to draw for packet-sequence"),
-        ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
+        ("--figures f --figure cwd", '--figure: no figure "cwd", expected one of: page-load-time, '),
+        ("--figures f --figure packet-sequence", "--figure: no data for the figure packet-sequence"),
+        ("--figures f --seed 99", "--seed: found 99, expected one of: 1"),
         ("--cell flow.rival.congestion=bbr", "--cell: requires --figures DIR"),
         ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE of what the sweep varies: '),
         (
@@ -156,7 +156,7 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
     wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--figure", "nothing"]
     done = commands.bentpipe(tmp_path, *wrong)
     if "compare-engines" not in words:  # whose file is read first
-        assert done.stderr.startswith(f'error: --figures: no figure "nothing", expected one of: {there}')
+        assert done.stderr.startswith(f'error: --figure: no figure "nothing", expected one of: {there}')
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == before
 

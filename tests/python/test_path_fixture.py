@@ -71,13 +71,13 @@ def test_simulated_and_skipped_by_name(pytester: pytest.Pytester, monkeypatch: p
     pytester.makepyfile(SIMULATED)
     found = pytester.runpytest_inprocess(*PLUGIN, "-rs")
     found.assert_outcomes(passed=3, skipped=1)
-    found.stdout.fnmatch_lines(['*no path in real time here: *no file "/no/such/bentpipe-rt"*'])
+    found.stdout.fnmatch_lines(['*emulation is not available on this host: *no file "/no/such/bentpipe-rt"*'])
     found = pytester.runpytest_inprocess(*PLUGIN, "-k", "real_one", "--bentpipe-real=never", "-rs")
     found.assert_outcomes(skipped=1)
     found.stdout.fnmatch_lines(["*--bentpipe-real=never*"])
     found = pytester.runpytest_inprocess(*PLUGIN, "-k", "real_one", "--bentpipe-real=must")
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["*Failed: no path in real time here: *"])
+    found.stdout.fnmatch_lines(["*Failed: emulation is not available on this host: *"])
 
 
 CARRIED = """
@@ -106,7 +106,7 @@ def test_a_client_and_its_server(bentpipe_path):
     words = [sys.executable, "-S", "-c"]
     path = bentpipe_path("ftth")
     for _ in range(3):  # who waits for a processor takes a segment for lost, and sends it again
-        found = path.run_program([*words, FETCH, "{far}"], [*words, SERVE], server_port=9000)
+        found = path.run_program([*words, FETCH, "{server}"], [*words, SERVE], server_port=9000)
         assert found.status == 7
         assert found.output == "50005 b'hello'\\n"
         assert found.server_output.startswith("10.78.0.")

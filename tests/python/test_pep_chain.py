@@ -280,7 +280,7 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
         "near": [
             {
                 "name": "client",
-                "command": [sys.executable, "-c", ASK, "{far}", "{far6}", "{far}"],
+                "command": [sys.executable, "-c", ASK, "{server}", "{server6}", "{server}"],
                 "output": str(output),
             }
         ],

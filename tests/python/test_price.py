@@ -240,7 +240,7 @@ def test_what_overtakes_and_what_does_not() -> None:
     ):
         normal = estimate(overtaking({"normal": {"mean": mean, "deviation": deviation}}))
         assert least * plain <= normal <= most * plain
-    all_held = {"reorder": {"probability": "100 %", "hold": "100 ms"}}
+    all_held = {"reorder": {"probability": "100 %", "delay": "100 ms"}}
     assert estimate(overtaking(None, both=all_held)) == pytest.approx(plain, rel=0.01)
     # However long the run is, the same is sent in the same time; what is lost is sent again for longer.
     short, long = (estimate(overtaking(WIDE, one, load={"bytes": "10 MB"})) for one in ("60 s", "600 s"))
@@ -258,7 +258,7 @@ def test_what_overtakes_and_what_does_not() -> None:
     assert over["2"][0] == over["2"][1]
     assert over["3"][0] < over["3"][1]
     # Connections overtake themselves, not each other.
-    poisson = {"load": {"poisson": {"every": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
+    poisson = {"load": {"poisson": {"interval": "2 ms", "size": "20 kB"}}, "congestion": "cubic"}
     assert estimate(overtaking(WIDE, **poisson)) < 2 * estimate(overtaking(None, **poisson))
 
 

@@ -73,7 +73,10 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ),
         ("s.toml --before s.tomm", 'or a store; did you mean "s.toml"?'),
         ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
-        ("s.toml --before s.toml", '--before: "s.toml" is no program, expected the folder of a virtual'),
+        (
+            "s.toml --before s.toml",
+            '--before: "s.toml" is not an executable, expected the folder of a virtual',
+        ),
         ("s.toml --before a --after newer", "newer was created by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
@@ -88,7 +91,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before a --threshold 5s", '--threshold: found "5s": no unit "s", expected a percentage'),
         ("s.toml --before a --threshold plt=5%", '--threshold: no metric "plt", expected one of: '),
         ("s.toml --before a --confidence 100%", '--confidence: found "100%", expected from 50 % to 99.9 %'),
-        ("s.toml --before a --runs 7", "--runs: found without a command behind --"),
+        ("s.toml --before a --runs 7", "--runs: requires a command after --"),
         ("s.toml --before a --summary no/s.md", "--summary: no/s.md cannot be written, expected a file in"),
         (
             "lte-4g --before a -- ls {}",
@@ -100,7 +103,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("lte-4h --before a --after b -- ls {}", 'ACCESS: no preset "lte-4h", expected one of: adsl, '),
         (
             "lte-4g --before a --after b --seeds 3 -- ls {}",
-            "--seeds: found beside a command, which runs in real",
+            "--seeds: cannot be combined with a command, wh",
         ),
         ("lte-4g --before a --after b --timeout 3 -- ls {}", '--timeout: found "3" without a unit, expected'),
         (
@@ -151,7 +154,7 @@ def test_a_build_is_known_by_what_it_is(
         ('echo "error: s.toml: no key" >&2; exit 2', "other: s.toml: no key"),
         ('echo "Killed" >&2; exit 137', "other: Killed"),
         ("exit 3", "other: it ended with status 3"),
-        ("echo hello", "other is no bentpipe: it does not answer `check --json`"),
+        ("echo hello", "other is not bentpipe: `check --json` failed"),
     ],
 )
 def test_what_a_build_says_is_said_of_it(stores: Path, does: str, said: str) -> None:
@@ -186,7 +189,10 @@ def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
     """What ``check`` then says is said of the build, as everything else."""
     from bentpipe.runners import engine
 
-    for name, why in (("old.so", "does not load: "), ("old.txt", "is no engine, expected a file such as ")):
+    for name, why in (
+        ("old.so", "does not load: "),
+        ("old.txt", "is not an engine, expected a file such as "),
+    ):
         file = tmp_path / name
         file.write_text("no library")
         with pytest.raises(ImportError) as wrong:
@@ -313,7 +319,7 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENTPIPE_RT", str(realtime.program()))
         serve = f'{sys.executable} -S -c "{SERVE.format("{}")}"'
-        fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
+        fetch = [sys.executable, "-S", "-c", FETCH, "{server}"]
         work = command_pairs.Workload(fetch, server=serve, listens=9000, timeout_s=20)
         until = time.monotonic() + 60
 

@@ -154,9 +154,9 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
     for words in (["check", "--json"], ["run", "--out", "store"]):
         done = commands.bentpipe(tmp_path, words[0], "s.toml", "--seeds", "8", *words[1:])
         assert done.returncode == 0, done.stderr
-        assert done.stderr.startswith("note: s.toml: seeds: found 8, but the scenario")
+        assert done.stderr.startswith("warning: s.toml: seeds: found 8, but the scenario")
         if words[0] == "check":
-            assert [one["key"] for one in json.loads(done.stdout)["remarks"]] == ["seeds"]
+            assert [one["key"] for one in json.loads(done.stdout)["warnings"]] == ["seeds"]
     with pytest.warns(LintWarning, match="seeds: found 8"):
         bentpipe.run(file, jobs=1, seeds=8, out=tmp_path / "eight")
     with warnings.catch_warnings():

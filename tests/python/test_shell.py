@@ -192,7 +192,7 @@ def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Pat
 
 ASK = """
 import os, socket
-for name, kind in (("BENTPIPE_FAR", socket.AF_INET), ("BENTPIPE_FAR6", socket.AF_INET6)):
+for name, kind in (("BENTPIPE_SERVER", socket.AF_INET), ("BENTPIPE_SERVER6", socket.AF_INET6)):
     far = os.environ[name]
     with socket.socket(kind, socket.SOCK_DGRAM) as udp:
         udp.settimeout(5)

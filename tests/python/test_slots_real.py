@@ -30,7 +30,7 @@ reconfiguration = { interval = "2 s", phase = "1 s", delay = ["5 ms", "40 ms", "
 
 PROBE = """
 import json, os, socket, sys, threading, time
-far = (os.environ["BENTPIPE_FAR"], int(sys.argv[1]))
+far = (os.environ["BENTPIPE_SERVER"], int(sys.argv[1]))
 end = time.monotonic() + float(sys.argv[2])
 ours = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 ours.settimeout(0.5)

@@ -101,9 +101,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_what_gave_up_beside_other_work_is_tried_alone_and_once_more(checkout: Path) -> None:
     labs = (
-        'if [ -z "$(TESTS)" ]; then printf "one::a\\ntwo::b\\n" > $$BENTPIPE_GAVE_UP; echo "== 3 passed, 3 skipped in 1.0s =="; exit; fi;'
+        'if [ -z "$(TESTS)" ]; then printf "one::a\\ntwo::b\\n" > $$BENTPIPE_SKIPPED_TESTS; echo "== 3 passed, 3 skipped in 1.0s =="; exit; fi;'
         ' echo "$(TESTS):"; cat target/test-logs/gave-up;'
-        ' if [ -n "$$BENTPIPE_GAVE_UP" ]; then echo two::b > $$BENTPIPE_GAVE_UP; echo "== 1 passed, 1 skipped in 1.0s ==";'
+        ' if [ -n "$$BENTPIPE_SKIPPED_TESTS" ]; then echo two::b > $$BENTPIPE_SKIPPED_TESTS; echo "== 1 passed, 1 skipped in 1.0s ==";'
         ' else echo "== 1 passed in 1.0s =="; fi'
     )
     (checkout / "Makefile").write_text((checkout / "Makefile").read_text().replace("$(LABS)", labs))

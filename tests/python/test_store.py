@@ -407,7 +407,7 @@ def test_a_killed_worker_fails_at_most_its_run(
         bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     else:
         with pytest.raises(
-            bentpipe.RunsFailedError, match="the worker died twice in this run: killed by signal 9"
+            bentpipe.RunsFailedError, match="the worker process died twice in this run: killed by signal 9"
         ):
             bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     assert len(Store(out).finished()) == left

@@ -249,7 +249,7 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs in store (4 from earlier runs)" in done.stdout
-    assert "nothing to do: store is complete, and cannot be written (Read-only file system)" in done.stdout
+    assert "nothing to do: store is complete, and not writable (Read-only file system)" in done.stdout
     assert run(folder, "show", "store", before=read_only).returncode == 0
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
     done = run(folder, *AGAIN, before=read_only)

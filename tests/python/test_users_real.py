@@ -66,7 +66,7 @@ def _off(scenario: Path, out: Path) -> list[object]:
     both = plan_engines(scenario, out)
     simulated, real = run_both(both)
     assert simulated.done == 1
-    if late := [failure.error for failure in real.failed if failure.late]:
+    if late := [failure.error for failure in real.failed if failure.invalid]:
         realtime.give_up(late[0])
     assert not real.failed, real.failed
     stores = [Store(place) for place in both.stores]
@@ -172,7 +172,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     def judge(number: int) -> list[object]:
         both = plan_engines(tmp_path / "channel.toml", tmp_path / f"store{number}")
         _, real = run_both(both)
-        if late := [failure.error for failure in real.failed if failure.late]:
+        if late := [failure.error for failure in real.failed if failure.invalid]:
             realtime.give_up(late[0])
         assert not real.failed, real.failed
         lab = Store(both.stores[1])

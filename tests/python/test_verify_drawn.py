@@ -1,7 +1,7 @@
 """Whatever is drawn: ``verify`` finds nothing, and the same seed gives the same bytes.
 
 Paths of one to four links with stages of every kind, queues of every discipline, QUIC and TCP with their options, proxies
-between the links, several flows at once; hand-overs, ways round a link, nodes that hold. ``BENTPIPE_DRAWN=500`` draws that many.
+between the links, several flows at once; hand-overs, ways round a link, nodes that hold. ``BENTPIPE_EXAMPLES=500`` draws that many.
 """
 
 from __future__ import annotations
@@ -398,8 +398,8 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=int(os.environ.get("BENTPIPE_DRAWN", "40")),
-    derandomize="BENTPIPE_DRAWN" not in os.environ,
+    max_examples=int(os.environ.get("BENTPIPE_EXAMPLES", "40")),
+    derandomize="BENTPIPE_EXAMPLES" not in os.environ,
     deadline=None,
     database=None,
     phases=[Phase.generate, Phase.shrink],

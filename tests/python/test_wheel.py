@@ -207,7 +207,7 @@ def test_a_command_runs_behind_an_access(installed: Installed) -> None:
         "--",
         "sh",
         "-c",
-        "echo behind $BENTPIPE_FAR",
+        "echo behind $BENTPIPE_SERVER",
     ]
     assert re.search(r"(?m)^behind \d+\.\d+\.\d+\.\d+$", installed.run(*words))
 

@@ -12,9 +12,9 @@ import killing
 import realtime
 
 COMMAND = """
-touch "$BENTPIPE_PLACE/here-$0"
+touch "$BENTPIPE_RENDEZVOUS_DIR/here-$0"
 for i in $(seq 600); do
-  [ "$(ls "$BENTPIPE_PLACE" | grep -c ^here-)" -ge "$1" ] && break
+  [ "$(ls "$BENTPIPE_RENDEZVOUS_DIR" | grep -c ^here-)" -ge "$1" ] && break
   sleep 0.1
 done
 ip -o -4 addr show dev bentpipe | grep -o '10[.]78[.][0-9]*[.]2'
@@ -40,7 +40,7 @@ def shells(count: int, program: Path, place: Path, *, user: str = "root") -> lis
             words = ["nsenter", "-t", str(holder), "-n", "env"]
         words += [
             f"TMPDIR={place}",
-            f"BENTPIPE_PLACE={place}",
+            f"BENTPIPE_RENDEZVOUS_DIR={place}",
             *killing.CLI,
             "shell",
             str(place / "path.toml"),

@@ -100,14 +100,14 @@ impl CatalogueEntry {
         for (key, value) in given {
             let Some(option) = options.iter().find(|option| option.key == key) else {
                 let names: Vec<&str> = options.iter().map(|option| option.key).collect();
-                let expected = if names.is_empty() {
-                    format!("{scenario_name} has none")
+                let message = if names.is_empty() {
+                    format!("no such option; {scenario_name} has no options")
                 } else {
-                    format!("{scenario_name} has {}", names.join(", "))
+                    format!("no option of {scenario_name}, expected one of: {}", names.join(", "))
                 };
                 return Err(BuildError {
                     key: key.clone(),
-                    message: format!("no such option; {expected}"),
+                    message,
                     suggestion: suggest(key, &names),
                 });
             };

@@ -111,15 +111,17 @@ impl IonParser {
                     ));
                 }
                 self.notes
-                    .push((number, format!("\"m {word}\" says nothing of contacts: passed over")));
+                    .push((number, format!("\"m {word}\" does not describe contacts: ignored")));
                 Ok(())
             }
             "e" | "v" | "1" | "i" | "l" | "b" | "!" | "s" | "h" | "?" => {
-                let text = format!("\"{}\" says nothing of contacts: passed over", tokens[0]);
+                let text = format!("\"{}\" does not describe contacts: ignored", tokens[0]);
                 self.notes.push((number, text));
                 Ok(())
             }
-            "r" | "x" | "q" => Err(format!("found \"{}\", which a plan cannot ask for", tokens[0])),
+            "r" | "x" | "q" => {
+                Err(format!("found \"{}\", which a plan must not contain", tokens[0]))
+            }
             word => Err(format!(
                 "found {word:?}, expected a command of a plan: {}{}",
                 COMMANDS.join(", "),
@@ -144,8 +146,7 @@ impl IonParser {
                 return Err("a registration (start -1) names one node twice, not 0".into());
             }
             self.nodes.push(from);
-            self.notes
-                .push((line, format!("node {from} is registered: it is known, and no contact")));
+            self.notes.push((line, format!("node {from} is registered: not a contact")));
             return Ok(());
         }
         if words[1] == "0" {
@@ -240,7 +241,7 @@ impl IonParser {
         let (from, to) = (parse_node(words[1])?, parse_node(words[2])?);
         // ionrc(5), "d contact": a registration has the start -1, a hypothetical contact 0.
         if of_contacts && ["-1", "0"].contains(&words[0]) {
-            self.notes.push((line, "no scheduled contact is deleted: passed over".into()));
+            self.notes.push((line, "no scheduled contact deleted: ignored".into()));
             return Ok(());
         }
         let start = if words[0] == "*" { None } else { Some(self.parse_time(words[0])?) };
@@ -293,7 +294,7 @@ impl IonParser {
             return Ok(());
         }
         Err(format!(
-            "found region {:?} after {region:?}, expected one: a region is a plan",
+            "found region {:?} after {region:?}, expected a single region in a plan",
             words[0]
         ))
     }
@@ -303,8 +304,7 @@ impl IonParser {
     fn is_loopback(&mut self, line: usize, kind: &str, from: u64, to: u64) -> bool {
         if from == to {
             self.nodes.push(from);
-            let text =
-                format!("a {kind} of node {from} with itself: passed over, the node is known");
+            let text = format!("a {kind} of node {from} with itself: ignored, the node is known");
             self.notes.push((line, text));
         }
         from == to

@@ -30,7 +30,7 @@ pub fn parse_ion_json(text: &str) -> String {
 /// Returns errors and warnings of a plan, and the ranges of each pair with contacts, including implied ones.
 pub fn check_plan_json(plan_json: &str) -> Result<String, String> {
     let spec: PlanSpec = serde_json::from_str(plan_json).map_err(|error| error.to_string())?;
-    let (problems, remarks) = check_plan(&spec);
+    let (problems, warnings) = check_plan(&spec);
     let mut pairs = Vec::new();
     if let Ok(plan) = Plan::new(&spec) {
         let mut known: Vec<(PlanNodeId, PlanNodeId)> =
@@ -46,7 +46,7 @@ pub fn check_plan_json(plan_json: &str) -> Result<String, String> {
             pairs.push(json!({"from": plan.name(from), "to": plan.name(to), "ranges": ranges}));
         }
     }
-    Ok(json!({"problems": problems, "remarks": remarks, "pairs": pairs}).to_string())
+    Ok(json!({"problems": problems, "warnings": warnings, "pairs": pairs}).to_string())
 }
 
 /// A request for the delivery bound of a destination.
@@ -162,7 +162,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
             let near =
                 suggest(declared_at, plan.contacts().map(|(_, one)| one.declared_at.as_str()));
             return Err(format!(
-                "booked: found {declared_at:?}, expected where a contact is said, such as \"line 3\"{near}"
+                "booked: found {declared_at:?}, expected the location of a contact, such as \"line 3\"{near}"
             ));
         };
         ledger.book_contact(id, *priority, *bytes);

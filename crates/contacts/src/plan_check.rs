@@ -54,7 +54,7 @@ pub fn check_plan(spec: &PlanSpec) -> (Vec<PlanDiagnostic>, Vec<PlanDiagnostic>)
                     let same = (a.start_ns, a.stop_ns, a.rate_bit_s)
                         == (b.start_ns, b.stop_ns, b.rate_bit_s);
                     let how = if same {
-                        "the same contact twice".into()
+                        "duplicate contact".into()
                     } else if a.rate_bit_s == b.rate_bit_s {
                         format!(
                             "contacts overlap from {} to {}",
@@ -105,9 +105,9 @@ pub fn check_plan(spec: &PlanSpec) -> (Vec<PlanDiagnostic>, Vec<PlanDiagnostic>)
             to,
         );
     }
-    let remarks =
+    let warnings =
         if problems.is_empty() { find_warnings(spec, &contacts, &ranges) } else { Vec::new() };
-    (problems, remarks)
+    (problems, warnings)
 }
 
 fn check_interval(loops: bool, start: u64, stop: u64) -> Option<String> {
@@ -198,8 +198,7 @@ fn find_warnings(
         for one in of {
             let gaps = find_gaps(one.start_ns, one.stop_ns, &known);
             if gaps == [(one.start_ns, one.stop_ns)] {
-                let text =
-                    format!("{from} to {to}: no range says how far apart they are: never used");
+                let text = format!("{from} to {to}: contact without a range: never used");
                 found.push(PlanDiagnostic { declared_at: vec![one.declared_at.clone()], text });
             } else if !gaps.is_empty() {
                 let spans: Vec<String> = gaps
@@ -216,7 +215,7 @@ fn find_warnings(
             }
         }
         if !contacts.contains_key(&(*to, *from)) {
-            let text = format!("{from} to {to}: no contact leads back");
+            let text = format!("{from} to {to}: no return contact");
             found.push(PlanDiagnostic { declared_at: vec![of[0].declared_at.clone()], text });
         }
     }
@@ -225,7 +224,7 @@ fn find_warnings(
         let used = contacts.contains_key(&(from, to))
             || (one.implies_reverse && contacts.contains_key(&(to, from)));
         if !used {
-            let text = format!("{from} to {to}: a range, and no contact");
+            let text = format!("{from} to {to}: range without a contact");
             found.push(PlanDiagnostic { declared_at: vec![one.declared_at.clone()], text });
         }
     }

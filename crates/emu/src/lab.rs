@@ -260,7 +260,7 @@ impl Lab {
                 StageUpdate::Enabled(_) => "transmitter",
             };
             return Err(io::Error::other(format!(
-                "{simplex_link} has no {what} that can change; give it one in the scenario"
+                "{simplex_link} has no {what} to change; set one in the scenario"
             )));
         };
         Ok((link_index, direction_index, simplex_index, stage))

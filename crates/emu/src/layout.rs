@@ -185,7 +185,7 @@ impl NetworkLayout {
         let ends = [index[&hosts[0]], index[&hosts[1]]];
         if path_bounds.first().is_none_or(|first| first.hosts != ends) {
             let (client, server) = (&spec.client, &spec.server);
-            let text = format!("no way ever leads from {client:?} to {server:?} and back");
+            let text = format!("no route at any time from {client:?} to {server:?} and back");
             return Err(io::Error::other(text));
         }
         let timed_routes = compute_timed_routes(&mut build()?, &hosts, &pairs, &index);
@@ -207,10 +207,10 @@ fn find_hosts(spec: &LabSpec, topology: &Topology) -> io::Result<Vec<NodeId>> {
             .node_id(name)
             .ok_or_else(|| io::Error::other(format!("the path has no node {name:?}")))?;
         if found.contains(&node) {
-            return Err(io::Error::other(format!("the node {name:?} is named twice")));
+            return Err(io::Error::other(format!("the node {name:?} is a duplicate")));
         }
         if found.len() >= 2 && topology.node_kind(node) != NodeKind::Host {
-            return Err(io::Error::other(format!("the node {name:?} is no host")));
+            return Err(io::Error::other(format!("the node {name:?} is not a host")));
         }
         found.push(node);
     }
@@ -321,8 +321,10 @@ fn pair_directions(
     let mut seen = BTreeSet::new();
     let mut lines = pairs.iter().flatten().flat_map(|hop| &hop.links);
     if let Some(link) = lines.find(|line| !seen.insert(**line)) {
-        let message =
-            format!("{}: ways there and back part on it", topology.simplex_link_name(*link));
+        let message = format!(
+            "{}: forward and return routes differ on this link",
+            topology.simplex_link_name(*link)
+        );
         return Err(io::Error::other(message));
     }
     Ok(pairs)
@@ -340,7 +342,9 @@ fn reject_store_forward(spec: &LabSpec, topology: &Topology, paths: &[HostPath])
     });
     storing.map_or(Ok(()), |node| {
         let name = topology.node_name(node);
-        Err(io::Error::other(format!("{name:?} holds packets, which real time cannot")))
+        Err(io::Error::other(format!(
+            "{name:?} has store_and_forward, which emulation does not support"
+        )))
     })
 }
 

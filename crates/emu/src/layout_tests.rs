@@ -157,11 +157,11 @@ fn invalid_topologies_are_rejected() {
     let wrong = |spec: &LabSpec| NetworkLayout::new(spec).err().expect("refused").to_string();
     let hosts = |hosts: &[&str]| wrong(&spec("a b c r:router", &TRIANGLE, "", hosts));
     assert!(hosts(&["a", "x"]).contains("no node \"x\""));
-    assert!(hosts(&["a", "b", "a"]).contains("\"a\" is named twice"));
-    assert!(hosts(&["a", "b", "r"]).contains("\"r\" is no host"));
+    assert!(hosts(&["a", "b", "a"]).contains("\"a\" is a duplicate"));
+    assert!(hosts(&["a", "b", "r"]).contains("\"r\" is not a host"));
     let never = in_use(0, "ab", false);
     let error = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
-    assert_eq!(error, "no way ever leads from \"a\" to \"b\" and back");
+    assert_eq!(error, "no route at any time from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
     holds.graph.nodes[2].buffer_bytes = Some(1000);
     assert!(wrong(&holds).contains("\"c\" holds packets"));

@@ -28,7 +28,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 pub fn set_parent_death_signal(parent: u32, signal: Signal) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(signal)?;
     if nix::unistd::getppid().as_raw() as u32 != parent {
-        return Err(io::Error::other("the process that started this one is gone"));
+        return Err(io::Error::other("the parent process has ended"));
     }
     Ok(())
 }
@@ -39,13 +39,12 @@ pub fn set_parent_death_signal(parent: u32, signal: Signal) -> io::Result<()> {
 /// Returns the error of the kernel: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
 pub fn become_root() -> io::Result<()> {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).map_err(
-        |error| {
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
+        .map_err(|error| {
             io::Error::other(format!(
-                "no user namespace ({error}): an ordinary user needs one; `bentpipe doctor` says how"
+                "no user namespace ({error}): required without root; see `bentpipe doctor`"
             ))
-        },
-    )?;
+        })?;
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
@@ -233,7 +232,7 @@ fn tun_error(error: io::Error) -> io::Error {
         io::ErrorKind::PermissionDenied => {
             "`chmod 0666 /dev/net/tun` as root lets ordinary users open it"
         }
-        _ => "`bentpipe doctor` says what is missing",
+        _ => "see `bentpipe doctor`",
     };
     io::Error::other(format!("/dev/net/tun: {error}; {help}"))
 }

@@ -35,7 +35,7 @@ impl fmt::Display for ProgramError {
             ProgramError::Input(text) | ProgramError::Run(text) | ProgramError::Output(text) => {
                 f.write_str(text)
             }
-            ProgramError::IncompleteResults => f.write_str("a file of results is not whole"),
+            ProgramError::IncompleteResults => f.write_str("a result file is incomplete"),
         }
     }
 }

@@ -107,7 +107,8 @@ fn slow_clients_do_not_block_the_perf_server() {
     asks_once(address, Speaks::Quic);
     drop(squatters);
     let rows = server.end();
-    let was_evicted = |row: &&Value| row["end"].as_str().unwrap().contains("gave way");
+    let was_evicted =
+        |row: &&Value| row["end"].as_str().unwrap().contains("replaced this slow one");
     let of = |transport: &str| {
         rows.iter().filter(|row| row["transport"] == transport).filter(was_evicted).count()
     };

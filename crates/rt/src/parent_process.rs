@@ -31,7 +31,7 @@ impl ParentProcess {
         let descriptor = pidfd_open(process, PidfdFlags::empty());
         // The process id is still that of the parent, so no other process has taken it.
         if getppid().as_raw() != number {
-            return Err(io::Error::other("whoever started this lab is gone"));
+            return Err(io::Error::other("the process that started this lab has ended"));
         }
         Ok(Some(ParentProcess(descriptor?)))
     }

@@ -58,7 +58,7 @@ impl ExpectedPeer {
             .and_then(Iterator::collect)
             .map_err(|error| wrong(&error))?;
         if found.is_empty() {
-            return Err(wrong(&"holds no certificate in PEM"));
+            return Err(wrong(&"contains no PEM certificate"));
         }
         let anchors =
             found.iter().map(|one| anchor_from_trusted_cert(one).map(|one| one.to_owned()));

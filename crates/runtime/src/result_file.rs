@@ -66,7 +66,7 @@ impl ResultFile {
         if let Err(error) = self.write_pending() {
             let name = &self.name;
             log_stderr(format_args!(
-                "error: {name}: {error}; the file ends here, the measurement goes on"
+                "error: {name}: {error}; the file ends here, the measurement continues"
             ));
             self.file = None;
         }

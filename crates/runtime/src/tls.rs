@@ -82,7 +82,7 @@ pub(crate) fn server_config_with_verifier(
         Some((certificate, key)) => read_identity(certificate, key)?,
         None => generate_identity()?,
     };
-    let first = chain.first().ok_or("certificate: the file holds none")?;
+    let first = chain.first().ok_or("certificate: no certificate in the file")?;
     let fingerprint = Fingerprint::from_der(first);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -109,10 +109,10 @@ pub fn read_identity(certificate: &Path, key: &Path) -> Result<CertificateAndKey
         .and_then(Iterator::collect)
         .map_err(|error| of_chain(&error))?;
     if chain.is_empty() {
-        return Err(of_chain(&"holds no certificate in PEM"));
+        return Err(of_chain(&"contains no PEM certificate"));
     }
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
-        pem::Error::NoItemsFound => of_key(&"holds no private key in PEM"),
+        pem::Error::NoItemsFound => of_key(&"contains no PEM private key"),
         error => of_key(&error),
     })?;
     match CertifiedKey::from_der(chain.clone(), secret.clone_key(), &provider()) {
@@ -126,7 +126,7 @@ pub fn read_identity(certificate: &Path, key: &Path) -> Result<CertificateAndKey
 
 fn generate_identity() -> Result<CertificateAndKey, String> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
-        .map_err(|error| format!("no certificate can be made: {error}"))?;
+        .map_err(|error| format!("cannot create a certificate: {error}"))?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     Ok((vec![made.cert.der().clone()], key.into()))
 }
@@ -201,7 +201,7 @@ macro_rules! checks_signatures {
             _certificate: &rustls::pki_types::CertificateDer<'_>,
             _signature: &rustls::DigitallySignedStruct,
         ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-            Err(rustls::Error::General("TLS 1.3 alone is spoken".into()))
+            Err(rustls::Error::General("only TLS 1.3 is supported".into()))
         }
 
         fn verify_tls13_signature(

@@ -83,13 +83,13 @@ fn describe_route_error(topology: &Topology, fault: &RouteError) -> String {
     let name = |node: &usize| topology.node_name(NodeId(*node as u32));
     match fault {
         RouteError::UnusedLink { simplex_link: line, node, destination: to } => format!(
-            "the way from {:?} to {:?} leads over {}, whose link is not in use",
+            "the route from {:?} to {:?} uses {}, whose link is disabled",
             name(node),
             name(to),
             topology.simplex_link_name(*line as usize)
         ),
         RouteError::Loop { node, destination: to } => {
-            format!("packets from {:?} to {:?} go round in a circle", name(node), name(to))
+            format!("packets from {:?} to {:?} are in a routing loop", name(node), name(to))
         }
     }
 }
@@ -135,7 +135,7 @@ fn resolve_route_change(
         return Err(format!("nothing is sent to {:?}, a router", one.to));
     }
     if node == to {
-        return Err(format!("no way leads from {:?} to itself", one.to));
+        return Err(format!("no route from {:?} to itself", one.to));
     }
     let simplex_link = match &one.route_override {
         RouteOverride::Shortest => None,

@@ -56,7 +56,7 @@ def replay_run(
         _reject(f"no finished run {run} in {store.path} (ids are in the view runs){hint}")
     spec = store.specs([run])[run]
     if "browser" in spec or any(entry["run"] == run for entry in real_time(store.path)):
-        _reject(f"run {run} ran in real time and cannot be replayed; expected a simulated run")
+        _reject(f"run {run} was run in emulation and cannot be replayed; expected a simulated run")
     known = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     missing = sorted(controllers(spec) - known - set(import_paths or ()))
     if missing:

@@ -16,7 +16,7 @@ from bentpipe.runners.user_modules import module_of
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.link.scheduler import SCHEDULERS
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +60,7 @@ def check_user_classes(
             continue
         for name, class_ in classes.items():
             if name in names:
-                problems.append(
-                    (f"{argument}.{name}", f'"{name}" is a name of the engine, expected another name')
-                )
+                problems.append((f"{argument}.{name}", f'"{name}" is a built-in name, expected another name'))
             elif not isinstance(name, str) or not name:
                 problems.append((argument, f"found the name {name!r}, expected text"))
             elif not isinstance(class_, type):
@@ -93,9 +91,9 @@ def load_controllers(texts: Sequence[str]) -> dict[str, type]:
         if not name or not file.endswith(".py") or not class_name:
             raise ScenarioError([(_KEY, f'found "{text}", expected NAME=FILE.py:CLASS such as "{_EXAMPLE}"')])
         if name in classes:
-            raise ScenarioError([(_KEY, f'found "{name}" twice')])
+            raise ScenarioError([(_KEY, f'duplicate name "{name}", expected a unique name for each')])
         if name in taken:
-            raise ScenarioError([(_KEY, f'"{name}" is a name of the engine, expected another name')])
+            raise ScenarioError([(_KEY, f'"{name}" is a built-in name, expected another name')])
         classes[name] = _load_class(Path(file), class_name)
     return classes
 
@@ -104,7 +102,7 @@ def _load_class(path: Path, class_name: str) -> type:
     """Return a class of a file. Raises ScenarioError."""
     if not path.is_file():
         near = (
-            nearest(path.name, [member.name for member in path.parent.glob("*.py")])
+            nearest_file(path.name, [member.name for member in path.parent.glob("*.py")])
             if path.parent.is_dir()
             else None
         )
@@ -123,14 +121,18 @@ def _load_class(path: Path, class_name: str) -> type:
     except (Exception, SystemExit) as error:
         raise ScenarioError([(_KEY, f"{path} cannot be imported: {format_error(error)}")]) from error
     if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
-        raise ScenarioError([(_KEY, f'{path} cannot be imported: another module is called "{path.stem}"')])
+        raise ScenarioError([(_KEY, f'{path} cannot be imported: another module has the name "{path.stem}"')])
     controllers = {
         name: member
         for name, member in vars(module).items()
         if isinstance(member, type) and callable(getattr(member, "on_event", None))
     }
     if class_name not in controllers:
-        text = unknown_name(class_name, controllers, "class with a method on_event")
+        text = unknown_name(class_name, controllers, "controller class")
+        if isinstance(getattr(module, class_name, None), type):
+            text = f'class "{class_name}" is not a controller, expected a method on_event'
+        elif not controllers:
+            text = f'no class "{class_name}", expected one with a method on_event'
         raise ScenarioError([(_KEY, f"{path}: {text}")])
     return controllers[class_name]
 

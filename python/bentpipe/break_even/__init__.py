@@ -62,7 +62,9 @@ def resolve_access(
     if name is None:
         return numbers(down, up, rtt), tuple(settings)
     if given:
-        text = f"found beside {name}, whose path has rates and delays; expected one of them, or --set of its keys"
+        text = (
+            f"cannot be combined with {name}, whose path has rates and delays; use --set to change its keys"
+        )
         raise ScenarioError([(given[0], text)], SOURCE_ARGUMENT)
     path_settings = [text for text in settings if text.startswith(PATH)]
     resolved = access(name, [parse_override(text) for text in path_settings])

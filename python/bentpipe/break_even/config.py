@@ -205,7 +205,7 @@ def parse_config(
             raise ScenarioError([(argument, "found nothing, expected at least one")], SOURCE_ARGUMENT)
         duplicate = next((value for value in values if values.count(value) > 1), None)
         if duplicate is not None:
-            raise ScenarioError([(argument, f'found "{duplicate}" twice')], SOURCE_ARGUMENT)
+            raise ScenarioError([(argument, f'duplicate value "{duplicate}"')], SOURCE_ARGUMENT)
     for window in windows:
         if not window.isdecimal() or int(window) == 0:
             raise ScenarioError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,13 +69,13 @@ def build_of(side: str, word: str | None) -> Build:
         return _installed_build(side, word, command)
     if not path.is_file():
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = nearest(path.name, siblings)
+        near = nearest_file(path.name, siblings)
         hint = f'; did you mean "{path.with_name(near)}"?' if near else ""
         raise _error(side, f'no file or folder "{word}", {EXPECTED}{hint}')
     if path.name.endswith(".so"):
         return Build(side, word, environment=os.environ | {"BENTPIPE_ENGINE": str(path.resolve())})
     if not os.access(path, os.X_OK):
-        raise _error(side, f'"{word}" is no program, {EXPECTED}')
+        raise _error(side, f'"{word}" is not an executable, {EXPECTED}')
     return _installed_build(side, word, path)
 
 

@@ -100,7 +100,7 @@ def _version(build: Build, file: Path, options: Sequence[str]) -> str:
     try:
         return str(json.loads(process.stdout)["engine"])
     except (ValueError, LookupError, TypeError):
-        raise _error(build, f"{build.word} is no bentpipe: it does not answer `check --json`") from None
+        raise _error(build, f"{build.word} is not bentpipe: `check --json` failed") from None
 
 
 def _run(build: Build, file: Path, store: Path, options: Sequence[str], jobs: int | None) -> bool:

@@ -8,6 +8,7 @@ the command is called. A command imports heavy libraries itself.
 * ``stdio``: standard output and standard error.
 * ``figure_options``: options of figures as files.
 * ``lazy_group``: groups that import a command when it is used.
+* ``usage_errors``: messages about wrong command lines.
 * ``run``: ``run``.
 * ``check``: ``check`` and ``schema``.
 * ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.

@@ -83,7 +83,10 @@ def browse(
         bool, typer.Option("--no-path-check", help="do not measure the path before each session")
     ] = False,
     keep_invalid: Annotated[
-        bool, typer.Option("--keep-invalid", help="keep invalid sessions, with a mark")
+        bool,
+        typer.Option(
+            "--keep-invalid", help="keep sessions in which the lab missed its deadlines, marked invalid"
+        ),
     ] = False,
     annotate: Annotated[
         list[str] | None,
@@ -176,7 +179,7 @@ def browse(
         refuse(str(error))
     plan = plan_sessions(file, options, name, engine.catalogue())
     for message in lint_pages(plan):
-        print(f"note: {message.text}", file=sys.stderr)
+        print(f"warning: {message.text}", file=sys.stderr)
     ids = [parameter.id for parameter in plan.runs]
     for unknown in [parameter for parameter in only or [] if parameter not in ids]:
         refuse(f"--run: no session {unknown} in this plan of {count(ids, 'session')}")
@@ -199,7 +202,7 @@ def browse(
             watch=observer,
             where=BROWSER,
             command=command,
-            what="units",
+            what="sessions",
         )
     _print_summary(summary, runner, as_json)
     if summary.failed:
@@ -221,8 +224,8 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
     if as_json:
         emit({
             "store": str(summary.store), "planned": summary.planned, "done": summary.done, "kept": summary.kept,
-            "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.late],
-            "late": [{"unit": f.run, "error": f.error} for f in summary.failed if f.late],
+            "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.invalid],
+            "invalid": [{"unit": f.run, "error": f.error} for f in summary.failed if f.invalid],
             "stopped": runner.stopped or None,
             "loads": rows, "doubts": notes_of_store,
             "split": split_verdict.as_json() if split_verdict is not None else None,
@@ -237,8 +240,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         print(f"note: {text}")
     saved = f" ({summary.kept} from earlier runs)" if summary.kept else ""
     print(
-        f"{done} of {summary.planned} sessions in {summary.store}{saved}, {summary.seconds:.1f} "
-        f"s{not_made(summary)}"
+        f"{done} of {summary.planned} sessions in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
     )
     if done:
         print(f"report: bentpipe report {summary.store}")
@@ -249,7 +251,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         more = f" and {len(same_error) - 1} more" if len(same_error) > 1 else ""
         print(f"{word}: {same_error[0]}{more}: {error}", file=sys.stderr)
     if summary.failed:
-        print("rerun the command to repeat them", file=sys.stderr)
+        print("rerun the command to repeat these sessions", file=sys.stderr)
 
 
 def _parse_remote(remote: str | None, spki: str | None) -> RemoteServer | None:

@@ -82,7 +82,7 @@ def _report(result: SiteLoad, *, as_json: bool) -> None:
     from bentpipe.runners import engine
 
     notes = [f"the lab missed its deadlines: {reason}" for reason in result.reasons]
-    notes += [result.remark] if result.remark else []
+    notes += [result.warning] if result.warning else []
     site = pages.SiteReport(
         result.url, result.access, result.error, result.marks, result.requests, result.start_s, result.left_s,
         result.film,
@@ -91,7 +91,8 @@ def _report(result: SiteLoad, *, as_json: bool) -> None:
     page = pages.write(site, result.folder / "page.html", engine.version())
     if as_json:
         emit({
-            "url": result.url, "access": result.access, "error": result.error or None, "remark": result.remark or None,
+            "url": result.url, "access": result.access,
+            "error": result.error or None, "warning": result.warning or None,
             "marks_ms": dict(result.marks), "requests": pages.rows(site), "har": str(result.folder / HAR),
             "page": str(page), "valid": not result.reasons, "reasons": list(result.reasons),
         })  # fmt: skip

@@ -46,7 +46,7 @@ def check(
                 "link_seconds": plan.link_seconds,
                 "estimated_seconds": round(estimate, 1),
                 "bounds": [asdict(bound) for bound in flow_bounds],
-                "remarks": [asdict(remark) for remark in lint_plan(plan)],
+                "warnings": [asdict(message) for message in lint_plan(plan)],
             }
             | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
             | ({"nr_links": [asdict(one) for one in nr_rows_of_plan]} if nr_rows_of_plan else {})

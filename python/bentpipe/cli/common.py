@@ -88,7 +88,7 @@ Metrics = Annotated[
 def not_made(report: ExecutionSummary) -> str:
     """Return the numbers of failed and invalid runs as text."""
     kinds = [failure.word for failure in report.failed]
-    return "".join(f"; {kinds.count(kind)} {kind}" for kind in ("failed", "late") if kind in kinds)
+    return "".join(f"; {kinds.count(kind)} {kind}" for kind in ("failed", "invalid") if kind in kinds)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def _print_warnings(plan: Plan) -> None:
     from bentpipe.plan.analysis.lint import lint_plan
 
     for message in lint_plan(plan):
-        print(f"note: {message.line(plan.document.name)}", file=sys.stderr)
+        print(f"warning: {message.line(plan.document.name)}", file=sys.stderr)
 
 
 def count(items: Sequence[object] | int, noun: str) -> str:

@@ -119,8 +119,8 @@ def compare_builds(
     command: list[str] | None = context.meta[_COMMAND]
     level = _parse_level(confidence)
     if command is None:
-        _reject_unused("without a command behind --", runs=runs, warmup=warmup, timeout=timeout, server=server,
-                listens=server_port)  # fmt: skip
+        _reject_unused("requires a command after --", runs=runs, warmup=warmup, timeout=timeout, server=server,
+                server_port=server_port)  # fmt: skip
         options_of_scenario = {"--set": settings, "--sweep": sweeps, "--controller": controllers}
         arguments = [
             word
@@ -133,8 +133,8 @@ def compare_builds(
             Path(subject), before, after, out, arguments, jobs, level, (thresholds, metrics)
         )
     else:
-        _reject_unused("beside a command, which runs in real time", sweep=sweeps, controller=controllers, seeds=seeds,
-                jobs=jobs, out=out)  # fmt: skip
+        _reject_unused("cannot be combined with a command, which runs in emulation", sweep=sweeps,
+                controller=controllers, seeds=seeds, jobs=jobs, out=out)  # fmt: skip
         run_counts = (10 if runs is None else runs, 1 if warmup is None else warmup)
         workload = (command, server or "", server_port, timeout or "60 s")
         comparison = _compare_programs(
@@ -168,7 +168,7 @@ def _reject_unused(reason: str, **given: object) -> None:
     """Reject options without an effect."""
     for name, value in given.items():
         if value is not None:
-            refuse(f"--{name}: found {reason}")
+            refuse(f"--{name.replace('_', '-')}: {reason}")
 
 
 def _parse_level(text: str) -> float:

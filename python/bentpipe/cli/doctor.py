@@ -20,7 +20,12 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         emit([asdict(item) for item in checks])
     else:
-        marks = {(True, True): "ok", (True, False): "ok", (False, True): "MISSING", (False, False): "without"}
+        marks = {
+            (True, True): "ok",
+            (True, False): "ok",
+            (False, True): "missing (required)",
+            (False, False): "not installed (optional)",
+        }
         print_table([{"": marks[c.good, c.needed], "what": c.what, "found": c.found} for c in checks])
     if any(item.needed and not item.good for item in checks):
         raise typer.Exit(BAD_INPUT)

@@ -498,7 +498,7 @@ def _print_unused_neighbours(plan: BundleNodePlan) -> None:
 
     for name in unused_neighbours(plan):
         print(
-            f"note: neighbour.{name}: no future contact and no route, so that it gets no bundles; "
+            f"warning: neighbour.{name}: no future contact and no route, so it receives no bundles; "
             'routing = "epidemic" would send some',
             file=sys.stderr,
         )

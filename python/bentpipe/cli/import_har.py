@@ -30,7 +30,7 @@ def import_har(
 
     imported = read_har(file, select=har_page)
     for note in imported.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"warning: {note}", file=sys.stderr)
     text = to_toml(imported.page)
     if out is None:
         print(text)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from bentpipe.cli.usage_errors import report_usage_errors
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -120,4 +122,4 @@ def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = 
                     with formatter.section(title):
                         formatter.write_dl(rows)
 
-    return Lazy
+    return report_usage_errors(Lazy)

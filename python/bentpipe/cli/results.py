@@ -166,6 +166,8 @@ def query(
     from bentpipe.store.reader import Store
     from bentpipe.store.sql_names import unique_names
 
+    if not sql.strip():
+        refuse('SQL: missing, expected a query such as "SELECT * FROM runs"')
     with options():
         store = Store(directory)
         computed = None

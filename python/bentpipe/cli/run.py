@@ -117,7 +117,7 @@ def _summary_data(report: ExecutionSummary) -> dict[str, Any]:
             word: [
                 {"run": f.run, "error": f.error, "replay": f.replay} for f in report.failed if f.word == word
             ]
-            for word in ("failed", "late")
+            for word in ("failed", "invalid")
         },
         "damaged": [{"run": run, "error": error} for run, error in report.damaged.items()],
         "seconds": round(report.seconds, 3),
@@ -132,7 +132,7 @@ def _print_summary(report: ExecutionSummary) -> None:
         f"{not_made(report)}"
     )
     if report.refused:
-        print(f"nothing to do: {report.store} is complete, and cannot be written ({report.refused})")
+        print(f"nothing to do: {report.store} is complete, and not writable ({report.refused})")
     for failure in report.failed[:10]:
         print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     if len(report.failed) > 10:

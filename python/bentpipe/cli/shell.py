@@ -27,7 +27,7 @@ class TrailingCommand(TyperCommand):
             usage_error: Any = error
             if option := getattr(usage_error, "option_name", None):
                 example = f"bentpipe {self.name} ACCESS -- CMD {option}"
-                usage_error.message += f"; if it belongs to the command, put -- before the command: {example}"
+                usage_error.hint = f"if it belongs to the command, put -- before the command: {example}"
             raise
 
 

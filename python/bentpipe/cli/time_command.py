@@ -76,9 +76,9 @@ def time(
         raise typer.Exit(INTERRUPTED) from None
     print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} per access network")
     for timing in timings:
-        if timing.late:
+        if timing.invalid:
             print(
-                f"note: {timing.access}: the lab missed its deadlines in {count(timing.late, 'run')}",
+                f"warning: {timing.access}: the lab missed its deadlines in {count(timing.invalid, 'run')}",
                 file=sys.stderr,
             )
     if as_json is not None:

@@ -69,7 +69,7 @@ def plan(
     from bentpipe.scenario.errors import ScenarioError
 
     if out is not None and file.stem == "plan" and file.resolve().parent == out.resolve():
-        raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
+        raise ScenarioError([("--out", f"{file} exists; choose another directory")])
     step("drawing")
     drawings = figures(checked)
     result = answer

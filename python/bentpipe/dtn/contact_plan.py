@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
+from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic, syntax_error
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.network.contact_plan import ContactPlan
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["CheckedPlan", "Remark", "ignore_step", "read", "tables"]
+__all__ = ["CheckedPlan", "PlanWarning", "ignore_step", "read", "tables"]
 
 MOST_PROBLEMS = 20
 """Maximum number of reported problems of a file."""
 
 
 @dataclass(frozen=True)
-class Remark:
+class PlanWarning:
     """Warning about a plan."""
 
     at: tuple[str, ...]
@@ -45,7 +45,7 @@ class CheckedPlan:
     """Plan as the engine reads it."""
     ranges: Mapping[tuple[str, str], list[tuple[int, int, int]]]
     """Start, stop and one-way light time in ns by pair of contacts; implied ranges included."""
-    remarks: tuple[Remark, ...]
+    warnings: tuple[PlanWarning, ...]
     """Valid but probably wrong settings, and skipped lines."""
     statics: tuple[tuple[str, str | None, str], ...] = ()
     """Static next hops: at, to, via."""
@@ -68,7 +68,7 @@ def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
     name = str(file)
     step(f"reading {name}")
     text = _text(file, name)
-    notes: list[Remark] = []
+    notes: list[PlanWarning] = []
     plan = ContactPlan()
     if file.suffix in (".toml", ".json"):
         data = _data(text, file.suffix, name)
@@ -83,7 +83,7 @@ def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
         parsed = engine.read_contact_plan(text)
         if parsed["problems"]:
             raise _problems_error([(f"line {line}", problem) for line, problem in parsed["problems"]], name)
-        notes = [Remark((f"line {line}",), note) for line, note in parsed["notes"]]
+        notes = [PlanWarning((f"line {line}",), note) for line, note in parsed["notes"]]
         spec = parsed["plan"]
     step(f"checking {len(spec['contacts']):,} contacts")
     checked = engine.check_contact_plan(spec)
@@ -95,7 +95,7 @@ def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
             file.suffix, '"a contact +0 +60 1 2 125000"'
         )
         raise ScenarioError([("", f"has no contacts, expected some, such as {example}")], name)
-    remarks = [Remark(tuple(entry["at"]), entry["text"]) for entry in checked["remarks"]]
+    warnings = [PlanWarning(tuple(entry["at"]), entry["text"]) for entry in checked["warnings"]]
     ranges = {
         (entry["from"], entry["to"]): [tuple(interval) for interval in entry["ranges"]]
         for entry in checked["pairs"]
@@ -105,7 +105,7 @@ def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
         plan.title,
         spec,
         ranges,
-        (*notes, *remarks),
+        (*notes, *warnings),
         tuple((hop.at, hop.to, hop.via) for hop in plan.route),
     )
 
@@ -148,7 +148,7 @@ def _data(
     try:
         data = parse_toml(text) if suffix == ".toml" else parse_json(text)
     except ValueError as error:
-        raise ScenarioError([("", f"is not {kind}: {error}")], name) from None
+        raise ScenarioError([("", f"is not {kind}: {syntax_error(error)}")], name) from None
     if not isinstance(data, dict):
         raise ScenarioError([("", f"expected {expected}")], name)
     return data

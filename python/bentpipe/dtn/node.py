@@ -274,12 +274,12 @@ def _with_file(options: Dtnperf, plan: BundleNodePlan) -> Dtnperf:
     except OSError:
         size = None
     if size is None:
-        raise ScenarioError([("-F", f'found "{path}", which is not a file here')])
+        raise ScenarioError([("-F", f'no file "{path}"')])
     header_bytes = FILE_HEAD_BYTES + len(path.name.encode())
     if not size:
         raise ScenarioError([("-F", f'found "{path}", which is empty')])
     if options.payload_bytes <= header_bytes:
-        text = f"found {options.payload_bytes} B, expected more than the {header_bytes} B that say which part it is"
+        text = f"found {options.payload_bytes} B, expected more than the {header_bytes} B of the header of a file part"
         raise ScenarioError([("-P", text)])
     plan["file"] = str(path)
     return dataclasses.replace(

@@ -181,9 +181,8 @@ def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutpu
     store = open_store(directory)
     gaps = distances(store, plan)
     if not gaps.height:
-        raise ScenarioError(
-            [("", "has no bundle nodes with a contact plan, and no other is given")], str(store.path)
-        )
+        text = "no bundle nodes with a contact plan in this store; give a contact plan with --plan FILE"
+        raise ScenarioError([("", text)], str(getattr(directory, "path", directory)))
     joined = store.index.join(gaps, on="run", how="inner", maintain_order="left_right")
     keys = [*store.columns, "to"]
     means = joined.group_by(keys, maintain_order=True).agg(

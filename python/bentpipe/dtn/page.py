@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-MAX_REMARKS = 200
+MAX_WARNINGS = 200
 """Maximum number of warnings on the page."""
 
 
@@ -36,13 +36,13 @@ def write(plan: CheckedPlan, summary: CommandOutput, out: Path, figures: Sequenc
     for figure in figures:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     page = Page(plan.title or f"Contact plan {plan.name}")
-    remarks = [str(remark) for remark in plan.remarks[:MAX_REMARKS]]
-    if len(plan.remarks) > MAX_REMARKS:
-        remarks.append(f"and {len(plan.remarks) - MAX_REMARKS:,} more")
+    warnings = [str(warning) for warning in plan.warnings[:MAX_WARNINGS]]
+    if len(plan.warnings) > MAX_WARNINGS:
+        warnings.append(f"and {len(plan.warnings) - MAX_WARNINGS:,} more")
     parts = [part for part in summary.shown if isinstance(part, TextTable) and part.rows]
     tables = [(part.title, tabular(part.rows)) for part in parts]
     return page.write(
         out / "plan.html", "dtn/page.html", headline(summary),
         tables=tables,
-        figures=[page.drawing(figure) for figure in figures], remarks=remarks, engine=engine.version(),
+        figures=[page.drawing(figure) for figure in figures], warnings=warnings, engine=engine.version(),
     )  # fmt: skip

@@ -85,7 +85,7 @@ def summarise(plan: CheckedPlan) -> CommandOutput:
         "stop_s": stop / 1e9,
         "pairs": rows,
         "static_routes": [{"at": node, "to": to, "via": via} for node, to, via in plan.statics],
-        "remarks": [{"at": list(remark.at), "text": remark.text} for remark in plan.remarks],
+        "warnings": [{"at": list(warning.at), "text": warning.text} for warning in plan.warnings],
     }
     interval = f"{start / 1e9:.9g} s to {stop / 1e9:.9g} s"
     head = (
@@ -101,11 +101,11 @@ def summarise(plan: CheckedPlan) -> CommandOutput:
             {"at": node, "destination": to or "all others", "next hop": via} for node, to, via in plan.statics
         ]
         shown += ["", TextTable("Static routes", hops)]
-    if plan.remarks:
+    if plan.warnings:
         shown.append("")
-        shown += [f"warning: {remark}" for remark in plan.remarks[:MAX_ROWS]]
-        if len(plan.remarks) > MAX_ROWS:
-            shown.append(f"warning: and {len(plan.remarks) - MAX_ROWS:,} more (--json has all)")
+        shown += [f"warning: {warning}" for warning in plan.warnings[:MAX_ROWS]]
+        if len(plan.warnings) > MAX_ROWS:
+            shown.append(f"warning: and {len(plan.warnings) - MAX_ROWS:,} more (--json has all)")
     return CommandOutput(data, tuple(shown))
 
 
@@ -125,8 +125,8 @@ def headline(summary: CommandOutput) -> Headline:
         text += f"; the longest gap between two contacts is {gap} s, {longest['from']} to {longest['to']}"
     megabytes = sum(row["volume_bytes"] for row in rows) / 1e6
     volume = f"{megabytes:,.0f}" if megabytes >= 100 else format_significant(megabytes, 3)
-    remarks = len(summary.data["remarks"])
-    noted = f"; {remarks:,} warning{'s' * (remarks != 1)}" if remarks else ""
+    warnings = len(summary.data["warnings"])
+    noted = f"; {warnings:,} warning{'s' * (warnings != 1)}" if warnings else ""
     return Headline(f"{text}.", f"{summary.shown[0]}; total contact volume {volume} MB{noted}.")
 
 

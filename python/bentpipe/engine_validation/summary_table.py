@@ -113,7 +113,7 @@ def write_summary(
             with suppress(EmptyStoreError):
                 part.comparison = compare_engines(*stores_of(place / name))
     except KeyboardInterrupt:
-        raise InterruptedExecution(f"what is finished is in {place}; the same command goes on") from None
+        raise InterruptedExecution(f"finished runs are in {place}; rerun the command to resume") from None
     if table is not None:
         write_atomic(table, markdown(parts, notes).encode())
     compared = {part.name: part.comparison for part in parts if part.comparison is not None}
@@ -144,7 +144,7 @@ def _metric_cell(row: Row) -> tuple[object, ...]:
 
 def _notes(folder: Path) -> dict[str, Any]:
     """Return the notes of a directory, empty if it has none. Raises ScenarioError if they are not TOML."""
-    from bentpipe.scenario.errors import ScenarioError
+    from bentpipe.scenario.errors import ScenarioError, syntax_error
 
     file = folder / NOTES
     try:
@@ -154,7 +154,7 @@ def _notes(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise ScenarioError([("", f"cannot be read: {error.strerror}")], str(file)) from None
     except ValueError as error:
-        raise ScenarioError([("", f"is not TOML: {error}")], str(file)) from None
+        raise ScenarioError([("", f"is not TOML: {syntax_error(error)}")], str(file)) from None
 
 
 def _table_rows(comparison: EngineComparison) -> list[Row]:
@@ -235,7 +235,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
 def _failure_sentences(failed: Sequence[RunFailure]) -> list[str]:
     """Return the numbers of failed and of invalid runs, each with the first reason."""
     reasons = {
-        word: [failure.error for failure in failed if failure.word == word] for word in ("failed", "late")
+        word: [failure.error for failure in failed if failure.word == word] for word in ("failed", "invalid")
     }
     return [
         f"{len(errors)} {'run' if len(errors) == 1 else 'runs'} {word}: {errors[0]}."

@@ -48,7 +48,7 @@ class FigureExport:
         keys = list(known)
         for key in self.only:
             if key not in keys:
-                raise _error(unknown_name(key, keys, "figure"))
+                raise _error(unknown_name(key, keys, "figure"), "figure")
 
     def write(self, drawn: Iterable[Figure]) -> list[Path]:
         """Write the selected figures as ``KEY.FORMAT``; return the files.
@@ -61,7 +61,7 @@ class FigureExport:
         """
         selected = [figure for figure in drawn if not self.only or figure.key in self.only]
         if missing := [key for key in self.only if key not in {figure.key for figure in selected}]:
-            raise _error(f"there is nothing to draw for {missing[0]}")
+            raise _error(f"no data for the figure {missing[0]}", "figure")
         self.out.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for figure in selected:
@@ -81,5 +81,5 @@ class FigureExport:
         )
 
 
-def _error(text: str) -> ScenarioError:
-    return ScenarioError([("figures", text)], SOURCE_ARGUMENT)
+def _error(text: str, argument: str = "figures") -> ScenarioError:
+    return ScenarioError([(argument, text)], SOURCE_ARGUMENT)

@@ -122,8 +122,8 @@ def write_figures(
     how.check(FIGURES)
     seeds = sorted(context.store.index["seed"].unique().to_list())
     if seed is not None and seed not in seeds:
-        text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
-        raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
+        text = f"found {seed}, expected one of: {', '.join(map(str, seeds))}"
+        raise ScenarioError([("seed", text)], SOURCE_ARGUMENT)
     if at and context.time_runs.is_empty():
         raise ScenarioError([("cell", f"no run of the store is of {' and '.join(at)}")], SOURCE_ARGUMENT)
     return how.write(list(figures(context, how.only or None)))

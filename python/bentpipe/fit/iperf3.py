@@ -67,14 +67,14 @@ def read(text: str, log: Log) -> None:
             what = f"{error} is missing" if isinstance(error, KeyError) else f"found other: {error}"
             raise log_error(log.path, None, f"{_EXPECTED}; {what}") from None
     if not log.rates:
-        text = f"iperf3 says: {failure}" if failure else "iperf3 measured no interval"
+        text = f"iperf3 error: {failure}" if failure else "iperf3 measured no interval"
         raise log_error(log.path, None, text)
     for side, (times, _) in log.rates.items():
         if any(after < before for before, after in pairwise(times)):
-            text = f"the rate {side}: time runs back, expected one test after the other"
+            text = f"the rate {side}: time goes backwards, expected one test after the other"
             raise log_error(log.path, None, text)
     if failure:
-        log.notes.append(f'iperf3 ended early ("{failure[:80]}"): its intervals until then are read')
+        log.notes.append(f'iperf3 ended early ("{failure[:80]}"): only the intervals before are used')
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,14 +96,14 @@ def _documents(text: str, log: Log) -> list[Any]:
         except json.JSONDecodeError as error:
             rest = text[at:].rstrip()
             if _is_stream(found) and _EVENT.startswith(rest[: len(_EVENT)]) and "\n" not in rest:
-                log.notes.append(f"line {error.lineno} is cut off: what is before it is read")
+                log.notes.append(f"line {error.lineno} is truncated: only the data before it is used")
                 break
             excerpt = text[error.pos : error.pos + 20].partition("\n")[0]
-            raise log_error(log.path, error.lineno, f'no JSON: {error.msg}, found "{excerpt}"') from None
+            raise log_error(log.path, error.lineno, f'not JSON: {error.msg}, found "{excerpt}"') from None
         except ValueError as error:
-            raise log_error(log.path, None, f"no JSON of iperf3's: {error}") from None
+            raise log_error(log.path, None, f"not iperf3 JSON: {error}") from None
         except RecursionError:
-            raise log_error(log.path, None, "no JSON of iperf3's: lists in lists in lists") from None
+            raise log_error(log.path, None, "not iperf3 JSON: lists in lists in lists") from None
         at = end
         _append(found, value)
     return found

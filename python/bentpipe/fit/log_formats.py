@@ -126,10 +126,10 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
         reply = _REPLY.search(text)
         if reply is None:
             raise log_error(
-                path, line, f'found "{text[:80]}", expected an answer with icmp_seq=... and time=... ms'
+                path, line, f'found "{text[:80]}", expected a reply with icmp_seq=... and time=... ms'
             )
         if reply[1] is None:
-            raise log_error(path, line, "an answer without its time of day; ping -D writes it")
+            raise log_error(path, line, "a reply without a timestamp; use ping -D")
         sequence, took = int(reply[2]) + turns, float(reply[3])
         at = float(reply[1]) - took / 1000
         if sent and sequence < sent[-1][0] - 32768:  # the number has 16 bits
@@ -137,10 +137,10 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
         if sent and sequence < sent[-1][0] and at > sent[-1][1] + SLACK_S:
             raise log_error(path, line, f"icmp_seq={reply[2]} restarts, expected one ping in a log")
         if sent and sequence > sent[-1][0] and at < sent[-1][1] - SLACK_S:
-            raise log_error(path, line, "time runs back")
+            raise log_error(path, line, "time goes backwards")
         sent.append((sequence, at, took))
     if not sent:
-        raise log_error(path, None, "no answer to a ping")
+        raise log_error(path, None, "no replies to pings")
     return sorted(sent)
 
 
@@ -152,7 +152,7 @@ def mahimahi(lines: Lines, log: Log) -> None:
             raise log_error(log.path, line, f'found "{text[:60]}", expected an instant in whole milliseconds')
         at = int(text)
         if log.instants and at < log.instants[-1]:
-            raise log_error(log.path, line, f"time runs back: {at} after {log.instants[-1]}")
+            raise log_error(log.path, line, f"time goes backwards: {at} after {log.instants[-1]}")
         log.instants.append(at)
         step = int(at / 1000 / RATE_STEP_S)
         counts[step] = counts.get(step, 0) + 1
@@ -205,7 +205,7 @@ def csv(lines: Lines, log: Log) -> None:
             f"and one of {', '.join([*_DELAYS, *_RATES])}",
         )  # fmt: skip
     if not lines:
-        raise log_error(log.path, 1, "there are no points below the columns")
+        raise log_error(log.path, 1, "no data rows below the column names")
     direction_columns = [n for n, name in enumerate(columns) if name in _WAYS]
     unit = _RATES.get(columns[value])
     log.one_way = columns[value].startswith("delay")
@@ -220,7 +220,7 @@ def csv(lines: Lines, log: Log) -> None:
             raise log_error(log.path, line, f'found "{bad[:60]}", expected a number')
         at *= _TIMES[columns[time]] * _time_unit(at, columns[time])
         if at < before:
-            raise log_error(log.path, line, "time runs back")
+            raise log_error(log.path, line, "time goes backwards")
         before = at
         if unit is not None:
             log.rate(None, at, max(0.0, found) * unit)

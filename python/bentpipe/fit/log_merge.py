@@ -83,7 +83,7 @@ def _add(found: MergedLogs, log: Log, side: Side) -> None:
     if log.at_s:
         if found.points is not None:
             raise ScenarioError(
-                [("", "a second log of delays, expected one; fit them one by one")], str(log.path)
+                [("", "duplicate log of delays, expected one; fit each log separately")], str(log.path)
             )
         at_s = np.asarray(log.at_s, float)
         delays = np.asarray([np.nan if one is None else one for one in log.delay_ms], float)
@@ -95,7 +95,7 @@ def _add(found: MergedLogs, log: Log, side: Side) -> None:
     for known, (times, rates) in log.rates.items():
         direction = side if known is None or side == "up" else known
         if direction in found.rates:
-            text = f"a second log of the rate {direction}, expected one; --up FILE is of the uplink"
+            text = f"duplicate log of the rate {direction}, expected one; use --up FILE for the uplink"
             raise ScenarioError([("", text)], str(log.path))
         found.rates[direction] = Rates(np.asarray(times, float), np.asarray(rates, float))
         _check(found.rates[direction].at_s, 1.0, log)

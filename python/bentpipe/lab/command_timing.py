@@ -39,7 +39,7 @@ class Timing:
     """Name of the access."""
     seconds: tuple[float, ...]
     """Time of each round, s."""
-    late: int = 0
+    invalid: int = 0
     """Number of rounds in which the lab missed its deadlines."""
     ratio: ConfidenceInterval | None = None
     """Geometric mean of the ratios to the times of the fastest access in the same round; None for the fastest."""
@@ -64,7 +64,7 @@ class Timing:
         return {
             "access": self.access, "mean_s": self.mean, "stddev_s": self.deviation, "min_s": min(self.seconds),
             "max_s": max(self.seconds), "ratio": ratio.estimate, "ratio_low": ratio.low, "ratio_high": ratio.high,
-            "late": self.late, "seconds": list(self.seconds),
+            "invalid": self.invalid, "seconds": list(self.seconds),
         }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def _time_once(
 ) -> tuple[float, bool]:
     """Run the command in a new lab; return its time in s, and whether the lab met its deadlines."""
     with run_command(path, command) as result:
-        raise_for_status(result, f"behind {access}: {command[0]}")
+        raise_for_status(result, f"over {access}: {command[0]}")
         return result.seconds, result.valid
 
 

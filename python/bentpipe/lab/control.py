@@ -140,9 +140,7 @@ def _request(request: Mapping[str, object], control: str | None) -> Mapping[str,
     """
     control_socket = control or os.environ.get(CONTROL)
     if control_socket is None:
-        raise ScenarioError(
-            [("", "this command runs in no lab; --control SOCKET selects the lab from outside")]
-        )
+        raise ScenarioError([("", "not inside a lab; use --control SOCKET to select one")])
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(5)
@@ -151,10 +149,10 @@ def _request(request: Mapping[str, object], control: str | None) -> Mapping[str,
             answer = json.loads(connection.makefile().readline() or "{}")
     except OSError as error:
         raise ScenarioError(
-            [("", f"no lab answers at {control_socket} ({error.strerror or error})")]
+            [("", f"no response from a lab at {control_socket} ({error.strerror or error})")]
         ) from None
     if answer.get("done") is not True:
-        raise ScenarioError([("", str(answer.get("error", "the lab did not answer")))])
+        raise ScenarioError([("", str(answer.get("error", "no response from the lab")))])
     response: Mapping[str, Any] = answer
     return response
 

@@ -38,7 +38,7 @@ FIXED = {
     "pacing": (
         False,
         "pacing",
-        "Linux paces with BBR alone, or by a queueing discipline that the lab does not have",
+        "Linux paces only with BBR, or with a queueing discipline that the lab lacks",
     ),
     "delayed_ack": (
         {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
@@ -58,7 +58,7 @@ PROXY_OPTIONS = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
 """Options of :data:`FIXED` that the sockets of a proxy support all the same
 (crates/programs/src/pep/side_options.rs)."""
 
-UNSUPPORTED = "found what this kernel's TCP cannot do"
+UNSUPPORTED = "not supported by this kernel's TCP"
 
 ETHERNET_MTU = 1500
 """Size of the largest IP packet on the links of a lab unless a flow needs a larger one, bytes."""
@@ -193,7 +193,7 @@ def _find_fixed_options(
         if option not in supported and end.get(option, value) != value:
             yield name, f"{UNSUPPORTED}: {reason}"
     if "forward" in str(end.get("loss_detection")):
-        yield "loss_detection.forward", f"{UNSUPPORTED}: Linux counts no distance any more"
+        yield "loss_detection.forward", f"{UNSUPPORTED}: Linux no longer uses a packet threshold"
 
 
 # --- Proxies --------------------------------------------------------------------------------------------------

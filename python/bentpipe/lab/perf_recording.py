@@ -145,7 +145,7 @@ def _convert_connection(number: int, found: Connection, origin_ns: int) -> PerfC
         rtt_min_ms=last.get("min_rtt_ms"),
         largest_window_bytes=end_frame.get("cwnd_max_bytes") if window_sizes else None,
         sent_packets=last.get("sent_packets"), retransmitted_bytes=last.get("retransmitted_bytes"),
-        end=end_frame.get("end", "its process was gone before it ended"), streams=streams,
+        end=end_frame.get("end", "its process ended before the connection"), streams=streams,
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def _convert_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
         congestion=last["congestion"] or None, rtt_min_ms=min(min_rtts, default=None),
         largest_window_bytes=max((one.window_bytes for one in points if one.window_bytes is not None), default=None),
         sent_packets=_parse_int(last["sent_packets"]), retransmitted_bytes=_parse_int(last["retransmitted_bytes"]),
-        end=None if last["event"] == "total" else "its process was gone before it ended",
+        end=None if last["event"] == "total" else "its process ended before the connection",
     )  # fmt: skip
 
 

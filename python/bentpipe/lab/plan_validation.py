@@ -51,9 +51,7 @@ class LabCheck(Table):
 class ProcessCheck(Table):
     """Command at a host."""
 
-    hints: ClassVar[Mapping[str, str]] = {
-        "args": 'no key "args"; arguments stand in "command", after its first word'
-    }
+    hints: ClassVar[Mapping[str, str]] = {"args": 'no key "args"; arguments follow the program in "command"'}
     name: Text
     command: Annotated[list[StrictStr], Field(min_length=1)]
     node: Text | None = None

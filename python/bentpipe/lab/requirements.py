@@ -96,9 +96,9 @@ def _read_setting(file: str) -> str:
 
 
 PROGRAMS = (
-    ("ip", "iproute2", "path of a lab"),
-    ("nft", "nftables", "external access of `shell`, splitting proxies"),
-    ("pasta|slirp4netns", "passt, or slirp4netns", "external access of `shell` without root"),
+    ("ip", "iproute2", "network configuration of a lab"),
+    ("nft", "nftables", "uplink of `shell`, PEPs"),
+    ("pasta|slirp4netns", "passt, or slirp4netns", "uplink of `shell` without root"),
 )
 """Names of programs, their Debian packages and their use. The first installed program of several names is
 used."""
@@ -158,7 +158,9 @@ def check_namespaces() -> Requirement:
     name = "network namespaces, as root" if root else "network namespaces, rootless"
     unshare = shutil.which("unshare")
     if unshare is None:
-        return Requirement(name, False, False, "no unshare to try it with; Debian: apt install util-linux")
+        return Requirement(
+            name, False, False, "unshare not found, so not tested; Debian: apt install util-linux"
+        )
     flags = ["--net", "--mount", "--pid", "--fork"]
     ip = check_program(*PROGRAMS[0])
     inside = [ip.found, "link", "set", "lo", "up"] if ip.good else ["true"]

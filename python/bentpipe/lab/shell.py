@@ -207,7 +207,7 @@ def run_lab(plan: LabPlan | Mapping[str, Any]) -> dict[str, Any]:
         if not result.exists():
             if interrupted:
                 raise InterruptedLab({})
-            raise LabError(f"the emulator ended with status {status} before there was a result")
+            raise LabError(f"the emulator ended with status {status} without a result")
         content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         if interrupted:
             raise InterruptedLab(content)

@@ -77,7 +77,7 @@ def run_command(
 
     Args:
         path: path and proxies (:func:`bentpipe.lab.access.resolve_path`).
-        command: the command and its arguments; ``{far}`` is the address of the server.
+        command: the command and its arguments; ``{server}`` is the address of the server.
         server: command and arguments of a service on the server, which is a namespace then. Without it, the
             server is this host.
         listens: port of the service; the command starts once the service listens.

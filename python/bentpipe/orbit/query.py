@@ -49,7 +49,9 @@ def parse_query(table: Mapping[str, Any], duration: str, settings: Sequence[str]
     except UnitError as error:
         raise ScenarioError([("--duration", str(error))]) from None
     if length.ns == 0:
-        raise ScenarioError([("--duration", 'found 0, expected more, such as "10 min"')])
+        raise ScenarioError(
+            [("--duration", f'found "{duration}", expected a duration above 0 such as "10 min"')]
+        )
     data = {key: value for key, value in table.items() if value is not None}
     data["constellation"] = _constellation(str(data.get("constellation", "")))
     whole = {"orbit": data}

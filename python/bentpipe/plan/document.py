@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.spec.run_id import canonical
-from bentpipe.scenario.errors import ScenarioError, encoding_error
+from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.sweep import SWEEP, is_scenario_key, overrides, set_key, swept_keys
 
@@ -70,7 +70,7 @@ def load_scenario(
         try:
             data = parse_toml(text)
         except tomllib.TOMLDecodeError as error:
-            raise ScenarioError([("", f"is not TOML: {error}")], name) from None
+            raise ScenarioError([("", f"is not TOML: {syntax_error(error)}")], name) from None
         except ValueError as error:  # a number of thousands of digits, lists in lists in lists
             raise ScenarioError([("", f"has a value that cannot be read: {error}")], name) from None
         folder = path.parent
@@ -82,7 +82,7 @@ def load_scenario(
     for key, value in settings:
         if key == PRESET and isinstance(data.setdefault("path", {}), dict):
             data["path"]["preset"] = value
-    if PRESET in swept_keys(data.get("sweep")):
+    if PRESET in swept_keys(data.get("sweep")) or f"sweep.{PRESET}" in dict(settings):
         problem = (
             "a preset cannot be swept, as each has segments of other names; run once for each, with --set"
         )
@@ -148,10 +148,10 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
 
 def _suggest_file(path: Path) -> str:
     from bentpipe.scenario.package_data import preset_names
-    from bentpipe.scenario.quantity_text import nearest
+    from bentpipe.scenario.quantity_text import nearest_file
 
     names = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    similar = nearest(path.name, names)
+    similar = nearest_file(path.name, names)
     if str(path) in preset_names():
         return f'; "{path}" is a preset, expected it as path.preset of a scenario'
     return f'; did you mean "{path.with_name(similar)}"?' if similar else ""

@@ -150,10 +150,12 @@ def build_plan(
                 cell_seeds = cell_seeds[:1]
             planned.append(Cell(values, scenario, resolved, cell_seeds))
             if len(runs) + len(cell_seeds) > MAX_RUNS:
-                raise ScenarioError([("sweep", f"gives more than {MAX_RUNS} runs")], document.name)
+                raise ScenarioError([("sweep", f"has more than {MAX_RUNS} runs")], document.name)
             changes += len(resolved.spec["graph"].get("changes", ()))
             if changes > MAX_CHANGES:
-                text = f"gives more than {MAX_CHANGES:,} handovers in all; expected fewer cells, or fewer in each"
+                text = (
+                    f"has more than {MAX_CHANGES:,} handovers in all; expected fewer cells, or fewer in each"
+                )
                 raise ScenarioError([("sweep", text)], document.name)
             ids = run_ids(values, resolved.spec, engine, fingerprints, cell_seeds)
             runs.extend(

@@ -124,7 +124,7 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunnerError(
-            "--cluster dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
+            "--cluster dask:// requires dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
         ) from None
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -374,7 +374,7 @@ class _Tasks(Maker):
         elif now > self.empty_since + CONNECT_SECONDS:
             self.empty_since = float("inf")
             warnings.warn(
-                f"the cluster at {self.address} has no workers any more: its runs wait for one", stacklevel=2
+                f"the cluster at {self.address} has no workers left: its runs wait for a worker", stacklevel=2
             )
 
     def _request(

@@ -22,7 +22,9 @@ def _load_file(file: str) -> None:
     name = "bentpipe._engine"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f'BENTPIPE_ENGINE: "{file}" is no engine, expected a file such as _engine.abi3.so')
+        raise ImportError(
+            f'BENTPIPE_ENGINE: "{file}" is not an engine, expected a file such as _engine.abi3.so'
+        )
     try:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -167,7 +169,7 @@ def read_contact_plan(text: str) -> dict[str, Any]:
 
 
 def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``problems`` and ``remarks`` of a contact plan, and the ranges of its pairs.
+    """Return ``problems`` and ``warnings`` of a contact plan, and the ranges of its pairs.
 
     Raises:
         ValueError: not a contact plan.

@@ -57,13 +57,13 @@ class RunFailure:
     error: str
     replay: str
     """Command that repeats this run alone."""
-    late: bool = False
+    invalid: bool = False
     """Invalid run: the lab missed its deadlines, and the run itself is correct."""
 
     @property
     def word(self) -> str:
         """Kind of the failure: ``late`` or ``failed``."""
-        return "late" if self.late else "failed"
+        return "invalid" if self.invalid else "failed"
 
 
 @dataclass(frozen=True, repr=False, slots=True)
@@ -257,7 +257,7 @@ def iter_results(
                     summary.packets += packets
                 if outcome.error:
                     replay = replay_command(plan, outcome.run, command, where)
-                    summary.failed.append(RunFailure(outcome.run.id, outcome.error, replay, outcome.late))
+                    summary.failed.append(RunFailure(outcome.run.id, outcome.error, replay, outcome.invalid))
                 count = summary.done + len(summary.failed)
                 yield RunResult(
                     outcome.run,
@@ -272,7 +272,7 @@ def iter_results(
             if close is not None:
                 close()
     summary.seconds = time.perf_counter() - start
-    failures = {kind: sum(item.word == kind for item in summary.failed) for kind in ("failed", "late")}
+    failures = {kind: sum(item.word == kind for item in summary.failed) for kind in ("failed", "invalid")}
     writer.note({"event": "end", "at": _now(), "done": summary.done, **failures})
     return summary
 
@@ -297,7 +297,7 @@ def _write_outcome(writer: Writer, outcome: RunOutcome) -> RunOutcome:
         else:
             entry |= counts
     if error:
-        entry |= {"event": "late" if outcome.late else "failed", "error": error}
+        entry |= {"event": "invalid" if outcome.invalid else "failed", "error": error}
     if outcome.retried:
         entry["retried"] = True
     if outcome.facts:

@@ -173,7 +173,7 @@ class LocalRunner:
             RunnerError: no worker starts.
         """
         if lack := lack_of_address_space():
-            raise RunnerError(f"no run can be made: {lack}")
+            raise RunnerError(f"cannot start a run: {lack}")
         count = min(self.jobs, len(runs))
         threads = max(cores() // max(count, 1), 1)
         workers = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
@@ -204,7 +204,9 @@ class _Worker(Worker):
                 starting, self.starting = self.starting, False
                 reason = self._end_worker()
                 if starting and attempt > 1 and not self.stopping:
-                    raise RunnerError(f"no worker starts: {reason}, before its first run") from None
+                    raise RunnerError(
+                        f"cannot start a worker process: {reason}, before its first run"
+                    ) from None
                 if self.stopping:
                     break
                 continue
@@ -212,7 +214,7 @@ class _Worker(Worker):
             if status == b"+":
                 return RunOutcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
             return RunOutcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
-        error = f"the worker died twice in this run: {reason}"
+        error = f"the worker process died twice in this run: {reason}"
         return RunOutcome(run, None, error, time.perf_counter() - start, retried=True)
 
     def _ask(self, spec: str) -> tuple[bytes, bytes]:
@@ -236,7 +238,9 @@ class _Worker(Worker):
             self.starting = True
             send(worker.stdin, self.setup.encode())
             if exactly(worker.stdout, 1) != READY:
-                raise RunnerError(f"no worker starts: {receive(worker.stdout).decode(errors='replace')}")
+                raise RunnerError(
+                    f"cannot start a worker process: {receive(worker.stdout).decode(errors='replace')}"
+                )
             self.starting = False
         return worker.stdin, worker.stdout
 

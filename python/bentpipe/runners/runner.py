@@ -30,7 +30,7 @@ class RunOutcome:
     """Wall time in s."""
     retried: bool = False
     """The first worker died, or an attempt missed deadlines."""
-    late: bool = False
+    invalid: bool = False
     """Invalid run without data: every attempt missed deadlines, and the run itself is correct."""
     counts: Mapping[str, int] | None = None
     """Packets and events of a written run; its data is then None."""

@@ -19,6 +19,7 @@ __all__ = [
     "is_name",
     "key_path",
     "one_table",
+    "syntax_error",
     "unknown_name",
 ]
 
@@ -83,6 +84,27 @@ def encoding_error(error: UnicodeDecodeError) -> str:
     return f"is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; save it as UTF-8"
 
 
+_SYNTAX = {
+    "Illegal character '\\n'": "unterminated text or line",
+    "Cannot overwrite a value": "duplicate key",
+    "Cannot declare": "duplicate table",
+    "Expecting value": "expected a value",
+    "Expecting property name enclosed in double quotes": "expected a key in double quotes",
+}
+"""Beginnings of messages of the parsers of TOML and JSON, and their causes."""
+
+
+def syntax_error(error: ValueError) -> str:
+    """Return the message for a text that is not TOML or JSON: its line and column, then the cause."""
+    text, place = str(error), ""
+    if found := re.fullmatch(
+        r"(.*?):? \(?(?:at )?(line \d+),? column (\d+)(?: \(char \d+\))?\)?", text, re.DOTALL
+    ):
+        text, place = found[1], f"{found[2]}, column {found[3]}: "
+    cause = next((ours for theirs, ours in _SYNTAX.items() if text.startswith(theirs)), "")
+    return place + (cause or _to_line(text[:1].lower() + text[1:]))
+
+
 def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
     """Return the message for a name that is none of ``names``.
 
@@ -97,7 +119,7 @@ def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
     near = nearest(found, names)
     hint = f'; did you mean "{near}"?' if near else ""
     if not names:
-        return f'no {kind} "{found}", there are none here'
+        return f'no {kind} "{found}", none is defined here'
     return f'no {kind} "{found}", expected one of: {", ".join(names)}{hint}'
 
 
@@ -158,6 +180,8 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
             and location[-1] in _TABLE_LISTS
         ):
             message = one_table(".".join(map(str, location)))
+        if item["type"] == "missing" and location[-1] in _TABLE_LISTS:
+            message = f"missing, expected [[{'.'.join(map(str, location))}]]"
         problem = (key_path(location, data), message)
         if problem not in problems:
             problems.append(problem)
@@ -181,7 +205,7 @@ def one_table(key: str) -> str:
     return f'[{key}] is one table, expected a list of them; did you mean "[[{key}]]"?'
 
 
-_TABLE_LISTS = ("flow", "segment", "proxy", "node", "link", "handover", "object")
+_TABLE_LISTS = ("flow", "segment", "proxy", "node", "link", "handover", "object", "neighbour", "contact")
 """Keys of lists of tables, which TOML writes in double brackets."""
 
 _EXPECTED = {
@@ -208,7 +232,7 @@ def _message(kind: str, text: str, context: Mapping[str, Any], found: object) ->
         expected = re.findall(r"'([^']*)'|(\d+)", str(context.get("expected", "")))
         names = [text or number for text, number in expected]
         if isinstance(found, str):
-            return f"found {_format_value(found)}: {unknown_name(found, names, 'word')}"
+            return f"found {_format_value(found)}, {unknown_name(found, names).split(', ', 1)[1]}"
         return f"found {_format_value(found)}, expected one of: {', '.join(names)}"
     if kind in _EXPECTED:
         return f"found {_format_value(found)}, expected {_EXPECTED[kind]}"

@@ -52,7 +52,7 @@ def example(name: str) -> Example:
 def _folder() -> Path:
     folder = path_of("scenarios")
     if folder is None:
-        raise ScenarioError([("", "the folder scenarios is not there: this package is not whole")])
+        raise ScenarioError([("", "no directory scenarios: the package is incomplete")])
     return folder
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bentpipe.scenario.errors import ScenarioError, encoding_error
+from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.input_file import parse_json, read_input_text
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 from bentpipe.scenario.web_page import Page
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def read_har(file: Path, key: str = "", select: int | str | None = None) -> Reco
         collected.add(entry)
     objects = collected.finish()
     if not objects:
-        raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
+        raise ScenarioError([(key, f"{file.name}: no entry with an http or https URL")])
     if not collected.sized:
         raise ScenarioError(
             [(key, f"{file.name}: no entry has the size of its response, expected {FIELDS}, in bytes")]
@@ -96,7 +96,7 @@ def _read_log(file: Path, key: str) -> dict[str, Any]:
         text = read_input_text(file, MOST_BYTES)
     except FileNotFoundError:
         beside = " beside the scenario" if key else ""
-        near = nearest(file.name, [other.name for other in file.parent.glob("*.har")])
+        near = nearest_file(file.name, [other.name for other in file.parent.glob("*.har")])
         hint = f'; did you mean "{near}"?' if near else ""
         raise ScenarioError([(key, f'no file "{file.name}"{beside}{hint}')]) from None
     except UnicodeDecodeError as error:
@@ -111,8 +111,10 @@ def _read_log(file: Path, key: str) -> dict[str, Any]:
         if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _ends_in_text(
             error
         ):
-            raise ScenarioError([(key, f"{file.name} is cut off: it ends inside the JSON")]) from None
-        raise ScenarioError([(key, f"{file.name} is not a HAR file: not JSON: {error}")]) from None
+            raise ScenarioError([(key, f"{file.name} is truncated: it ends inside the JSON")]) from None
+        raise ScenarioError(
+            [(key, f"{file.name} is not a HAR file: not JSON: {syntax_error(error)}")]
+        ) from None
     log = data.get("log") if isinstance(data, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
     if log is None or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

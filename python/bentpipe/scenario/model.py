@@ -240,7 +240,7 @@ class Flow(Table):
         if required != self.transport:
             raise ValueError(
                 f'found http = "{load.http}" with transport = "{self.transport}", expected no transport: '
-                "http says which"
+                "http determines it"
             )
 
     @model_validator(mode="after")
@@ -349,8 +349,10 @@ class Scenario(Table):
 
     @model_validator(mode="after")
     def _check_tables(self) -> Scenario:
-        if (self.path is None) == (self.graph is None):
-            raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
+        if self.path is None and self.graph is None:
+            raise ValueError("path: missing, expected [[path.segment]], path.preset or [graph]")
+        if self.path is not None and self.graph is not None:
+            raise ValueError("graph: cannot be combined with [path], expected one of them")
         links = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
         link_root = "path" if self.path else "graph"
         for kind, root, names in (
@@ -359,7 +361,7 @@ class Scenario(Table):
         ):
             duplicate = next((name for name in names if names.count(name) > 1), None)
             if duplicate is not None:
-                error = f'two {kind}s are called "{duplicate}", expected a name for each'
+                error = f'duplicate {kind} name "{duplicate}", expected unique names'
                 raise PydanticCustomError(
                     "scenario", "{error}", {"error": error, "at": f"{root}.{duplicate}.name"}
                 )

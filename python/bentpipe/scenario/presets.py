@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
+from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.package_data import preset_names
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest_file
 
 __all__ = [
     "Page",
@@ -120,7 +120,7 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     try:
         data = parse_toml(read_input_text(folder / name, MOST_DOCUMENT_BYTES))
     except FileNotFoundError:
-        near = nearest(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
+        near = nearest_file(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
         raise ScenarioError([(_KEY, f'no file "{name}" beside the scenario{hint}')]) from None
     except OSError as error:
@@ -128,14 +128,14 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
     except ValueError as error:  # not TOML
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
+        raise ScenarioError([(_KEY, f'"{name}" is not TOML: {syntax_error(error)}')]) from None
     path = data.get("path")
     segment_tables = path.get("segment") if isinstance(path, dict) else None
     if not isinstance(segment_tables, list) or not segment_tables:
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: found no [[path.segment]] in it')])
+        raise ScenarioError([(_KEY, f'"{name}" is not a preset: found no [[path.segment]] in it')])
     proxy_tables = data.get("proxy", [])
     if not isinstance(proxy_tables, list):
-        raise ScenarioError([(_KEY, f'"{name}" is no preset: proxy: expected [[proxy]]')])
+        raise ScenarioError([(_KEY, f'"{name}" is not a preset: proxy: expected [[proxy]]')])
     title, source = str(data.get("title", name)), str(data.get("source", name))
     return Preset(name, title, source, segment_tables, proxy_tables)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation, localcontext
 from functools import lru_cache
+from pathlib import PurePath
 
 __all__ = [
     "UnitError",
@@ -14,6 +15,7 @@ __all__ = [
     "format_largest_unit",
     "format_value",
     "nearest",
+    "nearest_file",
     "nearest_unit",
     "parse_whole",
     "split_quantity",
@@ -33,13 +35,20 @@ class UnitError(ValueError):
     """Invalid text of a quantity. The caller puts the key before the message."""
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the candidate most similar to ``word``, ignoring case; None if none is similar."""
     by_fold: dict[str, str] = {}
     for candidate in candidates:
         by_fold.setdefault(candidate.casefold(), candidate)
-    matches = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=cutoff)
     return by_fold[matches[0]] if matches else None
+
+
+def nearest_file(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the file name most similar to ``name`` without their suffixes; None if none is similar."""
+    by_stem = {PurePath(candidate).stem: candidate for candidate in candidates}
+    stem = nearest(PurePath(name).stem, by_stem, cutoff=0.7)
+    return by_stem[stem] if stem is not None else None
 
 
 def format_decimal(number: Decimal) -> str:

@@ -285,11 +285,11 @@ def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[st
         counts = Counter(json.dumps(value, sort_keys=True) for value in values)
         duplicate = next((text for text, count in counts.items() if count > 1), None)
         if duplicate is not None:
-            raise ScenarioError([(axis_key, f"found {duplicate} twice, expected different values")])
+            raise ScenarioError([(axis_key, f"duplicate value {duplicate}, expected different values")])
         axes.append([_resolve_value(key, value, axis_key, taken or {}) for value in values])
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_CELLS:
-        raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
+        raise ScenarioError([("sweep", f"has {count:,} cells, expected at most {MOST_CELLS:,}")])
     _check_order(swept_keys(sweep))
     combinations = []
     for combination in itertools.product(*axes):
@@ -297,7 +297,9 @@ def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[st
         for axis_settings in combination:
             repeated = next((key for key in axis_settings if key in cell), None)
             if repeated is not None:
-                raise ScenarioError([(f"sweep.{repeated}", "is swept twice, expected once")])
+                raise ScenarioError(
+                    [(f"sweep.{repeated}", "duplicate key, expected each key once in a sweep")]
+                )
             cell |= axis_settings
         combinations.append(cell)
     return combinations
@@ -307,12 +309,17 @@ def _check_order(keys: Sequence[str]) -> None:
     """Check that no key of a sweep is overridden by a later one. Raises ScenarioError."""
     for index, key in enumerate(keys):
         if key.startswith(LABELS):
-            problem = "a sweep is not swept; expected a key of the path, of a flow..."
+            problem = "a sweep cannot be swept; expected a key of the path, of a flow..."
             raise ScenarioError([(f"sweep.{key}", problem)])
         overriding = next((other for other in keys[index + 1 :] if overrides(other, key)), None)
         if overriding is not None:
             raise ScenarioError(
-                [(f"sweep.{key}", f'would be lost: "{overriding}" comes after it, expected before')]
+                [
+                    (
+                        f"sweep.{key}",
+                        f'would have no effect: "{overriding}" follows and sets the whole table; expected it first',
+                    )
+                ]
             )
 
 
@@ -379,10 +386,12 @@ def _resolve_value(key: str, value: object, axis_key: str, taken: Mapping[str, s
 
 def _check_axis_name(key: str, axis_key: str, taken: Mapping[str, str]) -> None:
     if (owner := taken.get(key.casefold())) is not None:
-        problem = f'a tied axis cannot be called "{key}": {owner} such a column; expected another name'
+        problem = (
+            f'the tied axis cannot have the name "{key}": {owner} a column with it; expected another name'
+        )
         raise ScenarioError([(axis_key, problem)])
     if not key or not key.isprintable():
-        raise ScenarioError([(axis_key, "found a name that cannot be seen, expected one for the tied axis")])
+        raise ScenarioError([(axis_key, "found an invisible name, expected a name for the tied axis")])
 
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from bentpipe.scenario.input_file import read_input_text
-from bentpipe.scenario.quantity_text import nearest
+from bentpipe.scenario.quantity_text import nearest, nearest_file
 
 __all__ = ["MAHIMAHI_BYTES", "Mahimahi", "TraceError", "packet_list", "read_csv", "read_mahimahi"]
 
@@ -61,7 +61,7 @@ def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
         text = read_input_text(path)
     except FileNotFoundError:
         candidates = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = nearest(path.name, candidates)
+        near = nearest_file(path.name, candidates)
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
         raise TraceError(f'no file "{name}" beside the scenario{hint}') from None
     except UnicodeDecodeError:
@@ -134,7 +134,7 @@ def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
             )
         if points and at <= points[-1][0]:
             raise TraceError(
-                f'"{name}", line {number}: time runs back: {fields[0]} after the line before, '
+                f'"{name}", line {number}: time goes backwards: {fields[0]} after the line before, '
                 "expected increasing times"
             )
         value = _number(fields[1], name, number, f"a {kind}", signed=kind in _SIGNED)
@@ -187,7 +187,7 @@ def _increasing(folder: Path, name: str, quantity: str, *, strict: bool) -> list
         if values and is_out_of_order(value, values[-1]):
             order = "increasing values" if strict else "values that do not decrease"
             raise TraceError(
-                f'"{name}", line {number}: time runs back: {value} after {values[-1]}, expected {order}'
+                f'"{name}", line {number}: time goes backwards: {value} after {values[-1]}, expected {order}'
             )
         values.append(value)
     return values

@@ -107,7 +107,7 @@ def check_objects(objects: list[PageObject], hosts: dict[str, Host]) -> None:
     known = set(names)
     if len(known) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        _reject(f'two objects are called "{duplicate}", expected a name for each')
+        _reject(f'duplicate object name "{duplicate}", expected unique names')
     used = {item.host for item in objects}
     for host in hosts:
         if host not in used:

@@ -126,7 +126,7 @@ def decode(data: bytes) -> Measurements:
 def _header(data: bytes) -> tuple[dict[str, Any], int]:
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or len(data) < 8 + length:
-        raise DecodeError(f"measurements are cut short: {len(data)} bytes")
+        raise DecodeError(f"measurements are truncated: {len(data)} bytes")
     try:
         header = json.loads(data[8 : 8 + length])
     except ValueError as error:
@@ -140,7 +140,7 @@ def _part(data: bytes, start: int, entry: Mapping[str, Any]) -> memoryview:
     begin = start + int(entry["offset"])
     end = begin + int(entry["bytes"])
     if end > len(data):
-        raise DecodeError(f"measurements are cut short: {len(data)} bytes, {end} expected")
+        raise DecodeError(f"measurements are truncated: {len(data)} bytes, {end} expected")
     return memoryview(data)[begin:end]
 
 

@@ -96,8 +96,8 @@ def traces(store: Store, form: str, target: Path, run: str | None = None) -> lis
         sources = [file for file in sources if file.parent.name == run]
     if not sources:
         raise StoreError(
-            f"{store.path} holds no {form} traces: `bentpipe export --run ID` makes a run again with them, "
-            f"or run the scenario with [trace] {form} = true (or --set trace.{form}=true) into a new store"
+            f"{store.path}: no {form} traces in this store; repeat one run with export --run ID, "
+            f"or run the scenario into a new store with --set trace.{form}=true"
         )
     target.mkdir(parents=True, exist_ok=True)
     specs = store.specs(sorted({file.parent.name for file in sources}))

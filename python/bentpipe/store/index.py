@@ -217,7 +217,7 @@ def _read_run_directory(store: Path, run: str) -> dict[str, str] | str | None:
         return f"{directory} cannot be read: {error.strerror}"
     if SUMS not in names:
         if not any(map(_is_run_file, names)):
-            return f"{directory} is damaged: nothing of the run is in it"
+            return f"{directory} is damaged: it has no files of the run"
         return f"{directory / SUMS} is missing"
     return _read_sums(directory, names)
 
@@ -231,7 +231,7 @@ def _read_sums(place: Path, names: set[str]) -> dict[str, str] | str:
     except UnicodeDecodeError:
         sums = None
     if sums is None:
-        return f"{place / SUMS} is damaged: it is no list of checksums"
+        return f"{place / SUMS} is damaged: it is not a list of checksums"
     if missing := sums.keys() - names:
         return f"{place / min(missing)} is missing"
     if unlisted := {name for name in names if name.endswith(".parquet")} - sums.keys():

@@ -98,10 +98,10 @@ def host_summary(store: Path) -> str:
     text = f"In emulation: {len(done) - invalid} valid runs"
     text += f", {invalid} invalid runs kept" if invalid else ""
     text += f", {repeated} of them repeated" if repeated else ""
-    for event, label in (("failed", "failed"), ("late", "invalid (missed deadlines)")):
+    for event, label in (("failed", "failed"), ("invalid", "invalid (missed deadlines)")):
         count = sum(entry["event"] == event for entry in latest.values())
         text += f", {count} {label}" if count else ""
-    process_lateness = [_number(entry["real_time"].get("processes_late_p95_ms")) for entry in done]
+    process_lateness = [_number(entry["real_time"].get("processes_lateness_p95_ms")) for entry in done]
     if packet_lateness:
         text += f"; the emulator's lateness (p99 of packets) was at most {max(packet_lateness):.2f} ms"
     if packet_lateness and any(process_lateness):
@@ -117,7 +117,7 @@ def _lateness(entry: dict[str, Any]) -> list[float]:
         if isinstance(segment, dict)
         for side in ("up", "down")
     ]
-    values = [direction.get("late_p99_ms") for direction in directions if isinstance(direction, dict)]
+    values = [direction.get("lateness_p99_ms") for direction in directions if isinstance(direction, dict)]
     return [_number(value) for value in values if value is not None]
 
 

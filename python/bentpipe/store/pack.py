@@ -225,7 +225,7 @@ def _read_specs(file: Path) -> dict[str, str]:
     try:
         frame = pl.read_parquet(file)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise ValueError(f"it is no table: {error}") from None
+        raise ValueError(f"it is not a table: {error}") from None
     if frame.schema != _COLUMNS or sum(frame.null_count().row(0)):
         raise ValueError(f"expected the columns {', '.join(_COLUMNS)}")
     return dict(frame.iter_rows())

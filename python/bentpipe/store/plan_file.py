@@ -120,7 +120,7 @@ def _parse(content: str) -> PlanFile:
     if int(plan["schema"]) == SCHEMA and match is None:
         raise ValueError("it has no checksum")
     if match is not None and checksum(content[: match.start()].encode()) != match[1]:
-        raise ValueError("its checksum is another")
+        raise ValueError("checksum mismatch")
     if _SURROGATE.search(content):
         json.dumps(
             plan, ensure_ascii=False

@@ -170,7 +170,7 @@ class Guard:
         import duckdb
 
         if self.abandoned:
-            raise StoreError("an earlier query did not end when it was interrupted; connect again")
+            raise StoreError("an interrupted query is still running; connect again")
         if threading.current_thread() is self._thread:
             return function()
         results: list[_Result] = []
@@ -222,7 +222,7 @@ class Guard:
 
         size = Size(getattr(self._limits, resource))
         resource_name = "memory" if resource == "memory" else "temporary space"
-        fix = f'--{resource} SIZE (in Python: {resource}="SIZE") raises the bound'
+        fix = f'--{resource} SIZE (in Python: {resource}="SIZE") raises the limit'
         return QueryLimitError(f"the query needs more than {size} of {resource_name}; {fix}")
 
 

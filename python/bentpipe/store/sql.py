@@ -219,8 +219,8 @@ _FETCH_METHODS = frozenset({
 
 
 def _restriction_message(object_: str) -> str:
-    fix = "query --unrestricted, connect(unrestricted=True)"
-    return f"{object_} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({fix})"
+    fix = "query --unrestricted or connect(unrestricted=True)"
+    return f"{object_} is not allowed: SQL may read only the tables of this store; use {fix}"
 
 
 def _restricted_access(error: duckdb.Error) -> str:

@@ -141,7 +141,7 @@ class Writer:
             if all(_has_content(file, data) for file, data in self._files().items()):
                 self.refused = str(error.strerror)
                 return
-            message = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
+            message = f"{self.path}: cannot create the directory: {error.strerror}; choose another directory with --out"
             raise StoreError(message) from None
         # again under the lock: another process may have written since
         self.store_rows = self._check_same(plan_file.rows(self.plan))

@@ -138,8 +138,8 @@ class Access:
         ``--bentpipe-real=must`` it fails in both cases.
 
         Args:
-            client: arguments of the client; ``{far}`` and ``{far6}`` stand for the addresses of the server side.
-            server: arguments of the server; ``{near}`` stands for the address of the client. Without a server, the
+            client: arguments of the client; ``{server}`` and ``{server6}`` stand for the addresses of the server side.
+            server: arguments of the server; ``{client}`` stands for the address of the client. Without a server, the
                 server side is this machine, which needs root.
             server_port: port of the server. The client starts when a process listens there, over TCP or UDP.
             timeout: maximum duration of the client, such as ``"60 s"``.
@@ -164,7 +164,7 @@ class Access:
         if self.real is EmulationMode.NEVER:
             pytest.skip("--bentpipe-real=never")
         if missing := _missing_requirement(proxies=bool(path[1])):
-            self._skip_or_fail(f"no path in real time here: {missing}")
+            self._skip_or_fail(f"emulation is not available on this host: {missing}")
         with run_command(path, client, server=server, listens=server_port, timeout_s=timeout_s) as result:
             if not result.valid:
                 self._skip_or_fail(f"the lab missed its deadlines: {'; '.join(result.reasons)}")
@@ -215,7 +215,7 @@ def _check_command(argument: str, command: Sequence[str]) -> None:
         )
     if shutil.which(command[0]) is None:
         raise ScenarioError(
-            [(argument, f'no command "{command[0]}" is there, or may be run')], SOURCE_ARGUMENT
+            [(argument, f'no command "{command[0]}" found, or it is not executable')], SOURCE_ARGUMENT
         )
 
 

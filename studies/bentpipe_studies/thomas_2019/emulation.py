@@ -67,7 +67,7 @@ class Job:
     only: tuple[str, ...] = ()
     labs: int = 1
     settings: Mapping[str, object] | None = None
-    keep_late: bool = False
+    keep_invalid: bool = False
     watch: Observer = field(default_factory=Observer)
 
 
@@ -84,7 +84,7 @@ def run(
     seeds: int | None = None,
     jobs: int | None = None,
     settings: Mapping[str, object] | None = None,
-    keep_late: bool = False,
+    keep_invalid: bool = False,
     watch: Observer | None = None,
 ) -> StudyOutput:
     """Run the study in both engines below ``directory`` and compare; good when every run finished.
@@ -95,7 +95,7 @@ def run(
         seeds: number of browser sessions.
         jobs: number of concurrent labs, at most 3.
         settings: dotted keys that override the scenarios.
-        keep_late: keep sessions in which the lab missed its deadlines.
+        keep_invalid: keep sessions in which the lab missed its deadlines.
         watch: observer of progress and messages.
 
     Raises:
@@ -108,7 +108,7 @@ def run(
     from bentpipe_studies.thomas_2019 import STUDY
 
     parts = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
-    job = Job(directory, seeds, parts, min(jobs or 1, MAX_LABS), settings, keep_late, watch or Observer())
+    job = Job(directory, seeds, parts, min(jobs or 1, MAX_LABS), settings, keep_invalid, watch or Observer())
     try:
         found, reports = compare(STUDY, job)
     except KeyboardInterrupt:
@@ -180,7 +180,7 @@ def _execute(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSumma
     runner: Runner = LocalRunner()
     if real:
         runner = BrowserRunner(
-            store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_late=job.keep_late,
+            store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_invalid=job.keep_invalid,
             on_message=job.watch.on_message,
         )  # fmt: skip
     where = BROWSER if real else "local"

@@ -98,8 +98,8 @@ fn a_contact_of_a_node_with_itself_is_skipped() {
     );
     assert_eq!(found.problems, []);
     assert_eq!(found.notes.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 3, 5, 6, 7]);
-    assert_eq!(found.notes[0].1, "a contact of node 1 with itself: passed over, the node is known");
-    assert_eq!(found.notes[1].1, "a range of node 3 with itself: passed over, the node is known");
+    assert_eq!(found.notes[0].1, "a contact of node 1 with itself: ignored, the node is known");
+    assert_eq!(found.notes[1].1, "a range of node 3 with itself: ignored, the node is known");
     assert_eq!((found.spec.contacts.len(), found.spec.ranges.len()), (1, 1));
     assert_eq!(check_plan(&found.spec).0, []);
     let plan = Plan::new(&found.spec).unwrap();
@@ -195,7 +195,7 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
         "1 to 2: contacts contradict each other from 9 s to 10 s: 40 and 48 bit/s"
     );
     let (problems, _) = check("a contact +0 +10 1 2 5\na contact +0 +10 1 2 5\n");
-    assert_eq!(problems[0].text, "1 to 2: the same contact twice");
+    assert_eq!(problems[0].text, "1 to 2: duplicate contact");
     // A short contact inside a long one does not hide the next one.
     let (problems, _) =
         check("a contact +0 +90 1 2 5\na contact +5 +9 1 2 5\na contact +50 +95 1 2 5\n");
@@ -211,24 +211,24 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
     // Adjacent contacts do not overlap; the reverse direction is another contact.
     let fine = "a contact +0 +10 1 2 5\na contact +10 +20 1 2 9\na contact +0 +20 2 1 5\na range +0 +20 1 2 1\n";
     assert_eq!(check(fine), (vec![], vec![]));
-    let (_, remarks) = check(
+    let (_, warnings) = check(
         "a contact +0 +50 1 2 5\na range +10 +20 1 2 1\na range +30 +40 1 2 1\na contact +0 +9 1 3 5\n",
     );
-    let remarks: Vec<String> =
-        remarks.iter().map(|one| format!("{}: {}", one.declared_at.join(" "), one.text)).collect();
+    let warnings: Vec<String> =
+        warnings.iter().map(|one| format!("{}: {}", one.declared_at.join(" "), one.text)).collect();
     assert_eq!(
-        remarks,
+        warnings,
         [
             "line 1: 1 to 2: no range from 0 s to 10 s, 20 s to 30 s, 40 s to 50 s: not used then",
-            "line 1: 1 to 2: no contact leads back",
-            "line 4: 1 to 3: no range says how far apart they are: never used",
-            "line 4: 1 to 3: no contact leads back",
+            "line 1: 1 to 2: no return contact",
+            "line 4: 1 to 3: contact without a range: never used",
+            "line 4: 1 to 3: no return contact",
         ]
     );
-    let (_, remarks) = check(
+    let (_, warnings) = check(
         "a contact +0 +9 1 2 5\na contact +0 +9 2 1 5\na range +0 +9 1 2 1\na range +0 +9 7 8 1\n",
     );
-    assert_eq!(remarks[0].text, "7 to 8: a range, and no contact");
+    assert_eq!(warnings[0].text, "7 to 8: range without a contact");
 }
 
 #[test]

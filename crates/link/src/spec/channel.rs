@@ -379,7 +379,7 @@ fn validate_transitions(rows: &[Vec<f64>]) -> Result<(), String> {
             }
         }
         if let Some(to) = reached.iter().position(|reached| !reached) {
-            return Err(format!("transitions: no way leads from state {from} to state {to}"));
+            return Err(format!("transitions: no transition path from state {from} to state {to}"));
         }
     }
     Ok(())

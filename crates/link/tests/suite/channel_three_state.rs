@@ -204,7 +204,7 @@ fn bad_specifications_are_refused() {
             spec.transitions[2] = vec![0.0, 0.0, 1.0];
         }
     });
-    assert!(message.contains("no way leads from state 2 to state 0"), "{message}");
+    assert!(message.contains("no transition path from state 2 to state 0"), "{message}");
     let message = refused(&|spec| {
         if let ChannelSpec::ThreeState(spec) = spec {
             spec.frames_m[1] = 0.0;

@@ -75,7 +75,10 @@ pub fn issue_certificate(plan: &CertificatePlan) -> Result<Value, String> {
     anchor_from_trusted_cert(&certificate)
         .and_then(|anchor| verify_signed_by(&[anchor], made.der(), &[], now))
         .map_err(|error| {
-            path_error(&file, &format_args!("is no authority that signs here: {error}"))
+            path_error(
+                &file,
+                &format_args!("is not a certificate authority that can sign here: {error}"),
+            )
         })?;
     write_pair(&files, made.der(), &key)?;
     Ok(json!({
@@ -187,5 +190,5 @@ fn path_error(path: &Path, what: &dyn std::fmt::Display) -> String {
 }
 
 fn generation_error(error: &dyn std::fmt::Display) -> String {
-    format!("no certificate can be made: {error}")
+    format!("cannot create a certificate: {error}")
 }

@@ -87,7 +87,7 @@ impl EventLog {
         self.lags.sort_unstable();
         let late = self.lags.get((self.lags.len().saturating_sub(1)) * 95 / 100);
         let late = late.map(|span| span.nanos());
-        let row = json!({"table": "node", "node": self.node, "time_s": now.seconds(), "late_p95_ns": late});
+        let row = json!({"table": "node", "node": self.node, "time_s": now.seconds(), "lateness_p95_ns": late});
         writeln!(out, "{row}")?;
         Ok(out.flush()?)
     }

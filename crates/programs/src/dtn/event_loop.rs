@@ -73,7 +73,7 @@ pub fn run(
     host.close();
     if lost {
         let why =
-            "the store has failed: what it had stays, what was not durable was not acknowledged";
+            "the bundle store failed: stored bundles remain, unsaved ones were not acknowledged";
         return Err(ProgramError::Run(why.to_owned()));
     }
     Ok(())
@@ -143,6 +143,6 @@ mod tests {
         run(&asked, &AtomicBool::new(false), Box::new(Slow(output.clone(), 0))).unwrap();
         let output = String::from_utf8(output.lock().unwrap().clone()).unwrap();
         let node: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
-        assert!(node["late_p95_ns"].as_u64().unwrap() >= 150_000_000, "{node}");
+        assert!(node["lateness_p95_ns"].as_u64().unwrap() >= 150_000_000, "{node}");
     }
 }

@@ -129,7 +129,7 @@ impl Sessions {
         let app = Box::new(SessionApp::new(session, mailbox.clone()));
         let dialled = match &gate.peer {
             Some(peer) => lines.connect(end, peer, app),
-            None => Err("nobody is known to be dialled there".to_owned()),
+            None => Err("no peer address is configured".to_owned()),
         };
         match dialled {
             Ok(handle) => self.register(now, handle, mailbox),

@@ -38,7 +38,7 @@ impl ServerCertificate {
             }
             None => generate_identity(plan.certificate_bytes)?,
         };
-        let first = identity.0.first().ok_or("certificate: the file holds none")?;
+        let first = identity.0.first().ok_or("certificate: no certificate in the file")?;
         let parsed =
             ParsedCertificate::try_from(first).map_err(|error| format!("certificate: {error}"))?;
         let key = parsed.subject_public_key_info();
@@ -81,7 +81,7 @@ impl ServerCertificate {
 /// Generates a self-signed certificate. A meaningless extension pads it to `bytes`, except for the few bytes by which
 /// signatures vary.
 fn generate_identity(bytes: Option<u32>) -> Result<CertificateAndKey, String> {
-    let fail = |error: rcgen::Error| format!("no certificate can be made: {error}");
+    let fail = |error: rcgen::Error| format!("cannot create a certificate: {error}");
     let key = rcgen::KeyPair::generate().map_err(fail)?;
     let sign = |filling: usize| {
         let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;

@@ -38,7 +38,7 @@ impl Folder {
             .canonicalize()
             .map_err(|error| format!("content: root: {}: {error}", root.display()))?;
         if !real.is_dir() {
-            return Err(format!("content: root: {} is no folder", root.display()));
+            return Err(format!("content: root: {} is not a directory", root.display()));
         }
         Ok(Folder(real))
     }

@@ -164,7 +164,9 @@ impl HttpServer {
         writeln!(screen, "{end}")?;
         screen.flush()?;
         match self.log.write_error() {
-            Some(why) => Err(ProgramError::Run(format!("access_log: {why}; the log is not whole"))),
+            Some(why) => {
+                Err(ProgramError::Run(format!("access_log: {why}; the log is incomplete")))
+            }
             None => Ok(()),
         }
     }
@@ -271,10 +273,10 @@ fn bind_error(what: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!("listen: {what} is in use; give another port"),
         io::ErrorKind::PermissionDenied => {
-            format!("listen: {what} is not allowed to this user; ports from 1024 are")
+            format!("listen: {what} requires root; use a port from 1024 on")
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("listen: {what}: that is no address of this machine")
+            format!("listen: {what}: not an address of this host")
         }
         _ => format!("listen: {what}: {error}"),
     }
@@ -287,7 +289,7 @@ fn set_controller(listener: &TcpListener, name: &str) -> Result<(), ProgramError
     setsockopt(listener, sockopt::TcpCongestion, &name.into()).map_err(|error| {
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         ProgramError::Input(format!(
-            "tcp: congestion: found \"{name}\", which the kernel does not give ({}); it has {}",
+            "tcp: congestion: found \"{name}\", not available in this kernel ({}); available: {}",
             error.desc(),
             known.unwrap_or_default().trim().replace(' ', ", ")
         ))

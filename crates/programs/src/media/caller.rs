@@ -30,7 +30,8 @@ pub fn run_caller(
         let calls: Vec<_> = (1..=plan.count)
             .map(|number| scope.spawn(move || run_call(plan, remote, number, stop)))
             .collect();
-        let lost = |_| Err(ProgramError::Run("a call has ended by a fault of its own".to_owned()));
+        let lost =
+            |_| Err(ProgramError::Run("internal error: a call ended unexpectedly".to_owned()));
         calls.into_iter().map(|call| call.join().unwrap_or_else(lost)).collect()
     });
     for result in results {

@@ -77,7 +77,7 @@ impl ProxyPlan {
         if pooled != self.to_pool.is_some() {
             let found = if pooled { "missing" } else { "given" };
             return Err(format!(
-                "to_pool: {found} beside setup = {:?}; it goes with \"pooled\"",
+                "to_pool: {found} beside setup = {:?}; requires \"pooled\"",
                 self.proxy.setup
             ));
         }

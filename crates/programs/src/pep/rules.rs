@@ -126,7 +126,7 @@ impl NftRules {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Err(io::Error::other("nft: the rules did not come into force in 5 s"))
+        Err(io::Error::other("nft: the rules were not active after 5 s"))
     }
 }
 

@@ -70,7 +70,7 @@ impl SideSocketOptions {
             return no("tcp.rto_estimate", &"\"rfc6298\"", &format!("\"linux\", {kernel}"));
         }
         if let LossDetection::DuplicateAcks { forward: true, .. } = tcp.loss_detection {
-            let expected = "false: Linux counts no distance any more";
+            let expected = "false: Linux no longer uses a packet threshold";
             return no("tcp.loss_detection.forward", &true, expected);
         }
         if !tcp.limited_transmit {

@@ -83,10 +83,10 @@ impl ControllerPolicy {
         match self {
             ControllerPolicy::Any => Ok(()),
             ControllerPolicy::No => {
-                Err("its clients choose no controller (--client-controllers no)".to_owned())
+                Err("it accepts no controller requests (--client-controllers no)".to_owned())
             }
             ControllerPolicy::Named if !plain => Err(format!(
-                "its clients choose controllers without options (found {}; --client-controllers any)",
+                "it accepts only controllers without options (found {}; --client-controllers any)",
                 request.options
             )),
             ControllerPolicy::Named if request.name == "fixed" => {
@@ -174,7 +174,7 @@ impl PerfClientPlan {
         };
         if question.encode().len() > MAX_NEGOTIATION_BYTES {
             return Err(ProgramError::Input(
-                "--congestion: found options that are too long to ask a server for".to_owned(),
+                "--congestion: found options too long for a request to the server".to_owned(),
             ));
         }
         Ok(Some(question))
@@ -185,7 +185,7 @@ impl PerfClientPlan {
         let request =
             self.requested_controller.as_ref().filter(|_| !has_response && received > 0)?;
         Some(format!(
-            "the server does not say what it sends with: it may not know that it was asked for {}",
+            "the server does not name its controller: it may not support a request for {}",
             request.name
         ))
     }

@@ -192,7 +192,9 @@ impl TraceSet {
         match ResultFile::create("qlog", &path) {
             Ok(file) => (trace.out, trace.path) = (TraceOutput::File(file), path),
             Err(why) => {
-                log_stderr(format_args!("error: {why}; the measurement goes on without"));
+                log_stderr(format_args!(
+                    "error: {why}; the measurement continues without this file"
+                ));
                 self.is_incomplete = true;
                 return;
             }

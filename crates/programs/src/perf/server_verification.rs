@@ -21,7 +21,7 @@ pub(super) fn server_verification(
             Ok((ServerVerification::AcceptAny, None))
         }
         ServerVerificationPlan::Private => Err(ProgramError::Input(format!(
-            "{} is no private address: give --fingerprint with what the server prints, or --insecure",
+            "{} is not a private address: use --fingerprint with the value that the server prints, or --insecure",
             remote.ip()
         ))),
         ServerVerificationPlan::Fingerprint(text) => {
@@ -51,7 +51,7 @@ pub(super) fn pin_mismatch(
 ) -> Option<ProgramError> {
     match (pinned, shown.fingerprint()) {
         (Some(wanted), Some(found)) if wanted != found => Some(ProgramError::Run(format!(
-            "{remote}: the server's {UNTRUSTED} is another one: fingerprint {found}, expected {wanted}"
+            "{remote}: the server's {UNTRUSTED} does not match: fingerprint {found}, expected {wanted}"
         ))),
         _ => None,
     }

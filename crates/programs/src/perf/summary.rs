@@ -192,7 +192,7 @@ impl fmt::Display for PerfSummary {
         };
         writeln!(
             f,
-            "RTT: least {}, smoothed {}; cwnd: {}; UP {}, DOWN {}, {word} {size}",
+            "RTT: min {}, smoothed {}; cwnd: {}; UP {}, DOWN {}, {word} {size}",
             ms(self.rtt_min_ms),
             ms(self.rtt_smoothed_ms),
             match (self.cwnd_bytes, self.cwnd_max_bytes) {

@@ -113,11 +113,13 @@ pub fn apply_requested_controller(
     let listed = available_controllers();
     if !listed.iter().any(|known| known == name) {
         let listed = listed.join(", ");
-        return Err(format!("its kernel has no controller \"{name}\" for TCP; it has {listed}"));
+        return Err(format!(
+            "its kernel has no controller \"{name}\" for TCP; available: {listed}"
+        ));
     }
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(name)).map_err(|error| match error {
         Errno::EPERM | Errno::EACCES => {
-            format!("its kernel has \"{name}\" but does not allow it to ordinary users")
+            format!("its kernel allows \"{name}\" only to root")
         }
         error => error.desc().to_owned(),
     })
@@ -128,7 +130,7 @@ fn unavailable_controller(name: &str, error: Errno) -> ProgramError {
     let listed = available_controllers();
     ProgramError::Input(match error {
         Errno::EPERM | Errno::EACCES => format!(
-            "--congestion: the kernel has \"{name}\" but does not allow it to ordinary users; as root: \
+            "--congestion: the kernel allows \"{name}\" only to root; as root: \
              sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{}\"",
             listed.join(" ")
         ),

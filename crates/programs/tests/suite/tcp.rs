@@ -94,7 +94,7 @@ fn one_port_serves_all_transports_or_refuses_them() {
     let server = Running::start(plan);
     let (_, refused) = run_client(over("tcp", server.address.port(), load.clone()));
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("nothing listens there (TCP port closed)"), "{message}");
+    assert!(message.contains("connection refused (TCP port closed)"), "{message}");
     server.end();
 
     let mut plan = server_plan();

@@ -39,7 +39,7 @@ impl Hosts {
         client_namespace: Option<Namespace>,
     ) -> io::Result<(Hosts, NetworkClaim)> {
         if !plan.far.is_empty() && !plan.private {
-            return Err(io::Error::other("services need a private far side"));
+            return Err(io::Error::other("services require a private server side"));
         }
         let layout = plan.lab.build_layout()?;
         let link_count = layout.link_ends.len();
@@ -102,7 +102,9 @@ impl Hosts {
         }
         for (host, kernel) in plan.kernel_settings().iter().enumerate() {
             if host == SERVER && !plan.private && !kernel.settings.is_empty() {
-                return Err(io::Error::other("settings of the far side need a private one"));
+                return Err(io::Error::other(
+                    "settings of the server side require a private server side",
+                ));
             }
             for (name, value) in &kernel.settings {
                 self.namespace_of(host).set_sysctl(name, value)?;
@@ -158,13 +160,16 @@ impl Hosts {
     /// # Errors
     /// Returns an error for an unknown host in a general topology.
     pub fn expand_command(&self, process: &ProcessPlan) -> io::Result<Vec<String>> {
-        let [near, far] = [self.addresses[CLIENT], self.addresses[SERVER]];
+        // `near` and `far` are the names before 0.2, which plans may use until 0.3.
+        let ends = [("client", CLIENT), ("server", SERVER), ("near", CLIENT), ("far", SERVER)];
         let expand = |word: &String| {
-            let mut word = word
-                .replace("{near}", &near.v4.to_string())
-                .replace("{near6}", &near.v6.to_string())
-                .replace("{far}", &far.v4.to_string())
-                .replace("{far6}", &far.v6.to_string());
+            let mut word = word.clone();
+            for (end, host) in ends {
+                let address = self.addresses[host];
+                word = word
+                    .replace(&format!("{{{end}}}"), &address.v4.to_string())
+                    .replace(&format!("{{{end}6}}"), &address.v6.to_string());
+            }
             for (host, address) in self.addresses.iter().enumerate() {
                 let name = self.name(host);
                 word = word
@@ -204,17 +209,18 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
         return Ok(());
     }
     if plan.simulated_users.is_some() {
-        let text = "simulated users share one way that stays, between two hosts, and no other";
+        let text = "background traffic requires a single constant route between two hosts";
         return Err(io::Error::other(text));
     }
     if !plan.private {
-        let message = "a lab of other ways than one from client to server needs a private far side";
+        let message =
+            "a lab with other routes than one from client to server requires a private server side";
         return Err(io::Error::other(message));
     }
     match plan.proxies.first() {
         None => Ok(()),
         Some(spec) => Err(io::Error::other(format!(
-            "proxy {:?}: a lab has proxies on one way from client to server that stays, and no other",
+            "proxy {:?}: proxies require a single constant route from client to server",
             spec.node
         ))),
     }

@@ -49,11 +49,10 @@ pub fn overrun_reasons(
             }
         }
     }
-    if let Some(routes) = routes.filter(|one| one.late_max_ms > MAX_ROUTE_LATENESS_MS) {
-        let late = routes.late_max_ms;
-        reasons.push(format!(
-            "routes changed {late:.1} ms late; {MAX_ROUTE_LATENESS_MS} ms are tolerated"
-        ));
+    if let Some(routes) = routes.filter(|one| one.lateness_max_ms > MAX_ROUTE_LATENESS_MS) {
+        let late = routes.lateness_max_ms;
+        reasons
+            .push(format!("routes changed {late:.1} ms late; {MAX_ROUTE_LATENESS_MS} ms allowed"));
     }
     reasons
 }
@@ -66,14 +65,11 @@ fn lateness_reason(lateness: &Histogram, bound: Span) -> Option<String> {
     let bound_ms = bound.millis();
     if late_count > max_late {
         return Some(format!(
-            "{late_count} of {count} packets left more than {bound_ms:.1} ms late; {max_late} are tolerated"
+            "{late_count} of {count} packets left more than {bound_ms:.1} ms late; {max_late} allowed"
         ));
     }
     (mean > bound).then(|| {
-        format!(
-            "packets left {:.1} ms late on average; {bound_ms:.1} ms are tolerated",
-            mean.millis()
-        )
+        format!("packets left {:.1} ms late on average; {bound_ms:.1} ms allowed", mean.millis())
     })
 }
 
@@ -108,7 +104,7 @@ mod tests {
     #[test]
     fn more_late_packets_than_chance_allows_are_reported() {
         assert_eq!(wrong(982, &[20; 18]), None);
-        let message = "19 of 1000 packets left more than 1.0 ms late; 18 are tolerated";
+        let message = "19 of 1000 packets left more than 1.0 ms late; 18 allowed";
         assert_eq!(wrong(981, &[20; 19]), Some(message.to_owned()));
         assert_eq!(wrong(28, &[5; 2]), None);
         assert!(wrong(27, &[5; 3]).is_some());
@@ -117,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_large_mean_lateness_is_reported() {
-        let message = "packets left 1.4 ms late on average; 1.0 ms are tolerated".to_owned();
+        let message = "packets left 1.4 ms late on average; 1.0 ms allowed".to_owned();
         assert_eq!(wrong(29, &[40]), Some(message), "40 ms of 30");
         assert_eq!(wrong(9_999, &[9_000]), None);
         assert!(wrong(9_950, &[500; 50]).is_some(), "one in 200, by half a second");

@@ -78,8 +78,8 @@ pub struct PerHost<T: Default> {
     pub hosts: BTreeMap<String, T>,
 }
 
-/// A command at one host. In its arguments `{near}`, `{near6}`, `{far}`, `{far6}` stand for the addresses of the ends,
-/// `{host:NAME}` and `{host6:NAME}` for those of a host.
+/// A command at one host. In its arguments `{client}`, `{client6}`, `{server}`, `{server6}` stand for the addresses of
+/// the ends, `{host:NAME}` and `{host6:NAME}` for those of a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessPlan {

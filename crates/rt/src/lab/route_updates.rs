@@ -251,7 +251,7 @@ impl RouteUpdater {
     pub fn stop(self) -> io::Result<Vec<Span>> {
         self.stop.store(true, Ordering::Relaxed);
         let done = self.thread.join();
-        done.unwrap_or_else(|_| Err(io::Error::other("the changes of routes panicked")))?;
+        done.unwrap_or_else(|_| Err(io::Error::other("the thread that changes routes panicked")))?;
         Ok(self.lateness.iter().collect())
     }
 }

@@ -140,7 +140,7 @@ fn prepare_uplink() -> io::Result<Option<UserNetwork>> {
         Err(error) => Err(error),
     };
     if let Err(why) = &user_network {
-        log_stderr(format_args!("bentpipe: nothing leads outside the path: {why}"));
+        log_stderr(format_args!("bentpipe: no uplink from the path to outside: {why}"));
     }
     Ok(user_network.ok())
 }
@@ -240,10 +240,14 @@ impl LabSession {
         while !pending_commands.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = pending_commands.pop_if(|process| process.start_ns <= now) {
-                let far = self.hosts.addresses[SERVER];
+                let server = self.hosts.addresses[SERVER];
                 let named = [
-                    ("BENTPIPE_FAR", far.v4.to_string()),
-                    ("BENTPIPE_FAR6", far.v6.to_string()),
+                    ("BENTPIPE_SERVER", server.v4.to_string()),
+                    ("BENTPIPE_SERVER6", server.v6.to_string()),
+                    ("BENTPIPE_START_NS", started_ns.to_string()),
+                    // The names before 0.2, which commands may use until 0.3.
+                    ("BENTPIPE_FAR", server.v4.to_string()),
+                    ("BENTPIPE_FAR6", server.v6.to_string()),
                     ("BENTPIPE_ZERO", started_ns.to_string()),
                 ];
                 let namespace = self.hosts.namespace_of(self.hosts.find(&process.node, CLIENT)?);
@@ -266,7 +270,7 @@ impl LabSession {
                 }
             }
             if self.hosts.namespaces.iter_mut().any(Namespace::has_ended) {
-                return Err(io::Error::other("something has ended a namespace of the lab"));
+                return Err(io::Error::other("another process ended a namespace of the lab"));
             }
             match stopped_at {
                 None if shutdown.is_requested() => {

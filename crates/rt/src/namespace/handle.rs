@@ -44,7 +44,7 @@ impl Namespace {
         }
         if line.trim_end() != READY {
             let status = supervisor.wait()?;
-            return Err(start_error(status, "no namespace could be made"));
+            return Err(start_error(status, "cannot create a namespace"));
         }
         let network = namespace::open_process_network(supervisor.id())?;
         Ok(Namespace { supervisor: Some(supervisor), network })

@@ -42,7 +42,7 @@ pub struct AlreadyReported;
 
 impl std::fmt::Display for AlreadyReported {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.write_str("as said above")
+        to.write_str("see the message above")
     }
 }
 

@@ -121,7 +121,7 @@ fn wait_until_listed(output: impl BufRead) -> io::Result<()> {
             return Err(io::Error::other(format!("nft: {}", &line[at + "Error: ".len()..])));
         }
     }
-    Err(io::Error::other("nft: ended before it had made its rules"))
+    Err(io::Error::other("nft: exited before it installed its rules"))
 }
 
 #[cfg(test)]
@@ -142,6 +142,6 @@ mod tests {
             Err("nft: Could not process rule: Operation not supported".to_owned())
         );
         let half = table.trim_end_matches("}\n");
-        assert_eq!(wait(half), Err("nft: ended before it had made its rules".to_owned()));
+        assert_eq!(wait(half), Err("nft: exited before it installed its rules".to_owned()));
     }
 }

@@ -168,7 +168,7 @@ impl UserNetwork {
         self.stderr.rewind()?;
         let _ = self.stderr.read_to_string(&mut text);
         Err(io::Error::other(format!(
-            "{} opened no way outside{}; --isolated goes on without",
+            "{} opened no uplink{}; use --isolated to run without an uplink",
             self.tool.name(),
             last_lines(&text)
         )))

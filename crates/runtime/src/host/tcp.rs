@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Span = Span::from_millis(100);
 const LISTENER_TOKEN: u64 = u64::MAX;
 
 /// The close reason of an evicted connection.
-const EVICTION_REASON: &str = "it was slow, and gave way to a new connection";
+const EVICTION_REASON: &str = "a new connection replaced this slow one";
 
 /// Configuration of a TCP interface.
 pub struct TcpHostConfig {

@@ -193,7 +193,7 @@ impl Streams for TcpStreamState {
     ) -> Result<Option<String>, String> {
         if let Some(wish) = wish {
             let set = self.config.controller_setter.as_ref();
-            set.ok_or("its peers choose no controller")?(&self.socket, wish)?;
+            set.ok_or("it accepts no controller requests")?(&self.socket, wish)?;
         }
         Ok(socket::controller_name(&self.socket))
     }
@@ -214,7 +214,7 @@ impl Streams for TcpStreamState {
         let Some(expected) = expected else { return Ok(()) };
         match self.byte_stream.certificate() {
             Some(certificate) => expected.verify_node_id(certificate),
-            None => Err("the peer has shown no certificate".to_owned()),
+            None => Err("the peer presented no certificate".to_owned()),
         }
     }
 

@@ -142,7 +142,7 @@ impl UdpHostSocket {
         if let Some(bytes) = self.socket.too_large().filter(|_| self.is_connected) {
             self.udp_peer.crash(now);
             self.process_events();
-            let reason = format!("no datagram of {bytes} bytes leaves: expected a smaller mtu");
+            let reason = format!("cannot send a datagram of {bytes} bytes; expected a smaller mtu");
             if let Some((_, end)) = self.closed.last_mut() {
                 *end = CloseReason::Lost(reason);
             }

@@ -59,9 +59,7 @@ impl TcpInfoLayout {
         match (major, minor) {
             (6, 7..) | (7.., _) => Ok(TcpInfoLayout::Long),
             (5, 4..) | (6, _) => Ok(TcpInfoLayout::Short),
-            _ => {
-                Err(format!("TCP needs Linux 5.4 or later for what it measures; this is {release}"))
-            }
+            _ => Err(format!("TCP measurements require Linux 5.4 or later, found {release}")),
         }
     }
 }

@@ -211,7 +211,7 @@ fn a_bad_change_is_refused_by_its_instant() {
             "changes at 7 ns: ar.up stage 1 (transmit) takes no such change: in_flight",
         ),
         (route("r", "s", r#""none""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
-        (route("B", "B", r#""none""#), "changes at 7 ns: no way leads from \"B\" to itself"),
+        (route("B", "B", r#""none""#), "changes at 7 ns: no route from \"B\" to itself"),
         (route("z", "B", r#""none""#), "changes at 7 ns: there is no node \"z\""),
         (
             route("r", "B", r#"{"link":"sb"}"#),
@@ -224,12 +224,12 @@ fn a_bad_change_is_refused_by_its_instant() {
         (
             of(r#"[{"at_ns":5,"ways":[{"node":"s","to":"A","way":{"link":"rs"}}]},
                    {"at_ns":7,"links":[{"link":"rs","in_use":false}]}]"#),
-            "changes at 7 ns: the way from \"s\" to \"A\" leads over rs.down, whose link is not in use",
+            "changes at 7 ns: the route from \"s\" to \"A\" uses rs.down, whose link is disabled",
         ),
         (
             of(r#"[{"at_ns":7,"ways":[{"node":"s","to":"B","way":{"link":"rs"}},
                                       {"node":"r","to":"B","way":{"link":"rs"}}]}]"#),
-            "changes at 7 ns: packets from \"r\" to \"B\" go round in a circle",
+            "changes at 7 ns: packets from \"r\" to \"B\" are in a routing loop",
         ),
     ];
     for (got, expected) in cases {

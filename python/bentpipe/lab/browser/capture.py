@@ -46,7 +46,7 @@ def interface_to(address: str) -> tuple[str, str]:
         try:
             probe.connect((address, 9))
         except OSError as error:
-            raise CaptureError(f"no way to {address}: {error.strerror}") from None
+            raise CaptureError(f"no route to {address}: {error.strerror}") from None
         local: str = probe.getsockname()[0]
     for name in (name for _, name in socket.if_nameindex()):
         if local in _addresses(name):
@@ -76,7 +76,7 @@ class Capture(threading.Thread):
         try:
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         except PermissionError:
-            raise CaptureError("a capture needs root or CAP_NET_RAW") from None
+            raise CaptureError("a capture requires root or CAP_NET_RAW") from None
         self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMP_NS, 1)
         with contextlib.suppress(OSError):  # an ordinary user gets net.core.rmem_max
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)

@@ -157,20 +157,20 @@ def meaning(error: str) -> str:
     for start, words in (
         (
             "net::ERR_CERT_AUTHORITY_INVALID",
-            "nobody vouches for the certificate (give its key with --spki)",
+            "the certificate is not trusted (set its key with --spki)",
         ),
-        ("net::ERR_CERT_COMMON_NAME_INVALID", "the certificate is another name's"),
+        ("net::ERR_CERT_COMMON_NAME_INVALID", "the certificate is for another host name"),
         ("net::ERR_CERT", "the certificate is not valid"),
-        ("net::ERR_CONNECTION_REFUSED", "nothing listens there"),
+        ("net::ERR_CONNECTION_REFUSED", "connection refused"),
         ("net::ERR_CONNECTION_TIMED_OUT", "no answer from the server"),
         ("net::ERR_TIMED_OUT", "no answer from the server"),
-        ("net::ERR_ADDRESS_UNREACHABLE", "no way to the server"),
-        ("net::ERR_NAME_NOT_RESOLVED", "the page wants a host that it may not reach, or that is not there"),
-        ("net::ERR_UNSAFE_PORT", "Chromium asks for nothing at this port"),
-        ("net::ERR_TOO_MANY_REDIRECTS", "it redirects without end"),
+        ("net::ERR_ADDRESS_UNREACHABLE", "no route to the server"),
+        ("net::ERR_NAME_NOT_RESOLVED", "the page refers to a host that is unknown or not allowed"),
+        ("net::ERR_UNSAFE_PORT", "Chromium does not allow this port"),
+        ("net::ERR_TOO_MANY_REDIRECTS", "too many redirects"),
         (
             "net::ERR_QUIC",
-            "no QUIC with the server (UDP blocked, no HTTP/3 there, or a certificate it does not trust)",
+            "no QUIC connection (UDP blocked, no HTTP/3 on the server, or an untrusted certificate)",
         ),
     ):
         if error.startswith(start):

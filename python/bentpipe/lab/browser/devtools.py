@@ -72,7 +72,7 @@ class DevTools:
         try:
             _write_all(self.browser.writing, json.dumps(message).encode() + b"\0")
         except OSError:
-            raise HungError(f"the browser has ended before it could be asked for {method}") from None
+            raise HungError(f"the browser exited before the command {method}") from None
         return self._last
 
     def forget(self) -> None:
@@ -86,7 +86,7 @@ class DevTools:
         return events
 
     def event(self, deadline: float) -> Event | None:
-        """Return the next event; None at ``deadline`` (time.monotonic). Raises HungError if the browser has ended."""
+        """Return the next event; None at ``deadline`` (time.monotonic). Raises HungError if the browser exited."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -101,10 +101,10 @@ class DevTools:
                 return None
             chunk = os.read(self.browser.reading, 1 << 18)
             if not chunk:
-                raise HungError("the browser has ended")
+                raise HungError("the browser exited")
             self._bytes += chunk
             if len(self._bytes) > MOST_BYTES:
-                raise HungError("the browser sent a message without end")
+                raise HungError("the browser sent an unterminated message")
         message: Event = json.loads(self._bytes[:end])
         del self._bytes[: end + 1]
         return message

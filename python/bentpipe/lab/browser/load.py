@@ -133,7 +133,7 @@ def attached(tools: DevTools, log: Path) -> str:
         targets = tools.call("Target.getTargets", timeout=START_S)["targetInfos"]
     except ChromiumError as error:
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        tail = f"; it said: {lines[-1]}" if lines else ""
+        tail = f"; its output: {lines[-1]}" if lines else ""
         raise ChromiumError(f"{error}{tail}") from None
     page = next((one["targetId"] for one in targets if one["type"] == "page"), None)
     if page is None:
@@ -154,7 +154,7 @@ def _open(tools: DevTools, session: str, wanted: Wanted) -> None:
     while True:
         event = tools.event(until)
         if event is None:
-            raise ChromiumError("the browser did not ask for the page that opens connections")
+            raise ChromiumError("the browser did not request the page that opens connections")
         if event["method"] == "Fetch.requestPaused":
             head = [{"name": "Content-Type", "value": "text/html"}]
             request = event["params"]["requestId"]
@@ -190,7 +190,7 @@ def navigate(
         each: called with every event as it arrives.
 
     Raises:
-        ChromiumError: the page crashed, or the browser has ended. ``done`` has the earlier events.
+        ChromiumError: the page crashed, or the browser exited. ``done`` has the earlier events.
     """
 
     def take(event: Event) -> None:
@@ -226,7 +226,7 @@ def navigate(
     navigation = done.timings.get("navigation") or {}
     done.finished = bool(navigation.get("loadEventEnd"))
     if not done.finished:
-        done.error = f"loadEventEnd did not come within {LINGER_S:g} s of the load event"
+        done.error = f"no loadEventEnd within {LINGER_S:g} s of the load event"
     for event in tools.rest():
         take(event)
 

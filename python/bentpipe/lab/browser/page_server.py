@@ -77,8 +77,8 @@ def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> Se
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
     planned = _planned(serving)
-    for remark in lint_pages(planned):
-        tell(f"note: {remark.text}")
+    for message in lint_pages(planned):
+        tell(f"warning: {message.text}")
     spec = planned.runs[0].spec
     tcp = _tcp(spec)
     serve_plan = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
@@ -112,18 +112,18 @@ def _planned(serving: Serving) -> Plan:
     source = Path(serving.page)
     if source.suffix == ".toml":
         if serving.har_page is not None:
-            raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
+            raise ScenarioError([("--har-page", f"requires a HAR file, found {source}")])
         document = load_scenario(source, given, serving.settings)
         flow = page_flow(document.data, document.name)
         if serving.congestion is not None:
             instead = f"--set flow.{flow.get('name')}.congestion={serving.congestion}"
-            problem = f"found it with {source}, which names its own; {instead} changes it"
+            problem = f"cannot be combined with {source}, which has its own; use {instead}"
             raise ScenarioError([("--congestion", problem)])
     else:
         if source.is_dir():
             page: object = "target-a"  # options of the transports alone are taken from it
             if serving.har_page is not None:
-                problem = f"found it beside the folder {serving.page}, expected a HAR file"
+                problem = f"requires a HAR file, found the folder {serving.page}"
                 raise ScenarioError([("--har-page", problem)])
         elif "/" in serving.page and not is_har(serving.page):
             raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
@@ -191,7 +191,7 @@ def _words(message: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]
         listening = f"listening at {', '.join(message['listen'])} by {', '.join(message['protocols'])}"
         if plan["tcp"]["congestion"] is None:
             name = plan["congestion"]["name"]
-            yield f"{name} is QUIC's; TCP has the kernel's default controller"
+            yield f"{name} applies to QUIC; TCP uses the kernel's default controller"
         if "document" not in message:
             yield f"{listening}: the folder {serving.page}"
             return

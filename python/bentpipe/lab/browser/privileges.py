@@ -56,7 +56,8 @@ def command_prefix() -> list[str]:
     for tool in ("setpriv", command[0]):
         if shutil.which(tool) is None:
             raise ChromiumError(
-                f"{tool} is not installed, without which a browser would be root; on Debian: util-linux"
+                f"{tool} is not installed; root needs it to start a browser as another user; "
+                "on Debian: apt install util-linux"
             )
     return [str(shutil.which(command[0])), *command[1:]]
 
@@ -128,9 +129,9 @@ def browser_home(prefix: str) -> Path:
             return place / name
     if not is_root:
         return default / name  # this user is also the user of the browser
-    why = "whose name is too long for a socket in it"
+    why = "a path too long for a socket"
     if may_stay(default / name / TEMPORARY):
-        why = "which the user nobody may not enter"
+        why = "not accessible to the user nobody"
     raise ChromiumError(f"TMPDIR is {default}, {why}; expected one such as /tmp")
 
 
@@ -174,6 +175,7 @@ def require_sandbox(*, without: bool, foreign: bool = True) -> bool:
     found = has_sandbox()
     if foreign and not found and not without:
         raise ChromiumError(
-            f"Chromium's sandbox needs user namespaces, which this machine refuses; {WITHOUT} loads the site without it"
+            "Chromium's sandbox requires user namespaces, which this host does not allow; "
+            f"use {WITHOUT} to load the site without the sandbox"
         )
     return found and not without

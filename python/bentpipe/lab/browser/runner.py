@@ -112,7 +112,7 @@ class BrowserRunner:
     """Server on a real access."""
     labs: int = 1
     check: bool = True
-    keep_late: bool = False
+    keep_invalid: bool = False
     """True to save sessions for which the emulator missed its deadlines."""
     due: Schedule = field(default_factory=Schedule)
     notes: dict[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class BrowserRunner:
                     self._last = time.monotonic()
                     return run
                 if seconds > 2:
-                    self.on_message(f"next session at {now + datetime.timedelta(seconds=seconds):%H:%M:%S}")
+                    self.on_message(f"next session at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
                 stopping.wait(min(seconds, 60.0))
             return None
 
@@ -177,12 +177,12 @@ class _SessionThread(Worker):
         while attempts < MAX_ATTEMPTS:
             attempts += 1
             found, error, facts = self._attempt(run)
-            invalid = found is not None and not facts["valid"] and not self.runner.keep_late
+            invalid = found is not None and not facts["valid"] and not self.runner.keep_invalid
             if not invalid or self.stopping:
                 break
             found, error = (
                 None,
-                (f"the machine is too busy: {facts['reasons'][0]}; --keep-invalid keeps such sessions"),
+                f"the lab missed its deadlines: {facts['reasons'][0]}; --keep-invalid keeps such sessions",
             )
         facts["attempts"] = attempts
         seconds = time.perf_counter() - start
@@ -192,7 +192,7 @@ class _SessionThread(Worker):
             error,
             seconds,
             retried=attempts > 1,
-            late=invalid and found is None,
+            invalid=invalid and found is None,
             facts=facts,
         )
 
@@ -286,12 +286,12 @@ class _SessionThread(Worker):
             count = sum(1 for _ in self.runner.store.glob("runs/*"))
             units = "1 finished session is" if count == 1 else f"{count} finished sessions are"
             raise DiskError(
-                f"{self.runner.store}: the disk is full; {units} saved, rerun the command to resume"
+                f"{self.runner.store}: the disk is full; {units} saved; rerun the command to resume"
             )
         if not unit:
             if process_error and self.runner.executable is not None and not _json(folder / "lab.json"):
                 require_lab(run)
-            return None, _last_line(folder / "unit.log") or process_error or "the session has no result"
+            return None, _last_line(folder / "unit.log") or process_error or "the session left no record"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
         if unit["error"] or process_error:
             return None, unit["error"] or process_error

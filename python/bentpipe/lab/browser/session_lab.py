@@ -156,7 +156,7 @@ def lab_plan(
             run,
             folder,
             home,
-            "{far}",
+            "{server}",
             port=PORT,
             spki=None,
             ready=ready,
@@ -179,7 +179,7 @@ def lab_plan(
         }],
         "near": [{
             "name": "browser",
-            "command": [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(unit), "{far}"],
+            "command": [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(unit), "{server}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
         "tcp": _kernel_tcp(spec),

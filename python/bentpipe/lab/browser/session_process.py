@@ -166,7 +166,7 @@ def _read_server(file: Path) -> tuple[int, str]:
             first_line = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
             return int(first_line["port"]), str(first_line["spki"])
         if time.monotonic() > until:
-            raise UnitError(f"the server did not say where it listens within {READY_S:g} s")
+            raise UnitError(f"the server did not report its address within {READY_S:g} s")
         time.sleep(0.01)
 
 
@@ -243,7 +243,7 @@ def _check_protocols(plan: Plan, record: dict[str, Any]) -> None:
         protocols += [(entry.get("name", ""), entry.get("nextHopProtocol", "")) for entry in entries]
         for url, protocol in protocols:
             if expected is not None and protocol and url.startswith("https:") and protocol != expected:
-                raise UnitError(f"load {load_record['load']}: {url} came by {protocol}, expected {expected}")
+                raise UnitError(f"load {load_record['load']}: {url} used {protocol}, expected {expected}")
     if record["loads"] and not any(load_record["finished"] for load_record in record["loads"]):
         raise UnitError(f"no load of {plan.url} finished: {record['loads'][0]['error']}")
 

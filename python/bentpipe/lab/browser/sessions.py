@@ -124,10 +124,10 @@ def _document(source: str, options: Options) -> ScenarioDocument:
     if is_har(source) or not (source.endswith(".toml") or Path(source).is_file()):
         return _of_page(source, options, given, shown)
     if options.har_page is not None:
-        raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
+        raise ScenarioError([("--har-page", f"requires a HAR file, found {source}")])
     if options.access is not None:
         raise ScenarioError(
-            [("--access", f"found it beside the scenario {source}, which has a path of its own")]
+            [("--access", f"cannot be combined with the scenario {source}, which has its own path")]
         )
     document = load_scenario(source, given, shown)
     if options.field_host is None:
@@ -155,7 +155,7 @@ def _of_page(
         found = data | {"title": f"{source} from {options.field_host}", "path": real_path()}
         return load_scenario(found, given, shown)
     if options.access is None:
-        others = "--access ACCESS or --remote HOST beside it, or a scenario with a path"
+        others = "--access ACCESS or --remote HOST with it, or a scenario with a path"
         raise ScenarioError([("FILE", f'found the page "{source}", expected {others}')])
     access_settings = [one for one in given if one[0].split(".")[0] in ("path", "graph")]
     access = access_document(options.access, access_settings)
@@ -186,7 +186,7 @@ def page_named(source: str, key: str, others: str, har_page: str | None = None) 
         page = {"har": str(Path(source).absolute())}
         return page | ({"har_page": har_page} if har_page is not None else {})
     if har_page is not None:
-        raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
+        raise ScenarioError([("--har-page", f"requires a HAR file, found {source}")])
     names = [page.name for page in presets.pages()]
     if source not in names:
         raise ScenarioError([(key, f"{unknown_name(source, names, 'page')}; or {others}")])
@@ -231,7 +231,7 @@ def _with_modes(document: ScenarioDocument, options: Options) -> ScenarioDocumen
     if over and not options.http:
         return document
     if over and over != [key]:
-        raise ScenarioError([("--http", f'found it beside a sweep over "{over[0]}", which sets it already')])
+        raise ScenarioError([("--http", f'cannot be combined with the sweep over "{over[0]}"')])
     if "http" in flow["load"] and not options.http:
         return document
     data = copy.deepcopy(dict(document.data))
@@ -275,11 +275,14 @@ def _unsupported_sizes(tcp: TcpSides, key: str, *, proxies: bool) -> list[tuple[
     found = []
     client, server = tcp["client"], tcp["server"]
     if max(client["header_bytes"], server["header_bytes"]) > IPV4_HEADER_BYTES:
-        found.append((f"{key}.ip", "found 6, expected 4: browsers in a lab come by IPv4"))
+        found.append((f"{key}.ip", "found 6, expected 4: browsers in a lab use IPv4"))
     if proxies and client["mss_bytes"] != server["mss_bytes"]:
         client_mss, server_mss = (f"{end['mss_bytes']} B" for end in (client, server))
         found.append(
-            (f"{key}.mss", f"found {client_mss}, and {server_mss} at the server; over proxies both have one")
+            (
+                f"{key}.mss",
+                f"found {client_mss}, and {server_mss} at the server; with proxies both must be equal",
+            )
         )
     return found
 

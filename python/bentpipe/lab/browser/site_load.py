@@ -55,7 +55,7 @@ class SiteLoad:
     """Screenshots with their times in ms."""
     reasons: Sequence[str]
     """Missed deadlines of the lab; empty if it met them."""
-    remark: str
+    warning: str
     """Error after the load; empty without one."""
 
     @property
@@ -133,7 +133,9 @@ def visit(
     """
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / RESULT_FILE).exists())):
-        raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
+        raise ScenarioError(
+            [("--out", f"{out} exists and is not a result of browse, expected a new directory")]
+        )
     path, proxies = resolve_path(access, overrides, pep=outside_pep(pep))
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)
@@ -148,7 +150,7 @@ def visit(
             "-m",
             "bentpipe.lab.browser.site_process",
             str(folder / "plan.json"),
-            "{far}",
+            "{server}",
         ]
         lab: LabPlan = {
             "lab": path,
@@ -220,5 +222,5 @@ def _read(out: Path, found: Mapping[str, Any]) -> SiteLoad:
         left_s=found["left_s"],
         film=[(ms, out / FILM / f"{ms:06d}.jpg") for ms in dict.fromkeys(found["film_ms"])],
         reasons=found["reasons"],
-        remark=found["remark"],
+        warning=found["warning"],
     )

@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGINT, _handle_interrupt)
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     folder, far, program = Path(plan.directory), words[1], Path(plan.chromium)
-    done, version, remark = Load(), "", ""
+    done, version, warning = Load(), "", ""
     film: list[tuple[float, bytes]] = []
     try:
         version = chromium.version(program)
@@ -90,7 +90,7 @@ def main(words: list[str]) -> int:
     except (ChromiumError, KeyboardInterrupt) as end:
         why = INTERRUPTED if isinstance(end, KeyboardInterrupt) else str(end)
         if done.finished:
-            remark = f"nothing is known of the second after the load event: {why}"
+            warning = f"no data for the second after the load event: {why}"
         else:
             done.error = done.error or why
     left_s = time.time()
@@ -106,7 +106,7 @@ def main(words: list[str]) -> int:
         (folder / f"film-{ms:06d}.jpg").write_bytes(picture)
         times.append(ms)
     record = {
-        "url": plan.url, "chromium": version, "finished": done.finished, "error": done.error, "remark": remark,
+        "url": plan.url, "chromium": version, "finished": done.finished, "error": done.error, "warning": warning,
         "start_s": done.start_s, "left_s": left_s, "timings": done.timings,
         "requests": [har_export.row(one, offset) for one in found], "film_ms": times,
     }  # fmt: skip

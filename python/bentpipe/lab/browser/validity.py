@@ -29,7 +29,7 @@ def units(store: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise StoreError(
-                f"{file} is damaged; remove {file.parent}, and rerun the command to repeat the session"
+                f"{file} is damaged; remove {file.parent}, then rerun the command to repeat the session"
             ) from None
 
 
@@ -41,9 +41,7 @@ def validity_notes(store: Path) -> list[str]:
     invalid = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
     if invalid:
         why = next((reason for lab in invalid for reason in lab.get("reasons", [])), "")
-        notes.append(
-            f"{len(invalid)} of {total} sessions are invalid: the emulator missed its deadlines ({why})"
-        )
+        notes.append(f"{len(invalid)} of {total} sessions invalid: the emulator missed its deadlines ({why})")
     errors = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
     notes += [f"no capture: {reason}" for reason in sorted(errors)]
     unused = [one for unit in found for one in unit.get("connections", []) if not one["used"]]
@@ -53,7 +51,7 @@ def validity_notes(store: Path) -> list[str]:
         notes.append(f"unused connections (backups, lost races): {kinds}")
     missed = sum(unit.get("capture", {}).get("missed", 0) for unit in found)
     if missed:
-        notes.append(f"the captures miss {missed} packets, which overflowed the kernel's buffer")
+        notes.append(f"the captures miss {missed} packets that overflowed the kernel's buffer")
     loads = [load for unit in found for load in unit["loads"]]
     failed = [load for load in loads if not load["finished"]]
     if failed:
@@ -66,6 +64,6 @@ def validity_notes(store: Path) -> list[str]:
     ]
     if busy_ratios and max(busy_ratios) > BUSY:
         notes.append(
-            f"processor utilisation reached {max(busy_ratios):.0%} during a session: times may be too long"
+            f"processors were busy up to {max(busy_ratios):.0%} of a session: load times may be too long"
         )
     return notes

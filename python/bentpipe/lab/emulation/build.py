@@ -256,7 +256,7 @@ def _address(flow: FlowSpec, ends: tuple[str, str], side: Literal["client", "ser
     ``ends`` are the client and the server of the lab.
     """
     version_suffix = "6" if _ip_version(flow) == 6 else ""
-    for placeholder, name in zip(("near", "far"), ends, strict=True):
+    for placeholder, name in zip(("client", "server"), ends, strict=True):
         if flow[side] == name:
             return f"{{{placeholder}{version_suffix}}}"
     return f"{{host{version_suffix}:{flow[side]}}}"

@@ -29,7 +29,7 @@ NODE_SCRIPT = (
 )
 """Shell script of a node, which inserts the addresses of its peers into its plan."""
 
-START_SCRIPT = 'echo "$BENTPIPE_ZERO" > "$1.new" && mv "$1.new" "$1" && exec sleep "$2"'
+START_SCRIPT = 'echo "$BENTPIPE_START_NS" > "$1.new" && mv "$1.new" "$1" && exec sleep "$2"'
 """Shell script that tells all nodes the start of the schedule and remains until they have ended."""
 
 NODE_END_S = 0.5

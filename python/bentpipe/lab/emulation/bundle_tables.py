@@ -45,7 +45,9 @@ class Nodes:
     def late_ns(self) -> Iterator[int]:
         """Yield the lateness of each node: the 95th percentile of its clock readings, ns."""
         yield from (
-            int(line["late_p95_ns"]) for line in self._messages_of("node") if line["late_p95_ns"] is not None
+            int(line["lateness_p95_ns"])
+            for line in self._messages_of("node")
+            if line["lateness_p95_ns"] is not None
         )
 
     def check(self) -> None:

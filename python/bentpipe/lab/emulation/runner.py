@@ -110,7 +110,7 @@ class _Attempt:
 
     data: Measurements | None
     error: str
-    late: bool
+    invalid: bool
     """The lab missed its deadlines; another attempt may succeed."""
     facts: dict[str, Any]
 
@@ -132,15 +132,15 @@ class _Lab(Worker):
         while attempts < MAX_ATTEMPTS and not self.stopping:
             attempts += 1
             result = self._attempt(run)
-            if not result.late:
+            if not result.invalid:
                 break
         error = result.error
-        if result.late:
-            error = f"invalid: the emulator missed its deadlines in all {attempts} attempts: {result.error}"
+        if result.invalid:
+            error = f"the emulator missed its deadlines in all {attempts} attempts: {result.error}"
         facts = {**result.facts, "attempts": attempts}
         seconds = time.perf_counter() - started
         return RunOutcome(
-            run, result.data, error, seconds, retried=attempts > 1, late=result.late, facts=facts
+            run, result.data, error, seconds, retried=attempts > 1, invalid=result.invalid, facts=facts
         )
 
     def _attempt(self, run: Run) -> _Attempt:
@@ -204,7 +204,7 @@ class _Lab(Worker):
         nodes = read_nodes(plan.nodes)
         flows = _flows(run, plan)
         late_ns = max([_lateness(flows), *nodes.late_ns()])
-        facts["processes_late_p95_ms"] = late_ns / 1e6
+        facts["processes_lateness_p95_ms"] = late_ns / 1e6
         reasons = list(result.get("reasons", []))
         tolerance_ns = max(MIN_TOLERANCE_NS, round(LATE_RTT_RATIO * min(round_trips_ns(run.spec))))
         if late_ns > tolerance_ns:

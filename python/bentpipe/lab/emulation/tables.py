@@ -133,7 +133,7 @@ def first_start(flows: Sequence[PerfFlow | CallFlow | BundleFlow]) -> int:
         if frames.connections
     ]
     if not starts:
-        raise NothingSentError("no connection came about")
+        raise NothingSentError("no connection was established")
     return min(starts)
 
 

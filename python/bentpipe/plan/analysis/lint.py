@@ -167,7 +167,8 @@ def _lint_buffers(spec: RunSpec, root: str) -> Iterator[LintMessage]:
             bounds = [_queue_bytes(stage) for stage in stages if stage["kind"] == "transmit"]
             bound = next((size for size in bounds if size is not None), None)
             if link["name"] in interrupted and bound is not None and buffers.get(start, 0) > bound:
-                text = f"{start} may hold {_format_bytes(buffers[start])}, which leave at once when the link is back"
+                burst = f"{_format_bytes(buffers[start])}, which leave in one burst when the link returns"
+                text = f"{start} may hold {burst}"
                 yield LintMessage(
                     f"{root}.{link['name']}.{side}.queue",
                     f"found {_format_bytes(bound)}, and {text}: the rest overflows the queue",

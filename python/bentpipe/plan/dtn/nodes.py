@@ -150,7 +150,7 @@ def _with_file_size(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
     try:
         size = (folder / client.file).stat().st_size
     except (OSError, ValueError):  # ValueError: a name that no file can have
-        raise ScenarioError([(key, f'-F: found "{client.file}", which is not a file here')]) from None
+        raise ScenarioError([(key, f'-F: no file "{client.file}"')]) from None
     if not size:
         raise ScenarioError([(key, f'-F: found "{client.file}", which is empty')])
     return dataclasses.replace(client, bytes=size)

@@ -112,9 +112,7 @@ def rate_max(acm: AdaptiveCoding, key: str) -> Rate:
     mode = select_modes(acm, key)[-1]
     rate = acm.symbol_rate.symbols_s * mode.data_bits // mode.symbols
     if rate == 0:
-        raise ScenarioError(
-            [(f"{key}.symbol_rate", f"found {acm.symbol_rate}, which carries no bit a second")]
-        )
+        raise ScenarioError([(f"{key}.symbol_rate", f"found {acm.symbol_rate}, which is below 1 bit/s")])
     return Rate(rate)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.plan.network.graph import layout
-from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
+from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic, syntax_error
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.link.direction import Delay, Direction, LinkRate
 from bentpipe.scenario.link.handover import DirectionUpdate, GraphHandover, PathHandover
@@ -191,7 +191,9 @@ def _read_file(name: str, files: Files, key: str) -> ContactPlan:
     try:
         data = parse_toml(text) if path.suffix == ".toml" else parse_json(text)
     except ValueError as error:
-        raise ScenarioError([(key, f"{name} is no {path.suffix[1:].upper()}: {error}")]) from None
+        raise ScenarioError(
+            [(key, f"{name} is not {path.suffix[1:].upper()}: {syntax_error(error)}")]
+        ) from None
     try:
         return ContactPlan.model_validate(data)
     except ValidationError as error:

@@ -207,7 +207,7 @@ def _handovers_in_order(
             occurrences.append((at, number, handover))
             if len(occurrences) > MAX_HANDOVERS:
                 key = _handover_key(handover, number, scenario)
-                text = f"gives more than {MAX_HANDOVERS:,} handovers in {scenario.duration}; expected fewer"
+                text = f"has more than {MAX_HANDOVERS:,} handovers in {scenario.duration}; expected fewer"
                 raise ScenarioError(
                     [(f"{key}.interval" if handover.interval is not None else f"{key}.at", text)]
                 )

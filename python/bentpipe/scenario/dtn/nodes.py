@@ -194,8 +194,8 @@ class Bundles(Table):
         elif self.rate is not None or self.owlt is not None:
             key = "owlt" if self.rate is None else "rate"
             raise ValueError(
-                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport goes by what it '
-                "measures; expected none"
+                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport measures rate and '
+                "delay; expected none"
             )
         self._check_on_return()
         return self
@@ -294,7 +294,7 @@ class BundleNode(Table):
         for outage in self.outages:
             if end is None or outage.at.ns <= end:
                 raise ValueError(
-                    f"outages: found one at {outage.at} before the one before it is over, expected them in order"
+                    f"outages: found one at {outage.at} before the previous one ends, expected increasing times"
                 )
             end = None if outage.duration is None else outage.at.ns + outage.duration.ns
         return self

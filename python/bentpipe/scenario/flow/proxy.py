@@ -65,12 +65,13 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
     for proxy in proxies:
         at = f"proxy.{proxy.name}"
         if names.count(proxy.name) > 1:
-            _reject(f'two proxies are called "{proxy.name}", expected a name for each', at)
+            _reject(f'duplicate proxy name "{proxy.name}", expected unique names', at)
         if proxy.name in segments:
-            _reject(f'a proxy and a segment are called "{proxy.name}", expected a name for each', at)
+            _reject(f'a proxy and a segment have the name "{proxy.name}", expected unique names', at)
         if proxy.name in ("client", "server"):
             _reject(
-                f'a proxy is called "{proxy.name}", which is an end of the path; expected another name', at
+                f'a proxy has the name "{proxy.name}", which is an endpoint of the path; expected another name',
+                at,
             )
         first, second = proxy.between
         for segment in (first, second):

@@ -32,7 +32,7 @@ class AdaptiveCoding(Table):
     def _check_ranges(self) -> AdaptiveCoding:
         if self.report_delay.ns > 10**9:
             raise ValueError(
-                f"report_delay: found {self.report_delay}, expected at most 1 s, as far back as a channel is known"
+                f"report_delay: found {self.report_delay}, expected at most 1 s, the stored history of a channel"
             )
         for name in ("margin", "hysteresis"):
             if not 0 <= getattr(self, name).db <= 100:

@@ -132,7 +132,7 @@ class Outages(Table):
         for window in self.windows:
             if window.at.ns < end:
                 raise ValueError(
-                    f"time runs back: an outage at {window.at} starts before the one before it ends"
+                    f"time goes backwards: an outage at {window.at} starts before the previous one ends"
                 )
             end = window.at.ns + window.duration.ns
         if self.repeat is not None and end > self.repeat.ns:
@@ -202,7 +202,7 @@ class Direction(Table):
         for change in self.changes or []:
             if change.at.ns <= at:
                 raise ValueError(
-                    f"changes: time runs back: {change.at} after {Duration(at)}, expected increasing times"
+                    f"changes: time goes backwards: {change.at} after {Duration(at)}, expected increasing times"
                 )
             at = change.at.ns
         if self.rate is not None and self.trace is not None:

@@ -164,10 +164,10 @@ def check_handovers(
             if link is not None and link not in links:
                 _reject(unknown_name(link, links, kind), f"{at}.{key}")
         if handover.name is not None and handover_names.count(handover.name) > 1:
-            _reject(f'two handovers have the name "{handover.name}", expected a name for each', at)
+            _reject(f'duplicate handover name "{handover.name}", expected unique names', at)
         if handover.name in (*links, *names):
             _reject(
-                f'a handover and another element have the name "{handover.name}", expected a name for each',
+                f'a handover and another element have the name "{handover.name}", expected unique names',
                 at,
             )
 

@@ -201,10 +201,10 @@ class Graph(Table):
         proxies = [node.name for node in self.node if node.role == "proxy"]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:
-            raise ValueError(f'two nodes are called "{duplicate}", expected a name for each')
+            raise ValueError(f'duplicate node name "{duplicate}", expected unique names')
         for node in self.node:
             if node.kind == "proxy" and node.name in [link.name for link in self.link]:
-                raise ValueError(f'a proxy and a link are called "{node.name}", expected a name for each')
+                raise ValueError(f'a proxy and a link have the name "{node.name}", expected unique names')
             if node.handshake == "pooled" and not self._downstream_nodes(node.name) & set(proxies):
                 raise ValueError(missing_pool_end(node.name))
 

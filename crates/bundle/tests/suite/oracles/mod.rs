@@ -170,7 +170,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The input of the Python oracle. With `BENTPIPE_GOLDEN` the file is rewritten.
+/// The input of the Python oracle. With `BENTPIPE_UPDATE` the file is rewritten.
 #[test]
 fn the_bundles_of_the_file_are_reproduced() {
     let mut chance = RandomStream::named(3, "oracle", "bundles");
@@ -184,12 +184,12 @@ fn the_bundles_of_the_file_are_reproduced() {
     }
     let text = lines.join("\n") + "\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/oracles/ours.txt");
-    if std::env::var_os("BENTPIPE_GOLDEN").is_some() {
+    if std::env::var_os("BENTPIPE_UPDATE").is_some() {
         std::fs::write(path, &text).expect("written");
     }
     assert!(
         std::fs::read_to_string(path).expect("the file") == text,
-        "BENTPIPE_GOLDEN=1 writes it"
+        "BENTPIPE_UPDATE=1 writes it"
     );
 }
 

@@ -106,7 +106,7 @@ fn full_scope_is_signed_and_verified_bytewise() {
     }
 }
 
-/// The input of the Python HMAC: a key name and a bundle. With `BENTPIPE_GOLDEN` the file is rewritten.
+/// The input of the Python HMAC: a key name and a bundle. With `BENTPIPE_UPDATE` the file is rewritten.
 #[test]
 fn the_signed_bundles_of_the_file_are_reproduced() {
     let mut chance = RandomStream::named(6, "oracle", "bundles");
@@ -144,11 +144,11 @@ fn the_signed_bundles_of_the_file_are_reproduced() {
     }
     let text = lines.join("\n") + "\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/oracles/signed.txt");
-    if std::env::var_os("BENTPIPE_GOLDEN").is_some() {
+    if std::env::var_os("BENTPIPE_UPDATE").is_some() {
         std::fs::write(path, &text).expect("written");
     }
     assert!(
         std::fs::read_to_string(path).expect("the file") == text,
-        "BENTPIPE_GOLDEN=1 writes it"
+        "BENTPIPE_UPDATE=1 writes it"
     );
 }

@@ -147,7 +147,7 @@ impl Proxy<'_> {
                 if self.counters.evicted_half_open == 0 {
                     let max_flows = self.max_flows;
                     log_stderr(format_args!(
-                        "bentpipe: more than {max_flows} connections: half-open ones give way to new ones"
+                        "bentpipe: more than {max_flows} connections: new ones replace half-open ones"
                     ));
                 }
                 self.counters.evicted_half_open += 1;

@@ -113,7 +113,7 @@ impl Proxy<'_> {
 
     pub(super) fn reject_pooled(&mut self, index: usize, why: &str) {
         if self.counters.hostile == 0 {
-            log_stderr(format_args!("bentpipe: a connection to the pool's port is reset: {why}"));
+            log_stderr(format_args!("bentpipe: reset a connection to the port of the pool: {why}"));
         }
         self.counters.hostile += 1;
         self.close_flow(index, true);

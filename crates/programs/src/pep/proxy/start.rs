@@ -40,7 +40,9 @@ pub(super) fn raise_file_limit(
     let stock = plan.to_pool.map_or(0, |pool| pool.ready as u64);
     let allowed = hard.saturating_sub(SPARE_FILES + stock) / 2;
     if allowed == 0 {
-        return Err(ProgramError::Input(format!("{hard} open files are too few (ulimit -Hn)")));
+        return Err(ProgramError::Input(format!(
+            "a limit of {hard} open files is too low (ulimit -Hn)"
+        )));
     }
     if allowed < plan.connections as u64 {
         notes.push(format!(
@@ -80,7 +82,7 @@ impl<'a> Proxy<'a> {
             && !bounds_send_buffers()?
         {
             notes.push(format!(
-                "the send buffers of both sides hold {} bytes: only root bounds each",
+                "the send buffers of both sides hold {} bytes: separate limits require root",
                 side_options[0].send_buffer_bytes.max(side_options[1].send_buffer_bytes)
             ));
         }
@@ -90,7 +92,7 @@ impl<'a> Proxy<'a> {
         }
         for (device, options) in devices.iter().zip(&side_options) {
             if set_routes(device, options, v6)? == 0 {
-                return Err(io::Error::other(format!("no route leads over {device}")));
+                return Err(io::Error::other(format!("no route over {device}")));
             }
         }
         let local_addresses = getifaddrs()?.filter_map(|one| {

@@ -37,17 +37,17 @@ impl MeasuringClient {
             }
         }
         done.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused if connected => {
-                ProgramError::Run(format!("{remote}: the server is gone (its UDP port is closed)"))
-            }
+            io::ErrorKind::ConnectionRefused if connected => ProgramError::Run(format!(
+                "{remote}: the server has ended (its UDP port is closed)"
+            )),
             io::ErrorKind::ConnectionRefused => ProgramError::Run(format!(
-                "{remote}: nothing listens there (UDP port closed); is `bentpipe perf server` running?"
+                "{remote}: connection refused (UDP port closed); is `bentpipe perf server` running?"
             )),
             _ => ProgramError::Run(format!("{remote} cannot be reached: {error}")),
         })?;
         match self.host.too_large(0) {
             Some(size) => Err(ProgramError::Input(format!(
-                "--mtu: the way to {remote} takes no UDP payload of {size} bytes; give a smaller --mtu"
+                "--mtu: the path to {remote} does not carry UDP payloads of {size} bytes; use a smaller --mtu"
             ))),
             None => Ok(()),
         }
@@ -87,10 +87,10 @@ impl MeasuringClient {
             }
             "reset by peer" if self.is_quic() => format!("{remote}: the server has restarted"),
             _ if self.is_quic() && why.contains("refused") => {
-                format!("{remote}: the server takes no more connections ({why})")
+                format!("{remote}: the server is at its connection limit ({why})")
             }
             "refused" => format!(
-                "{remote}: nothing listens there (TCP port closed); is `bentpipe perf server` running?"
+                "{remote}: connection refused (TCP port closed); is `bentpipe perf server` running?"
             ),
             // no_application_protocol (RFC 7301 section 3.2), as QUIC and as rustls write it.
             _ if why.contains(if self.is_quic() {
@@ -102,7 +102,7 @@ impl MeasuringClient {
                 format!("{remote}: the server does not speak ALPN {alpn}")
             }
             _ if !self.is_quic() && why.contains("reset") => {
-                format!("{remote}: {why}; it may take no more connections, or be gone")
+                format!("{remote}: {why}; it may be at its connection limit, or have ended")
             }
             _ => format!("{remote}: {why}"),
         }
@@ -129,10 +129,10 @@ pub(super) fn describe_shortfall(
     let came = stream.received_in_order;
     match requested.amount {
         AmountSpec::Data { down_bytes, .. } if came != down_bytes => {
-            Some(format!("the server answered {came} bytes, expected {down_bytes}"))
+            Some(format!("the server sent {came} bytes, expected {down_bytes}"))
         }
         _ if stream.finished.is_none() => {
-            Some("the server has ended the stream before all was sent".to_owned())
+            Some("the server ended the stream before the upload was complete".to_owned())
         }
         _ => None,
     }

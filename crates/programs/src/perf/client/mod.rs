@@ -82,7 +82,7 @@ impl MeasuringClient {
             }
             PerfTransport::All => {
                 return Err(ProgramError::Input(
-                    "--transport: a client speaks one: quic, tcp or tls".to_owned(),
+                    "--transport: expected one of quic, tcp, tls".to_owned(),
                 ));
             }
         };
@@ -215,7 +215,7 @@ impl MeasuringClient {
             }
             let timeout = Span(self.plan.timeout_ns);
             if self.is_quic() && !greeted && now.since(out.began) >= timeout {
-                return Err(self.timeout_error("is the server running, and does UDP pass?"));
+                return Err(self.timeout_error("is the server running, and is UDP blocked?"));
             }
             let mut until = out.frames.poll_at().min(now + POLL_INTERVAL);
             if greeted {
@@ -391,9 +391,9 @@ impl MeasuringClient {
                 let waited = at.since(connection.started_at);
                 if waited >= timeout {
                     return Err(self.timeout_error(if report.tcp_established {
-                        "the port is open, but no answer to TLS came; does the server speak it there?"
+                        "the port is open, but the TLS handshake had no response; does the server use TLS on this port?"
                     } else {
-                        "is the server running, and does TCP pass?"
+                        "is the server running, and is TCP blocked?"
                     }));
                 }
             }

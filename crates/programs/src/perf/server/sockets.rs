@@ -95,10 +95,10 @@ fn bind_with_fallback<T>(
                 )
             }
             io::ErrorKind::PermissionDenied => {
-                format!("--listen: port {port} is not allowed to this user; ports from 1024 are")
+                format!("--listen: port {port} requires root; use a port from 1024 on")
             }
             io::ErrorKind::AddrNotAvailable => {
-                format!("--listen: {} is no address of this machine", address.ip())
+                format!("--listen: {} is not an address of this host", address.ip())
             }
             _ => format!("--listen {address}: {error}"),
         })

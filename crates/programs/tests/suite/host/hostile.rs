@@ -74,8 +74,7 @@ fn silent_connections_stay_within_the_limit_and_are_evicted() {
         let messages = log.take();
         assert!(messages.contains(&"100000 bytes came back".to_owned()), "{kind:?}: {messages:?}");
         let agent = server.manager();
-        let was_evicted =
-            |end: &&CloseReason| matches!(end, CloseReason::Lost(why) if why.contains("gave way"));
+        let was_evicted = |end: &&CloseReason| matches!(end, CloseReason::Lost(why) if why.contains("replaced this slow one"));
         assert!(
             agent.close_reasons.iter().filter(was_evicted).count() > MAX_CONNECTIONS,
             "{kind:?}: {:?}",

@@ -41,7 +41,7 @@ impl LabSession {
                 polls += 1;
                 let (name, child) = self.helpers.last_mut().expect("just pushed");
                 if let Some(status) = child.try_wait()? {
-                    let message = format!("{name} ended before it listened ({status})");
+                    let message = format!("{name} exited before it listened ({status})");
                     return Err(io::Error::other(message));
                 }
                 if polls > LISTEN_POLLS {

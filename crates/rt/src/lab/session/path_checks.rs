@@ -59,11 +59,11 @@ pub(super) fn format_check(check: &PathCheck, bounds: &PathBounds) -> String {
     };
     // A shorter wait has no effect on programs behind a network (`MAX_LATENESS` of overrun_check.rs).
     let wait_note = match check.waited_ns as f64 / 1e6 {
-        ms if ms > 1.0 => format!("; a busy machine kept what measured it waiting for {ms:.1} ms"),
+        ms if ms > 1.0 => format!("; the host delayed the measuring process by {ms:.1} ms"),
         _ => String::new(),
     };
     format!(
-        "measured RTT {:.1} ms, up {}, down {}; the path promises {:.1} ms or more, up {}, down {}{wait_note}",
+        "measured RTT {:.1} ms, up {}, down {}; expected {:.1} ms or more, up {}, down {}{wait_note}",
         check.rtt_ns as f64 / 1e6,
         format_rate(check.up_bit_s),
         format_rate(check.down_bit_s),

@@ -24,7 +24,7 @@ mod link_up_probe;
 mod sending;
 
 /// Close reason of an evicted connection.
-const EVICTION_REASON: &str = "it was slow, and gave way to a new connection";
+const EVICTION_REASON: &str = "a new connection replaced this slow one";
 
 /// Its error code: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), also for protocols without a defined code.
 const EXCESSIVE_LOAD: u64 = 0x107;
