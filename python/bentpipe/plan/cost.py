@@ -140,7 +140,10 @@ class _Load:
         return data + self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
 
     def rate(self, direction: str) -> float:
-        """Return the capacity of the flow alone in bytes per second; without a rate that of the sender, or one window per round trip."""
+        """Return the capacity of the flow alone in bytes per second.
+
+        Without a rate it is that of the sender, or one window per round trip.
+        """
         if rates := [hop.rate.bit_s for hop in self.hops[direction] if hop.rate is not None]:
             return float(min(rates) / 8)
         return float(self.constant_bit_s[direction] / 8 or self.window[direction] / max(self.rtt_s, 1e-9))
