@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import re
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.toml_writer import dumps
 from bentpipe.store.codec import decode
 from bentpipe.store.reader import open_store
 from commands import bentpipe
@@ -238,13 +238,15 @@ def test_the_engine_ends_a_run_at_its_limit_of_memory() -> None:
 def test_a_limit_fails_its_run_alone(tmp_path: Path) -> None:
     """Other runs of the plan go on, and finished runs are kept."""
     data = scenario(sweep={"path.s0.both.rate": ["1 Mbit/s", "100 Mbit/s"]}, limits={"events": 20_000})
-    file, store = tmp_path / "limited.json", tmp_path / "store"
-    file.write_text(json.dumps(data))
-    done = bentpipe("run", file, "--out", store)
+    file, store = tmp_path / "limited.toml", tmp_path / "store"
+    file.write_text(dumps(data))
+    done = bentpipe(tmp_path, "run", str(file), "--out", "store", "--jobs", "1")
     assert done.returncode == 1
     assert "the run reached its limit of 20000 events" in done.stderr
     assert len(open_store(store).load_index().folders) == 1
-    raised = bentpipe("run", file, "--out", store, "--set", "limits.events=1000000")
+    raised = bentpipe(
+        tmp_path, "run", str(file), "--out", "store", "--jobs", "1", "--set", "limits.events=1000000"
+    )
     assert raised.returncode == 0, raised.stderr
     assert len(open_store(store).load_index().folders) == 2
 
