@@ -5,7 +5,6 @@
 ``orbits``: satellite steps per CPU second
 ``channel``: steps of a mobile channel, and runs over it
 ``planning``: planning of large sweeps
-``estimates``: predicted and actual CPU time of runs
 ``emulator``: accuracy and CPU time of the emulator
 ``sockets``: ``bentpipe perf`` over loopback
 ``cli_latency``: duration of commands

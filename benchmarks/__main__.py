@@ -197,22 +197,6 @@ def _shell_latency(times: int, on_progress: Callable[[str], None] | None) -> _Re
     return _Report(results, rows, f"A shell behind {ACCESS} with a saved path check")
 
 
-def _estimates(times: int, on_progress: Callable[[str], None] | None) -> _Report:
-    from benchmarks.estimates import bench
-
-    results = bench(times, on_progress)
-    rows = [
-        {
-            "case": f.case,
-            "predicted CPU s": round(f.predicted_s, 2),
-            "taken": round(f.taken_s, 2),
-            "ratio": round(f.ratio, 2),
-        }
-        for f in results
-    ]
-    return _Report(results, rows, "Predicted and actual CPU time; actual is the lowest")
-
-
 BENCHMARKS: dict[str, tuple[Callable[[int, Callable[[str], None] | None], _Report], str]] = {
     "simulator": (_simulator, "packets per CPU second"),
     "sockets": (_sockets, "bentpipe perf and kernel TCP over loopback"),
@@ -221,7 +205,6 @@ BENCHMARKS: dict[str, tuple[Callable[[int, Callable[[str], None] | None], _Repor
     "orbits": (_orbits, "satellite steps per CPU second"),
     "channel": (_channel, "steps of a mobile channel, and runs over it"),
     "users": (_users, "CPU time per packet with 10 to 1,000 users, by scheduler"),
-    "estimates": (_estimates, "predicted CPU time of a run against the actual time"),
     "shell-latency": (_shell_latency, "seconds from `bentpipe shell` to the start of its command"),
 }
 

@@ -120,10 +120,14 @@ class Controller(Protocol):
     def __init__(self, config: Config) -> None: ...
     def on_event(self, now: int, event: Event) -> int | Control: ...
 
-def run(spec_json: str, controllers: dict[str, type[Controller | Scheduler]] | None = None) -> bytes:
+def run(
+    spec_json: str,
+    controllers: dict[str, type[Controller | Scheduler]] | None = None,
+    limits: tuple[int, int] | None = None,
+) -> bytes:
     """Run one resolved run and return its measurements.
 
-    :raises ValueError: the specification is invalid.
+    :raises ValueError: the specification is invalid, or the run reached a limit of events or of bytes of memory.
     """
 
 def descriptors() -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.plan.analysis.bounds import bounds
-from bentpipe.plan.cost import estimate
+from bentpipe.plan.cost import estimate_cost, estimate_plan, run_weight
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.flow.controllers import by_name
 from bentpipe.plan.plan import Plan, build_plan
@@ -488,8 +488,8 @@ def judge(found: Mutant) -> Verdict:
     try:
         plan = _plan(found)
         bounds(plan)
-        estimate.estimate_seconds(plan, 1)
-        _ = [estimate.run_weight(run) for run in plan.runs]
+        estimate_plan(plan, 1)
+        _ = [run_weight(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))
@@ -499,7 +499,7 @@ def judge(found: Mutant) -> Verdict:
     run = chance.choice(plan.runs)
     cell = next(cell for cell in plan.cells if cell.values == run.cell)
     try:
-        share = min(1.0, MOST_EVENTS / max(estimate.estimate_cost(cell.resolved).events, 1.0))
+        share = min(1.0, MOST_EVENTS / max(estimate_cost(cell.resolved).events, 1.0))
         duration_ns = max(min(LEAST_NS, run.spec["duration_ns"]), int(run.spec["duration_ns"] * share))
         engine.run(replace(run, spec={**run.spec, "duration_ns": duration_ns}).spec_json())
     except BaseException as error:

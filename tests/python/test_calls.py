@@ -18,7 +18,7 @@ import bentpipe as package
 from bentpipe.cli import app
 from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics.call_quality import EModel, PlayoutError, RatingConfig, ie_eff, mos, parse, rate_calls
-from bentpipe.plan.cost.estimate import estimate_cost
+from bentpipe.plan.cost import estimate_cost
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.plan.randomness import RandomInput, random_inputs

@@ -200,7 +200,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
     # of one more run beside those: Student's t of 99.9 % with 7 degrees of freedom
     spread = 5.408 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
     measured: list[float] = []
-    spec = build_plan(load_scenario(scenario, []), "", check_cost=False).runs[0].spec
+    spec = build_plan(load_scenario(scenario, []), "", is_simulated=False).runs[0].spec
     alone = cast("RunSpec", {**spec, "flows": spec["flows"][:1]})
     crowd = {**spec, "flows": spec["flows"][1:]}
     for attempt in range(3):

@@ -90,7 +90,7 @@ def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
         send(worker.stdin, json.dumps({"controllers": {}, "search": [], "coordinator": os.getpid()}).encode())
         assert exactly(worker.stdout, 1) == READY
         for _ in range(5):
-            send(worker.stdin, run().spec_json().encode())
+            send(worker.stdin, b"null\n" + run().spec_json().encode())
             assert exactly(worker.stdout, 1) == b"+"
             RunFiles.from_bytes(receive(worker.stdout))
             worker.send_signal(signal.SIGINT)

@@ -2,14 +2,16 @@
 //! the only crate that uses PyO3.
 
 mod controller;
+mod memory;
 mod scheduler;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sim::ExternalSchedulerSpec;
+use sim::{ExternalSchedulerSpec, RunLimits};
 use spec::{CongestionSpec, RunSpec};
 
 use controller::{PyConfig, PyControl, PyEvent, PythonController, PythonError};
@@ -32,17 +34,29 @@ fn scheduler_key(class: &str) -> String {
     format!("scheduler {class}")
 }
 
-/// Runs a resolved run and returns its measurements. Schedulers in `controllers` have keys "scheduler NAME".
+/// Runs a resolved run and returns its measurements. Schedulers in `controllers` have keys "scheduler NAME". `limits` are
+/// the numbers of events and of bytes of memory at which the run ends with an error.
 #[pyfunction]
-#[pyo3(signature = (spec_json, controllers=None))]
+#[pyo3(signature = (spec_json, controllers=None, limits=None))]
 fn run<'py>(
     py: Python<'py>,
     spec_json: &str,
     controllers: Option<&Bound<'py, PyDict>>,
+    limits: Option<(u64, u64)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    let limits = limits.map_or(RunLimits::NONE, |(events, memory_bytes)| RunLimits {
+        events,
+        memory_bytes,
+        memory_in_use: memory::in_use_bytes,
+    });
     let spec = RunSpec::from_json(spec_json).map_err(invalid)?;
     let measurements = match controllers {
-        None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
+        None => py
+            .detach(|| {
+                let stop = AtomicBool::new(false);
+                sim::run_with_external(&spec, &mut |_, _| None, &|_, _, _| None, &stop, limits)
+            })
+            .map_err(invalid)?,
         Some(classes) => {
             let python_error = Arc::new(PythonError::default());
             let build_controller =
@@ -74,6 +88,7 @@ fn run<'py>(
                 build_controller,
                 &build_scheduler,
                 &python_error.stop_requested,
+                limits,
             );
             if let Some(error) = python_error.take() {
                 return Err(error);

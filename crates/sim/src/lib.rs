@@ -17,7 +17,7 @@ pub use link::{
 pub use nodes::attachment::{AttachedNode, Attachment, ForwardingEntry, NodeInterface, ProbedNode};
 pub use nodes::flow::ExternalControllers;
 pub use recorder::tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
-pub use world::World;
+pub use world::{RunLimits, World};
 
 /// Builds the nodes of `spec` for a driver with another clock. Client and server of each flow come first.
 ///
@@ -50,20 +50,23 @@ pub fn run_until_stopped(
     controllers: &mut ExternalControllers<'_>,
     stop: &AtomicBool,
 ) -> Result<Measurements, String> {
-    run_with_external(spec, controllers, &|_, _, _| None, stop)
+    run_with_external(spec, controllers, &|_, _, _| None, stop, RunLimits::NONE)
 }
 
-/// Does the same as [`run_until_stopped`], with external user schedulers.
+/// Does the same as [`run_until_stopped`], with external user schedulers and with limits.
 ///
 /// # Errors
-/// The same as [`run`].
+/// The same as [`run`], and a limit that the run reached.
 pub fn run_with_external(
     spec: &RunSpec,
     controllers: &mut ExternalControllers<'_>,
     external_schedulers: &ExternalSchedulers<'_>,
     stop: &AtomicBool,
+    limits: RunLimits,
 ) -> Result<Measurements, String> {
-    let mut world = World::build_with_external(spec, controllers, external_schedulers)?;
+    let memory_before = (limits.memory_in_use)();
+    let mut world = World::build_with_external(spec, controllers, external_schedulers)?
+        .with_limits(limits, memory_before);
     world.run(stop)?;
     Ok(world.finish())
 }

@@ -122,6 +122,10 @@ class CheckResult:
     """Sum of the durations of all runs in seconds."""
     estimated_seconds: float
     """Estimated wall time in seconds on all processors of this host; in real time, one run at a time."""
+    run_events: int
+    """Estimated events of the run with the most."""
+    run_memory_bytes: int
+    """Estimated peak memory in bytes of the run with the most."""
     bounds: tuple[Bound, ...]
     """Bounds of every flow in every cell: BDP, slow start, smallest RTT, largest goodput."""
     warnings: tuple[LintMessage, ...]
@@ -193,7 +197,7 @@ def check(
     """
     from bentpipe.plan.analysis.bounds import bounds
     from bentpipe.plan.analysis.lint import lint_plan
-    from bentpipe.plan.cost.estimate import estimate_seconds
+    from bentpipe.plan.cost import estimate_plan
     from bentpipe.runners.local import cores
 
     check_engine(engine)
@@ -201,8 +205,10 @@ def check(
         name: fingerprint(class_) for name, class_ in check_user_classes(controllers, schedulers).items()
     }
     plan = plan_scenario(scenario, settings, seeds=seeds, engine=engine, fingerprints=fingerprints)
-    seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
+    estimate = estimate_plan(plan, cores())
+    seconds = estimate.seconds if engine == "sim" else plan.link_seconds
     return CheckResult(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
+        round(estimate.run_events), round(estimate.run_memory_bytes),
         tuple(bounds(plan)), lint_plan(plan), list_coded_bits(plan), list_nr_links(plan),
     )  # fmt: skip

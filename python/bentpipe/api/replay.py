@@ -6,8 +6,7 @@ import io
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
-from bentpipe.plan.cost.flow_cost import BYTES_TRACED
-from bentpipe.plan.plan import Run
+from bentpipe.plan.plan import Run, RunLimits
 from bentpipe.plan.randomness import controllers
 from bentpipe.runners import engine
 from bentpipe.runners.local import LocalRunner
@@ -45,9 +44,10 @@ def replay_run(
         The resolved run, and the files of the run with its traces, by name.
 
     Raises:
-        ScenarioError: no such run, a run in real time, a missing controller, or too little memory.
+        ScenarioError: no such run, a run in real time, or a missing controller.
         StoreError: the store is damaged.
-        ReplayMismatchError: different measurements (another engine or controller), or a failed run.
+        ReplayMismatchError: different measurements (another engine or controller), or a failed run (too
+            little memory included).
     """
     index = store.load_index()
     if run not in index.folders:
@@ -63,10 +63,9 @@ def replay_run(
         _reject(
             f"run {run} has a user-supplied controller; expected also --controller {missing[0]}=FILE.py:CLASS"
         )
-    _check_memory(store, run, form)
     traced = cast("RunSpec", {**spec, "trace": {**spec.get("trace", {}), form: True}})
     cell = next(row for row in store.planned if row["id"] == run)["cell"]
-    (outcome,) = LocalRunner(1, import_paths).run([Run(run, cell, spec["seed"], traced)])
+    (outcome,) = LocalRunner(1, import_paths).run([Run(run, cell, spec["seed"], traced, _limits())])
     if not isinstance(outcome.data, RunFiles):
         raise ReplayMismatchError(f"run {run} failed: {outcome.error}")
     for name, content in read_stored_tables(store, run).items():
@@ -110,17 +109,10 @@ def _have_equal_rows(content: bytes, replayed: bytes | None) -> bool:
     return pl.read_parquet(io.BytesIO(content)).equals(pl.read_parquet(io.BytesIO(replayed)))
 
 
-def _check_memory(store: Store, run: str, form: str) -> None:
-    """Check that the host has enough memory for the traces of a run. Raises ScenarioError."""
-    rows = store.rows("flow_summary", ["sent_packets"], [run])
-    packets = int(rows["sent_packets"].sum()) if rows.width > 1 else 0
-    needed_bytes = packets * BYTES_TRACED[form]
+def _limits() -> RunLimits:
+    """Return the limits of a replay: no limit of events, and three quarters of the memory of the host."""
     host_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed_bytes > host_bytes:
-        _reject(
-            f"run {run} has {packets:,} packets, whose {form} takes {needed_bytes / 1e9:,.1f} GB of memory, "
-            f"and there are {host_bytes / 1e9:,.1f} GB; expected a shorter run"
-        )
+    return RunLimits(2**63, host_bytes // 4 * 3)
 
 
 def _reject(text: str) -> NoReturn:

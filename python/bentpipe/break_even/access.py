@@ -173,7 +173,11 @@ def _path_rtt(document: ScenarioDocument) -> Duration | None:
         raise ScenarioError([("path", text)], document.name)
     data = {"duration": "1 h", **data, "flow": [{"name": "web", "congestion": "cubic"}]}
     plan = build_plan(
-        replace(document, data=data), "", catalogue=engine.catalogue(), orbits=engine.orbit, check_cost=False
+        replace(document, data=data),
+        "",
+        catalogue=engine.catalogue(),
+        orbits=engine.orbit,
+        is_simulated=False,
     )
     stages = [
         stage

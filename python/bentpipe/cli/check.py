@@ -29,13 +29,13 @@ def check(
     from bentpipe.metrics.registry import METRICS
     from bentpipe.plan.analysis.bounds import bounds
     from bentpipe.plan.analysis.lint import lint_plan
-    from bentpipe.plan.cost.estimate import estimate_seconds
+    from bentpipe.plan.cost import estimate_plan
     from bentpipe.runners.local import cores
     from bentpipe.scenario.sweep import describe_cell
 
     plan = read_plan(file, settings, seeds, sweeps=sweeps, own=load_controllers(controllers or ()))
     flow_bounds, coded, nr_rows_of_plan = bounds(plan), list_coded_bits(plan), list_nr_links(plan)
-    estimate = estimate_seconds(plan, cores())
+    estimate = estimate_plan(plan, cores())
     if as_json:
         emit(
             {
@@ -44,7 +44,9 @@ def check(
                 "cells": len(plan.cells),
                 "runs": len(plan.runs),
                 "link_seconds": plan.link_seconds,
-                "estimated_seconds": round(estimate, 1),
+                "estimated_seconds": round(estimate.seconds, 1),
+                "run_events": round(estimate.run_events),
+                "run_memory_bytes": round(estimate.run_memory_bytes),
                 "bounds": [asdict(bound) for bound in flow_bounds],
                 "warnings": [asdict(message) for message in lint_plan(plan)],
             }
@@ -56,7 +58,11 @@ def check(
         f"{plan.title}: {count(plan.cells, 'cell')}, {count(plan.runs, 'run')}, "
         f"{plan.link_seconds:,.0f} s of link time,"
     )
-    print(f"about {max(estimate, 1):,.0f} s on {cores()} processors")
+    print(f"about {max(estimate.seconds, 1):,.0f} s on {cores()} processors")
+    print(
+        f"largest run: about {_rounded(estimate.run_events)} events and "
+        f"{_rounded(estimate.run_memory_bytes / 1e6)} MB of memory"
+    )
     cells_by_bound: dict[tuple[Any, ...], list[str]] = {}
     for bound in flow_bounds:
         row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
@@ -124,6 +130,11 @@ def check(
     segments = _segment_rows(flow_bounds)
     if segments:
         print_table(segments, "Slow start of split TCP by segment")
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two significant digits."""
+    return f"{float(f'{value:.2g}'):,.0f}"
 
 
 def _segment_rows(flow_bounds: list[Bound]) -> list[dict[str, Any]]:

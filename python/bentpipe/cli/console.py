@@ -253,7 +253,7 @@ def progress(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from bentpipe.plan.cost.estimate import run_weight
+    from bentpipe.plan.cost import run_weight
 
     console = Console(file=_styled_stream(sys.stderr))
     bar = Progress(

@@ -73,7 +73,7 @@ def resolve_path(
         ScenarioError: the preset does not exist, or the scenario is invalid.
     """
     document = access_document(access, overrides)
-    spec = build_plan(document, "", check_cost=False).runs[0].spec
+    spec = build_plan(document, "", is_simulated=False).runs[0].spec
     if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
     spec = insert_proxy(spec, pep)
@@ -93,7 +93,7 @@ def resolve_graph(access: str | Mapping[str, Any], overrides: Sequence[tuple[str
         ScenarioError: the scenario is invalid.
     """
     document = _add_flow(load_scenario(access, overrides), allow_more_hosts=True)
-    spec = build_plan(document, "", check_cost=False).runs[0].spec
+    spec = build_plan(document, "", is_simulated=False).runs[0].spec
     path = _lab(spec)
     ends = (path["client"], path["server"])
     hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
@@ -132,7 +132,7 @@ def resolve_with_users(
     user_flows = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows], "seeds": 1}
     data.pop("sweep", None)
-    spec = insert_proxy(build_plan(replace(document, data=data), "", check_cost=False).runs[0].spec, pep)
+    spec = insert_proxy(build_plan(replace(document, data=data), "", is_simulated=False).runs[0].spec, pep)
     if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}

@@ -10,11 +10,11 @@ import contextlib
 import gc
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bentpipe.plan.cost import estimate
 from bentpipe.plan.document import add_sweep_hint
 from bentpipe.plan.flow.controllers import by_name, check_controllers, deterministic_controllers
+from bentpipe.plan.flow.groups import flow_groups
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.plan.randomness import random_inputs
@@ -33,11 +33,25 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Cell", "Plan", "Run", "build_plan"]
+__all__ = ["Cell", "Plan", "Run", "RunLimits", "build_plan"]
 
 MAX_RUNS = 1_000_000
 MAX_CHANGES = 2_000_000
 """Largest number of handovers in all cells, as a plan keeps them in memory."""
+
+MAX_LOAD_PARTS = 2_000_000
+"""Largest number of streams and page objects of all flows, as a resolved run lists them for each flow."""
+
+MAX_ROUTES = 500_000_000
+"""Largest number of entries of the routing table, each of 8 bytes: one for each end at each node."""
+
+
+class RunLimits(NamedTuple):
+    """Limits at which the engine ends a run."""
+
+    events: int
+    memory_bytes: int
+    """Growth of the process during the run."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,8 @@ class Run:
     seed: int
     spec: RunSpec = field(repr=False)
     """The resolved run."""
+    limits: RunLimits | None = None
+    """Limits of the run, which are no part of its id; None: no limits."""
 
     def spec_json(self) -> str:
         """Return the resolved run as JSON, the input of the engine."""
@@ -95,7 +111,7 @@ def build_plan(
     orbits: RouteSolver | None = None,
     user_code: Mapping[str, str] | None = None,
     all_seeds: bool = False,
-    check_cost: bool = True,
+    is_simulated: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Plan every run of a document.
@@ -109,8 +125,8 @@ def build_plan(
         user_code: fingerprints of user-supplied controllers and schedulers by name (a scheduler's name begins with
             ``scheduler.SCHEDULER_PREFIX``). They are part of the ids of the runs that use them.
         all_seeds: plan every seed of deterministic cells too, as runs in real time differ from each other.
-        check_cost: refuse runs whose cost estimate exceeds the scenario's limits. False for plans that no engine
-            simulates.
+        is_simulated: refuse paths on which no simulated time passes, and runs too large to build. False for plans
+            that no engine simulates.
         on_progress: called after each cell with the number of planned cells and of all cells.
 
     Raises:
@@ -127,8 +143,9 @@ def build_plan(
         scenario = scenarios.of(values)
         check_controllers(scenario, entries, fingerprints)
         resolved = resolve(scenario, files, schedulers)
-        if check_cost:
-            estimate.check_limits(resolved, scenario.limits)
+        if is_simulated:
+            _check_delays(resolved)
+            _check_size(resolved)
         return scenario, resolved
 
     planned: list[Cell] = []
@@ -158,14 +175,49 @@ def build_plan(
                 )
                 raise ScenarioError([("sweep", text)], document.name)
             ids = run_ids(values, resolved.spec, engine, fingerprints, cell_seeds)
+            limits = RunLimits(scenario.limits.events, scenario.limits.memory.bytes)
             runs.extend(
-                Run(id_, values, seed, {**resolved.spec, "seed": seed})
+                Run(id_, values, seed, {**resolved.spec, "seed": seed}, limits)
                 for id_, seed in zip(ids, cell_seeds, strict=True)
             )
             if on_progress is not None:
                 on_progress(len(planned), len(combinations))
     title = title or Path(document.name).stem
     return Plan(document, engine, title, tuple(planned), tuple(runs), fingerprints, seed_count)
+
+
+def _check_delays(resolved: Resolved) -> None:
+    """Raise ScenarioError for a path without rate and delay, on which no simulated time passes."""
+    checked: set[tuple[int, int]] = set()
+    for flow in resolved.spec["flows"]:
+        name = flow["name"]
+        up, down = resolved.up[name], resolved.down[name]
+        if (id(up), id(down)) in checked:
+            continue
+        checked.add((id(up), id(down)))
+        if not any(hop.rate is not None or hop.delay_ns for hop in (*up, *down)):
+            text = "no link of its path has a rate or a delay; expected either on a segment"
+            raise ScenarioError([(f"flow.{name}", text)])
+
+
+def _check_size(resolved: Resolved) -> None:
+    """Raise ScenarioError for a run that is too large to build."""
+    spec = resolved.spec
+    parts = 0
+    for flow in spec["flows"]:
+        load = flow["load"]
+        if load["kind"] == "perf":
+            parts += len(load["streams"])
+        elif load["kind"] == "page":
+            parts += len(load["page"]["objects"])
+        if parts > MAX_LOAD_PARTS:
+            text = f"gives more than {MAX_LOAD_PARTS:,} streams and page objects in all flows; expected fewer"
+            raise ScenarioError([(f"flow.{flow_groups(spec).get(flow['name'], flow['name'])}.load", text)])
+    nodes = spec["graph"]["nodes"]
+    routes = len(nodes) * sum(node["kind"] != "router" for node in nodes)
+    if routes > MAX_ROUTES:
+        text = f"gives a routing table of {routes:,} entries, expected at most {MAX_ROUTES:,}"
+        raise ScenarioError([("graph", f"{text}; {len(nodes):,} nodes are too many")])
 
 
 def _is_independent_of_sweep(

@@ -348,7 +348,7 @@ def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
     )
     by_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
     for row in pairs.iter_rows(named=True):
-        gain = _gain(row["best"], row["value"], better, row["others"])
+        gain = _relative_gain(row["best"], row["value"], better, row["others"])
         by_case.setdefault(tuple(row[key] for key in by), []).append((row["variant"], gain))
     results = []
     for row in best.iter_rows(named=True):
@@ -361,7 +361,7 @@ def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
     return results
 
 
-def _gain(best: list[float], other: list[float], better: int, others: int) -> ConfidenceInterval:
+def _relative_gain(best: list[float], other: list[float], better: int, others: int) -> ConfidenceInterval:
     """Return the gain of paired values over others, in per cent, at the joint level of ``others`` intervals."""
     ratio = mean_ratio(best, other, paired=True, confidence=1 - (1 - CONFIDENCE) / others)
     gains = [None if end is None else 100 * better * (end - 1) for end in (ratio.low, ratio.high)]

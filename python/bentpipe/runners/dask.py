@@ -58,7 +58,11 @@ def worker_version() -> str:
 
 
 def execute(
-    spec: str, controllers: Mapping[str, str], version: str, coordinator_encoder: str
+    spec: str,
+    controllers: Mapping[str, str],
+    version: str,
+    coordinator_encoder: str,
+    limits: tuple[int, int] | None = None,
 ) -> tuple[str, bytes, float]:
     """Execute one run on a worker.
 
@@ -67,6 +71,7 @@ def execute(
         controllers: user-supplied classes as ``module:Class``, by name.
         version: version of the coordinator's engine.
         coordinator_encoder: encoder of the coordinator.
+        limits: numbers of events and of bytes of memory at which the run ends; None: no limits.
 
     Returns:
         Kind of the result (FILES, MEASURED or FAILED), the result or the text of the error, and the wall time in s.
@@ -79,7 +84,7 @@ def execute(
         return FAILED, f"{WRONG}{engine.version()}".encode(), 0.0
     start = time.perf_counter()
     is_encoded = encoder() == coordinator_encoder
-    status, answer = serve(spec, engine.load_controllers(controllers), encoded=is_encoded)
+    status, answer = serve(spec, engine.load_controllers(controllers), limits, encoded=is_encoded)
     kind = FAILED if status != b"+" else FILES if is_encoded else MEASURED
     return kind, answer, time.perf_counter() - start
 
@@ -248,6 +253,8 @@ class _Tasks(Maker):
             self.controllers,
             self.version,
             self.encoder,
+            # A plain tuple, as workers do not load the planner.
+            None if run.limits is None else tuple(run.limits),
             key=f"bentpipe-{run.id}-{self.name}-{self.submitted}",
             pure=False,
             retries=RETRIES,

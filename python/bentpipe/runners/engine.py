@@ -99,13 +99,22 @@ def run_schema() -> dict[str, Any]:
     return schema
 
 
-def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:
+def run(
+    spec_json: str,
+    controllers: Mapping[str, type] | None = None,
+    limits: tuple[int, int] | None = None,
+) -> bytes:
     """Execute one resolved run and return its measurements (docs/manual/engine.md).
 
+    Args:
+        spec_json: the resolved run as JSON.
+        controllers: user-supplied controllers by name.
+        limits: numbers of events and of bytes of memory at which the run ends; None: no limits.
+
     Raises:
-        ValueError: invalid run; the message names the cause.
+        ValueError: invalid run, or a limit was reached; the message names the cause.
     """
-    return _engine.run(spec_json, dict(controllers) if controllers else None)
+    return _engine.run(spec_json, dict(controllers) if controllers else None, limits)
 
 
 def coded_bits(radio: RadioStageSpec) -> list[int]:

@@ -51,7 +51,7 @@ class InProcess:
         """Yield outcomes in order."""
         for run in runs:
             start = time.perf_counter()
-            status, answer = serve(run.spec_json(), self.controllers)
+            status, answer = serve(run.spec_json(), self.controllers, run.limits)
             seconds = time.perf_counter() - start
             if status == b"+":
                 yield RunOutcome(run, RunFiles.from_bytes(answer), seconds=seconds)
@@ -199,7 +199,7 @@ class _Worker(Worker):
         reason = ""
         for attempt in (1, 2):
             try:
-                status, answer = self._ask(run.spec_json())
+                status, answer = self._ask(run)
             except (EOFError, OSError):
                 starting, self.starting = self.starting, False
                 reason = self._end_worker()
@@ -217,9 +217,9 @@ class _Worker(Worker):
         error = f"the worker process died twice in this run: {reason}"
         return RunOutcome(run, None, error, time.perf_counter() - start, retried=True)
 
-    def _ask(self, spec: str) -> tuple[bytes, bytes]:
+    def _ask(self, run: Run) -> tuple[bytes, bytes]:
         source, target = self._pipes()
-        send(source, spec.encode())
+        send(source, f"{json.dumps(run.limits)}\n{run.spec_json()}".encode())
         return exactly(target, 1), receive(target)
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:

@@ -1,9 +1,9 @@
 """Worker process: reads runs from standard input and writes their files to standard output.
 
 A message is a length (8 bytes, little-endian) and that many bytes. Input: JSON, first ``{"controllers", "pickled",
-"search", "coordinator"}``, then one resolved run after the other. Output: ``=`` when ready, or ``-`` and an error
-message. For each run follow one byte (``+`` files, ``-`` error text) and a message. The worker imports the engine and
-the encoder of tables only, and ends with its input.
+"search", "coordinator"}``, then one run after the other: a line with its limits, and the resolved run. Output: ``=``
+when ready, or ``-`` and an error message. For each run follow one byte (``+`` files, ``-`` error text) and a message.
+The worker imports the engine and the encoder of tables only, and ends with its input.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import pickle
 import signal
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from bentpipe.runners import engine
 from bentpipe.store.codec import DecodeError, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["READY", "format_error", "main", "receive", "send", "serve"]
 
@@ -76,8 +79,8 @@ def main() -> None:
         target.write(READY)
         target.flush()
         while True:
-            spec = receive(source).decode()
-            status, answer = serve(spec, classes)
+            limits, _, spec = receive(source).decode().partition("\n")
+            status, answer = serve(spec, classes, json.loads(limits))
             target.write(status)
             send(target, answer)
     except (EOFError, BrokenPipeError):
@@ -109,19 +112,22 @@ _PR_SET_PDEATHSIG = 1
 """Constant of linux/prctl.h."""
 
 
-def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple[bytes, bytes]:
+def serve(
+    spec: str, classes: dict[str, type], limits: Sequence[int] | None, *, encoded: bool = True
+) -> tuple[bytes, bytes]:
     """Execute a run and return a status byte with its files or with the error (engine panics included).
 
     Args:
         spec: specification of the run as JSON.
         classes: user-supplied controllers by name.
+        limits: numbers of events and of bytes of memory at which the run ends; None: no limits.
         encoded: return encoded files, not the bytes of the engine.
 
     Raises:
         KeyboardInterrupt: Ctrl-C during a controller in the process of the user.
     """
     try:
-        data = engine.run(spec, classes or None)
+        data = engine.run(spec, classes or None, (limits[0], limits[1]) if limits else None)
         if not encoded:
             return b"+", data
         measurements = decode(data)

@@ -280,7 +280,7 @@ class Trace(Table):
 
 
 class Limits(Table):
-    """Limits of the cost estimate of a run (``bentpipe.plan.cost.estimate``)."""
+    """Limits at which the engine ends a run: its events, and the memory by which its process grows."""
 
     events: Annotated[StrictInt, Field(ge=1)] = 1_000_000_000
     memory: SizeText = Size(4_000_000_000)

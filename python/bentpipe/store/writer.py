@@ -32,7 +32,7 @@ from bentpipe.store.journal import Journal
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bentpipe.plan.plan import Plan, Run
 
@@ -83,7 +83,7 @@ class Writer:
             )
         if not store.has_scenario(_scenario_text(plan)):
             raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {advice}')
-        if store.settings != tuple(plan.document.overrides):
+        if _without_limits(store.settings) != _without_limits(plan.document.overrides):
             settings = ", ".join(store.settings) or "none"
             raise StoreError(f"{path} was created with other --set values ({settings}); {advice}")
         # Options of browse, traces and controllers are part of the id, not of the scenario and --set.
@@ -253,6 +253,11 @@ def _has_content(file: Path, data: bytes) -> bool:
 def _cell_key(row: Mapping[str, Any]) -> str:
     """Return cell and seed of a planned run as a key."""
     return json.dumps([row["seed"], row["cell"]], sort_keys=True)
+
+
+def _without_limits(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides of a plan except those of its limits, which change no results."""
+    return [override for override in overrides if not override.startswith("limits.")]
 
 
 def _scenario_text(plan: Plan) -> str:

@@ -228,6 +228,13 @@ impl Recorder {
         }
     }
 
+    /// Returns the bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        let tables = [&self.flows, &self.internals, &self.links, &self.proxies];
+        let more = [&self.store_forward, &self.users, &self.events];
+        tables.into_iter().chain(more).chain(&self.tcp).map(Table::bytes).sum()
+    }
+
     /// Takes a last sample and returns all tables.
     pub fn finish(
         mut self,

@@ -91,6 +91,11 @@ impl<'a> From<&'a str> for Value<'a> {
 }
 
 impl Table {
+    /// Returns the encoded size of all columns.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.data.bytes() as u64).sum()
+    }
+
     pub(crate) fn new(name: &'static str) -> Table {
         Table { name, columns: Vec::new() }
     }

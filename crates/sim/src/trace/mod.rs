@@ -194,6 +194,17 @@ impl Tracer {
         }
     }
 
+    /// Returns the bytes of all traces so far.
+    pub fn bytes(&self) -> u64 {
+        let files = self.hosts.iter().map(|host| {
+            host.capture.as_ref().map_or(0, Capture::bytes)
+                + host.qlog.as_ref().map_or(0, Qlog::bytes)
+        });
+        let packets = self.packets.as_ref().map_or(0, |packets| packets.bytes());
+        let stages = self.stages.as_ref().map_or(0, |stages| stages.bytes());
+        (files.sum::<usize>() + packets + stages) as u64
+    }
+
     /// Returns the tables of stages and of attempts, if enabled.
     pub fn stage_tables(&self, topology: &Topology) -> impl Iterator<Item = Table> {
         let stages = self.stages.as_ref();

@@ -39,6 +39,11 @@ pub struct PacketRecorder {
 }
 
 impl PacketRecorder {
+    /// Returns the bytes of all rows.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.rows[..])
+    }
+
     /// Records that `packet` leaves its sender.
     pub fn on_sent(&mut self, packet: &Packet, payload: &Payload) {
         let handle = packet.handle as usize;

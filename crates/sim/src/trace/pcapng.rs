@@ -68,6 +68,11 @@ fn fold_checksum(mut sum: u64) -> u16 {
 }
 
 impl Capture {
+    /// Returns the bytes of the file so far.
+    pub fn bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Creates the capture of one side. `quic` is its QUIC endpoint, if any; its TCP windows use `scaling`.
     pub fn new(
         side: &FlowEndpoint,

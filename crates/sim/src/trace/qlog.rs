@@ -265,6 +265,11 @@ impl ConnectionTrace {
 }
 
 impl Qlog {
+    /// Returns the bytes of all events.
+    pub fn bytes(&self) -> usize {
+        self.traces.values().map(|trace| trace.events.len()).sum()
+    }
+
     /// Creates the file of one side with QUIC endpoint `quic`.
     pub fn new(side: &FlowEndpoint, quic: &QuicEndpoint) -> Qlog {
         let (name, spec) = (side.flow.clone(), quic.spec().clone());

@@ -21,6 +21,11 @@ pub struct StageRecorder {
 }
 
 impl StageRecorder {
+    /// Returns the bytes of all rows.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.rows[..])
+    }
+
     /// Adds steps in `link`, or in a buffer (indices after the links), of packets in `packets` with an existing
     /// payload.
     pub fn add_steps(

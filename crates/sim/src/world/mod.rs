@@ -1,5 +1,6 @@
 //! The event loop.
 
+mod limits;
 mod payload_slab;
 mod progress_guard;
 
@@ -19,6 +20,8 @@ use crate::recorder::Recorder;
 use crate::recorder::groups::MeasurementGroups;
 use crate::recorder::tables::Measurements;
 use crate::trace::Tracer;
+pub use limits::RunLimits;
+use limits::{LimitGuard, ReachedLimit};
 use payload_slab::PayloadSlab;
 use progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
 use spec::RunSpec;
@@ -40,14 +43,15 @@ pub struct World {
     tracer: Tracer,
     end: Time,
     packets: u64,
-    /// Wake-ups of nodes and of the sampling. Links count separately.
-    events: u64,
+    /// Wake-ups of each attachment, then of the sampling. Links count separately.
+    wakeups: Vec<u64>,
     output: LinkOutput,
     /// The output of a node, by interface.
     node_output: Vec<Vec<Payload>>,
     /// Packets to push into a link next.
     pending_pushes: Vec<(usize, Time, Packet)>,
     progress_guard: ProgressGuard,
+    limit_guard: LimitGuard,
     /// The component without progress, and the reason.
     no_progress: Option<(usize, NoProgress)>,
 }
@@ -117,6 +121,7 @@ impl World {
     ) -> World {
         let NodeSet { attachments, flow_endpoints, proxies, .. } = node_set;
         let count = topology.simplex_links.len() + attachments.len() + 1;
+        let attachments_count = attachments.len();
         let max_interfaces =
             attachments.iter().map(|attachment| attachment.interfaces.len()).max().unwrap_or(0);
         let mut world = World {
@@ -130,11 +135,12 @@ impl World {
             payloads: PayloadSlab::default(),
             end,
             packets: 0,
-            events: 0,
+            wakeups: vec![0; attachments_count + 2],
             output: LinkOutput::default(),
             node_output: (0..max_interfaces).map(|_| Vec::new()).collect(),
             pending_pushes: Vec::new(),
             progress_guard: ProgressGuard::new(count + 1, count - 1),
+            limit_guard: LimitGuard::new(RunLimits::NONE, 0),
             no_progress: None,
         };
         for link in 0..world.topology.simplex_links.len() {
@@ -147,10 +153,16 @@ impl World {
         world
     }
 
+    /// Ends the run with an error at `limits`, with `memory_before` in use before the world was built.
+    pub fn with_limits(mut self, limits: RunLimits, memory_before: u64) -> World {
+        self.limit_guard = LimitGuard::new(limits, memory_before);
+        self
+    }
+
     /// Runs to the end, or until the caller sets `stop`.
     ///
     /// # Errors
-    /// The component that prevents virtual time from advancing, and the reason.
+    /// The component that prevents virtual time from advancing, and the reason; or a limit that was reached.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), String> {
         let link_count = self.topology.simplex_links.len();
         let nodes = link_count + self.attachments.len();
@@ -173,13 +185,16 @@ impl World {
                 self.apply_topology_changes(now);
                 continue;
             }
-            self.events += u64::from(component >= link_count);
+            if self.limit_guard.is_check_due() {
+                self.check_limits(now)?;
+            }
             if component < link_count {
                 self.topology.simplex_links[component].poll(now, &mut self.output);
                 self.handle_link_output(component);
                 self.push_pending();
             } else if component < nodes {
                 let attachment = component - link_count;
+                self.wakeups[attachment] += 1;
                 let Attachment { node, interfaces } = &mut self.attachments[attachment];
                 node.poll(now, &mut self.node_output[..interfaces.len()]);
                 if self.node_output.iter().all(Vec::is_empty) {
@@ -190,6 +205,7 @@ impl World {
                 self.send(now, attachment);
                 self.push_pending();
             } else {
+                self.wakeups[component - link_count] += 1;
                 self.poll_due_links(now);
                 let World { recorder, attachments, flow_endpoints, proxies, topology, .. } = self;
                 recorder.sample(now, attachments, flow_endpoints, proxies, topology);
@@ -255,18 +271,83 @@ impl World {
         format!("proxy {} of flow {}: {prefix}{reason}", proxy.node, proxy.flow)
     }
 
+    /// Compares the events and the memory with the limits of the run.
+    #[cold]
+    #[inline(never)]
+    fn check_limits(&mut self, now: Time) -> Result<(), String> {
+        let events = count_events(&self.wakeups, &self.topology);
+        let components = self.wakeups.len() + self.topology.simplex_links.len();
+        self.limit_guard.check(events, components).map_err(|limit| {
+            let cause = match limit {
+                ReachedLimit::Events(_) => self.describe_events(events),
+                ReachedLimit::Memory(_) => self.describe_memory(),
+            };
+            limit.describe(now, self.end, &cause)
+        })
+    }
+
+    /// Returns the part with the most of `events`, and its share.
+    fn describe_events(&self, events: u64) -> String {
+        let links = self.topology.simplex_links.iter().enumerate().map(|(index, link)| {
+            (link.work_instants(), format!("link {}", self.topology.simplex_link_name(index)))
+        });
+        let nodes = self.wakeups.iter().enumerate().map(|(index, wakeups)| {
+            let ending =
+                self.flow_endpoints.iter().find(|endpoint| endpoint.interface_id.0 == index);
+            let name = match (ending, self.attachments.get(index)) {
+                (Some(endpoint), _) => {
+                    format!("the {} of flow {}", endpoint.side.name(), endpoint.flow)
+                }
+                (None, Some(attachment)) => {
+                    let node = attachment.interfaces.first().map(|interface| interface.node);
+                    format!("node {}", node.map_or("", |node| self.topology.node_name(node)))
+                }
+                (None, None) => "the sampling".to_owned(),
+            };
+            (*wakeups, name)
+        });
+        let (most, name) = links.chain(nodes).max_by_key(|(count, _)| *count).unwrap_or_default();
+        format!("{name} has the most events, {} %", 100 * most / events.max(1))
+    }
+
+    /// Returns the part that takes the most memory, and its size.
+    fn describe_memory(&self) -> String {
+        let parts = [
+            (self.recorder.bytes(), "the samples take"),
+            (self.tracer.bytes(), "the packet traces take"),
+            (self.payloads.bytes(), "the packets in links and queues take"),
+        ];
+        let (most, name) = parts.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
+        let opened: u64 = self
+            .flow_endpoints
+            .iter()
+            .map(|endpoint| {
+                let (attachment, interface) = endpoint.interface_id;
+                u64::from(self.attachments[attachment].node.opened(interface))
+            })
+            .sum();
+        format!("{name} {} MB, and the hosts opened {opened} connections", most / 1_000_000)
+    }
+
     /// Returns the measurements of the run.
     pub fn finish(self) -> Measurements {
-        let World { recorder, mut attachments, flow_endpoints, proxies, topology, tracer, .. } =
-            self;
+        let World {
+            recorder,
+            mut attachments,
+            flow_endpoints,
+            proxies,
+            topology,
+            tracer,
+            wakeups,
+            ..
+        } = self;
         let mut tables =
             recorder.finish(self.end, &mut attachments, &flow_endpoints, &proxies, &topology);
         tables.push(tracer.packet_table(&flow_endpoints, &topology));
         tables.extend(tracer.stage_tables(&topology));
         tables.extend(bundle_nodes::tables(&attachments));
         let files = tracer.finish();
-        let events = self.events
-            + topology.simplex_links.iter().map(SimplexLink::work_instants).sum::<u64>();
+        let events = count_events(&wakeups, &topology);
         Measurements { tables, files, packets: self.packets, events }
     }
 
@@ -413,6 +494,12 @@ impl World {
         self.tracer.on_dropped(link, packet, cause);
         self.payloads.take(packet.handle);
     }
+}
+
+/// Returns the wake-ups of nodes and of the sampling, and the instants at which a link had work.
+fn count_events(wakeups: &[u64], topology: &Topology) -> u64 {
+    let links = topology.simplex_links.iter().map(SimplexLink::work_instants);
+    wakeups.iter().sum::<u64>() + links.sum::<u64>()
 }
 
 #[cfg(test)]

@@ -23,6 +23,12 @@ impl PayloadSlab {
         }
     }
 
+    /// Returns the bytes of all payloads.
+    pub(super) fn bytes(&self) -> u64 {
+        let payloads = self.entries.iter().flatten();
+        payloads.map(|(payload, _)| u64::from(payload.wire_bytes())).sum()
+    }
+
     pub(super) fn take(&mut self, handle: u32) -> Option<(Payload, (usize, usize))> {
         self.free.push(handle);
         self.entries[handle as usize].take()

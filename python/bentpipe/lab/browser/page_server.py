@@ -139,7 +139,7 @@ def _planned(serving: Serving) -> Plan:
         }
         document = load_scenario(data, given, serving.settings)
     try:
-        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, check_cost=False)
+        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, is_simulated=False)
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise

@@ -105,7 +105,7 @@ def plan_sessions(source: str, options: Options, engine: str, catalogue: Sequenc
     document = _with_modes(document, options)
     plan = build_plan(
         document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit,
-        check_cost=options.field_host is None and options.access is None,
+        is_simulated=options.field_host is None and options.access is None,
     )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.cost import estimate_cost
 from bentpipe.plan.dtn.integrity import key_mismatches
 from bentpipe.plan.flow.groups import representative_flows
 from bentpipe.plan.flow.pages import har_notes
@@ -100,12 +101,26 @@ def _lint_cell(cell: Cell) -> Iterator[LintMessage]:
         yield LintMessage("duration", f"found {_format_time(duration_ns)}, which is longer than a day")
     for name, flow in representative_flows(spec):
         yield from _lint_flow(name, flow, cell, duration_ns)
+    yield from _lint_cost(cell)
     yield from _lint_handovers(cell.scenario, duration_ns)
     yield from _lint_buffers(spec, "path" if cell.scenario.path is not None else "graph")
     yield from _lint_channels(cell.scenario)
     if "dtn" in spec and spec["dtn"] is not None:
         yield from (LintMessage(key, text) for key, text in key_mismatches(spec["dtn"]))
     yield from _lint_orbit(cell.scenario)
+
+
+def _lint_cost(cell: Cell) -> Iterator[LintMessage]:
+    """Yield a message for each limit below the estimated cost of a run."""
+    cost, limits = estimate_cost(cell.resolved), cell.scenario.limits
+    if cost.events > limits.events:
+        text = (
+            f"found {limits.events:_}, and a run takes about {cost.events:,.0f} events; it ends at the limit"
+        )
+        yield LintMessage("limits.events", text)
+    if cost.memory_bytes > limits.memory.bytes:
+        text = f"found {limits.memory}, and a run takes about {cost.memory_bytes / 1e9:,.1f} GB; it ends at the limit"
+        yield LintMessage("limits.memory", text)
 
 
 def _lint_orbit(scenario: Scenario) -> Iterator[LintMessage]:

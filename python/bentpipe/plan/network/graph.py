@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.cost.reordering import IN_ORDER, Reordering
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.stages import base_delay_ns
 from bentpipe.plan.network.proxies import NextTcpEndpoint
@@ -56,8 +55,6 @@ class Hop:
     """The lowest delay over the run."""
     delay_max_ns: int
     """The highest delay at the start, after a handover, or of an orbit."""
-    late: Reordering = IN_ORDER
-    """Reordering of packets."""
 
 
 @dataclass(frozen=True, slots=True)

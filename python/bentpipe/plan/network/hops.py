@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from bentpipe.plan.cost.reordering import estimate_reordering
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.queues import queue_bytes
 from bentpipe.plan.link.stages import delay_min_ns, first_rate, rate_max
@@ -77,4 +76,4 @@ def _hop(
     highest = max(state.delay_ns, *changed.delays, 0)
     if direction.delay is not None and direction.delay.orbit is not None:
         highest = max(highest, *(delay for _, delay in files.delays(direction.delay, key)))
-    return Hop("", rate, queue, state.delay_ns, lowest, highest, estimate_reordering(direction))
+    return Hop("", rate, queue, state.delay_ns, lowest, highest)
