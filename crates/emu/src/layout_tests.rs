@@ -163,7 +163,7 @@ fn invalid_topologies_are_rejected() {
     let error = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
     assert_eq!(error, "no way ever leads from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
-    holds.graph.nodes[2].buffer_bytes = Some(1000);
+    holds.graph.nodes[2].store_and_forward_bytes = Some(1000);
     assert!(wrong(&holds).contains("\"c\" holds packets"));
     holds.graph.changes.clear();
     assert!(NetworkLayout::new(&holds).is_ok(), "a way is always there");

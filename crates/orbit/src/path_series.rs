@@ -47,18 +47,14 @@ pub struct VisibilityStep {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SatellitePath {
     /// The start of the path.
-    #[serde(rename = "at_ns")]
     pub start_ns: u64,
     /// Satellites (from 0) and relays (from the number of satellites) in path sequence; empty without a path.
     pub nodes: Vec<u32>,
     /// The index of the destination.
-    #[serde(rename = "end")]
     pub destination: usize,
     /// The present delay over the previous path, or `None` without one.
-    #[serde(rename = "before_ns")]
     pub old_path_delay_ns: Option<u64>,
     /// The present delay over this path.
-    #[serde(rename = "after_ns")]
     pub new_path_delay_ns: Option<u64>,
 }
 
@@ -241,7 +237,7 @@ impl<'a> PathStepper<'a> {
         if spec.to.is_empty() {
             return Err(OrbitError::new("to", "found none, expected at least one place"));
         }
-        if let HandoverPolicy::Slots { period_ns, jitter_ns, .. } = spec.handover_policy
+        if let HandoverPolicy::Periodic { period_ns, jitter_ns, .. } = spec.handover_policy
             && (period_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= period_ns)
         {
             let found = Span(period_ns).seconds();

@@ -25,7 +25,7 @@ impl ServingSatellite {
         let again = match policy {
             HandoverPolicy::ShortestPath | HandoverPolicy::BestElevation => true,
             HandoverPolicy::KeepUntilLost => false,
-            HandoverPolicy::Slots { .. } => boundary,
+            HandoverPolicy::Periodic { .. } => boundary,
         };
         self.satellite =
             if again || current.is_none() { highest_elevation(within) } else { current };
@@ -56,7 +56,7 @@ pub(crate) struct SlotBoundaries {
 impl SlotBoundaries {
     /// Returns `None` for policies without slots.
     pub fn new(policy: &HandoverPolicy) -> Option<SlotBoundaries> {
-        let HandoverPolicy::Slots { period_ns, phase_ns, jitter_ns, seed } = *policy else {
+        let HandoverPolicy::Periodic { period_ns, phase_ns, jitter_ns, seed } = *policy else {
             return None;
         };
         let mut chance = RandomStream::named(seed, "orbit", "slots");
@@ -87,7 +87,7 @@ impl SlotBoundaries {
 mod tests {
     use super::*;
 
-    const SLOTS: HandoverPolicy = HandoverPolicy::Slots {
+    const SLOTS: HandoverPolicy = HandoverPolicy::Periodic {
         period_ns: 15_000_000_000,
         phase_ns: 12_000_000_000,
         jitter_ns: 1_000_000_000,

@@ -52,7 +52,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     }
     let seconds = (bundles * BUNDLE * 8 / RATE) * 11 / 10 + 10;
     let mut run = json!({"seed": 1, "duration_ns": seconds * 1_000_000_000,
-        "sample_ns": 1_000_000_000u64, "graph": {"nodes": graph, "links": links}, "flows": flows});
+        "sample_interval_ns": 1_000_000_000u64, "graph": {"nodes": graph, "links": links}, "flows": flows});
     if nodes {
         let route = |from: usize, to: usize| {
             let via = if to > from { from + 1 } else { from - 1 };

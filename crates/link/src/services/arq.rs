@@ -97,7 +97,7 @@ impl Arq {
 
     /// Returns the time of the next attempt without feedback.
     fn retry_deadline(&self, due: Time) -> Time {
-        self.spec.time_out_ns.map_or(Time::MAX, |after| due + Span(after))
+        self.spec.timeout_ns.map_or(Time::MAX, |after| due + Span(after))
     }
 
     /// Returns whether the receiver accepts the unacknowledged packet at `position` now.
@@ -208,7 +208,7 @@ impl ServiceProcess for Arq {
         if !self.receiver_accepts(position) {
             // The sender has gone back already, or will with the previous packet's feedback. If a scheduler selected
             // this one first, there is no feedback, and the next attempt follows after the feedback delay.
-            let ack_timeout = self.spec.time_out_ns.or(self.spec.feedback.map(|f| f.delay_ns));
+            let ack_timeout = self.spec.timeout_ns.or(self.spec.feedback.map(|f| f.delay_ns));
             let at = if self.attempt_start < self.last_go_back {
                 due
             } else {

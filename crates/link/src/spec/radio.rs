@@ -48,7 +48,7 @@ pub struct LinkLayerSpec {
     /// The feedback of the receiver; only a link with a single attempt can omit it.
     pub feedback: Option<FeedbackSpec>,
     /// Time that the sender waits for feedback after an attempt; without a limit, until feedback arrives.
-    pub time_out_ns: Option<u64>,
+    pub timeout_ns: Option<u64>,
 }
 
 impl RadioSpec {
@@ -136,12 +136,12 @@ impl LinkLayerSpec {
             Some(feedback) => {
                 above_zero("feedback: delay_ns", feedback.delay_ns)?;
                 probability("feedback: loss", feedback.loss)?;
-                match self.time_out_ns {
+                match self.timeout_ns {
                     None if feedback.loss > 0.0 => {
-                        Err("feedback that may be lost needs time_out_ns".into())
+                        Err("feedback that may be lost needs timeout_ns".into())
                     }
                     Some(after) if after < feedback.delay_ns => {
-                        Err(format!("time_out_ns = {after} is shorter than the feedback's delay"))
+                        Err(format!("timeout_ns = {after} is shorter than the feedback's delay"))
                     }
                     _ => Ok(()),
                 }
@@ -177,7 +177,7 @@ pub enum CodeSpec {
         mother_rate: f64,
         /// Share of packets to be decoded after the first, second... attempt. After the last, the rest of the mother
         /// code is sent.
-        decoded: Vec<f64>,
+        target_decoded_ratio: Vec<f64>,
     },
 }
 

@@ -46,7 +46,7 @@ fn line() -> SimplexLink {
     ];
     let mut line = SimplexLink::build(&stages, "satellite.up", 3).unwrap();
     let policies =
-        [InFlightPolicy::Drop, InFlightPolicy::AllowOvertaking, InFlightPolicy::KeepOrder];
+        [InFlightPolicy::Drop, InFlightPolicy::Reorder, InFlightPolicy::InOrder];
     for (at, stage, policy) in
         (1..20).flat_map(|n| (0..4).map(move |s| (n, s, policies[(n + s) % 3])))
     {

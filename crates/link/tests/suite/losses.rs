@@ -3,7 +3,7 @@
 
 use link::{
     BernoulliLossSpec, BurstLossSpec, GilbertElliottSpec, LinkOutput, LossChange, LossModel,
-    LossSpec, SimplexLink, SlotLossSpec, StageSpec, TraceLossSpec,
+    LossSpec, SimplexLink, ReconfigurationLossSpec, StageSpec, TraceLossSpec,
 };
 use proptest::prelude::*;
 use units::Time;
@@ -32,7 +32,7 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
         (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
             |(slots, mut probability, burst_probability, burst_ns)| {
                 probability.sort_by(f64::total_cmp);
-                LossModel::Slots(SlotLossSpec { slots, probability, burst_probability, burst_ns })
+                LossModel::Slots(ReconfigurationLossSpec { slots, probability, burst_probability, burst_ns })
             },
         ),
     ];

@@ -7,7 +7,7 @@ use link::{
     JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, MLwdfSpec, MaximumRateSpec,
     ModcodSpec, NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, ProportionalFairSpec,
     QueueLimit, QueueSpec, RadioSpec, RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec,
-    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, SlotDelaySpec, SlotsSpec, StageSpec,
+    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, ReconfigurationDelaySpec, ReconfigurationSpec, StageSpec,
     TransmitSpec,
 };
 use proptest::prelude::*;
@@ -65,8 +65,8 @@ pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
 
 fn per_user() -> impl Strategy<Value = QueueSpec> {
     (schedulers(), limit(), limit(), prop_oneof![Just(0), 0..30 * MS]).prop_map(
-        |(scheduler, limit, total, channel_delay_ns)| {
-            QueueSpec::PerUser(PerUserSpec { scheduler, limit, total, channel_delay_ns })
+        |(scheduler, limit, total, csi_delay_ns)| {
+            QueueSpec::PerUser(PerUserSpec { scheduler, limit, total, csi_delay_ns })
         },
     )
 }
@@ -101,10 +101,10 @@ fn shared() -> impl Strategy<Value = QueueSpec> {
 }
 
 /// Generates slots shorter than a run, so that a run includes slot boundaries.
-pub fn slots() -> impl Strategy<Value = SlotsSpec> {
+pub fn slots() -> impl Strategy<Value = ReconfigurationSpec> {
     (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(every_ns, phase, jitter)| {
         let part = |share: f64| (every_ns as f64 * share) as u64;
-        SlotsSpec { every_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
+        ReconfigurationSpec { every_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
     })
 }
 
@@ -120,14 +120,14 @@ fn slot_delays() -> impl Strategy<Value = StageSpec> {
     let jitter = prop_oneof![Just(Vec::new()), quantiles(0, 10 * MS)];
     (slots(), quantiles(0, 50 * MS), jitter, MS / 10..10 * MS, 0.0..1.0).prop_map(
         |(slots, delay_ns, jitter_ns, step_ns, correlation)| {
-            StageSpec::SlotDelay(SlotDelaySpec { slots, delay_ns, jitter_ns, step_ns, correlation })
+            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec { slots, delay_ns, jitter_ns, step_ns, correlation })
         },
     )
 }
 
 fn slot_rates() -> impl Strategy<Value = ServiceSpec> {
     (slots(), quantiles(100_000, 50_000_000))
-        .prop_map(|(slots, rate_bit_s)| ServiceSpec::Slots { slots, rate_bit_s })
+        .prop_map(|(slots, rate_bit_s)| ServiceSpec::Reconfiguration { slots, rate_bit_s })
 }
 
 fn rates() -> impl Strategy<Value = ServiceSpec> {
@@ -140,9 +140,9 @@ fn rates() -> impl Strategy<Value = ServiceSpec> {
 
 fn traces() -> impl Strategy<Value = ServiceSpec> {
     (prop::collection::vec(0..50 * MS, 1..20), 100u32..2000).prop_map(
-        |(mut slots_ns, slot_bytes)| {
-            slots_ns.sort_unstable();
-            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns: 50 * MS }
+        |(mut opportunities_ns, opportunity_bytes)| {
+            opportunities_ns.sort_unstable();
+            ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns: 50 * MS }
         },
     )
 }
@@ -189,7 +189,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                         attempts: Some(attempts),
                         window,
                         feedback: (attempts > 1).then_some(FeedbackSpec { delay_ns, loss }),
-                        time_out_ns: (loss > 0.0).then_some(delay_ns + patience),
+                        timeout_ns: (loss > 0.0).then_some(delay_ns + patience),
                     },
                     reordering: buffer.map(|(packets, time_limit_ns)| ReorderingSpec {
                         packets,
@@ -290,9 +290,9 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
         any_loss(),
         (jitters, any::<bool>())
             .prop_map(|(model, reorder)| StageSpec::Jitter(JitterSpec { model, reorder })),
-        (0.0..1.0, 0..20 * MS).prop_map(|(probability, hold_ns)| StageSpec::Reorder(ReorderSpec {
+        (0.0..1.0, 0..20 * MS).prop_map(|(probability, delay_ns)| StageSpec::Reorder(ReorderSpec {
             probability,
-            hold_ns
+            delay_ns
         })),
         (0..50 * MS, 1..30 * MS, any::<bool>(), any::<bool>()).prop_map(
             |(from, length, repeat, hold)| StageSpec::Outage(OutageSpec {
@@ -461,7 +461,7 @@ proptest! {
     ) {
         // A rate change discards the remaining fraction of a nanosecond.
         let changes = |nanos: u64| match &service {
-            ServiceSpec::Slots { slots, .. } => u128::from(nanos / slots.every_ns) + 2,
+            ServiceSpec::Reconfiguration { slots, .. } => u128::from(nanos / slots.interval_ns) + 2,
             _ => 0,
         };
         let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });

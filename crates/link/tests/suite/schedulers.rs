@@ -46,7 +46,7 @@ fn all() -> Vec<SchedulerSpec> {
 }
 
 fn queue(scheduler: SchedulerSpec) -> PerUserSpec {
-    PerUserSpec { scheduler, limit: None, total: None, channel_delay_ns: 0 }
+    PerUserSpec { scheduler, limit: None, total: None, csi_delay_ns: 0 }
 }
 
 /// A service of one packet per slot, or of one byte per microsecond.
@@ -356,10 +356,10 @@ fn a_channel_delay_reads_the_past_channel() {
             }
         }
     }
-    let run = |channel_delay_ns| {
+    let run = |csi_delay_ns| {
         let watched = Watched::default();
         let spec = PerUserSpec {
-            channel_delay_ns,
+            csi_delay_ns,
             ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {}))
         };
         let left = backlogged(&spec, watched.clone(), 6, 300, |_| 1_000);

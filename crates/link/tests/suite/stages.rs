@@ -47,8 +47,8 @@ fn drop_tail_counts_exactly() {
 fn a_delivery_trace_gives_its_throughput() {
     let stages = |bytes| {
         let service = ServiceSpec::Trace {
-            slots_ns: vec![2 * MS, 4 * MS, 4 * MS, 5 * MS],
-            slot_bytes: 1504,
+            opportunities_ns: vec![2 * MS, 4 * MS, 4 * MS, 5 * MS],
+            opportunity_bytes: 1504,
             repeat_ns: 5 * MS,
         };
         let stage = StageSpec::Transmit(TransmitSpec {
@@ -121,7 +121,7 @@ fn an_outage_drops_or_holds() {
 
 #[test]
 fn reordering_holds_back_its_share() {
-    let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, hold_ns: 25 });
+    let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, delay_ns: 25 });
     let (_, out) = run(&[reorder], 1, (0..10_000).map(|n| n * 10));
     let held = out.delivered.iter().filter(|(due, packet)| *due != packet.created_at).count();
     assert!(

@@ -130,7 +130,7 @@ fn drop_tail(arrivals: &[Packet]) -> Vec<Span> {
 }
 
 fn shared(scheduler: SchedulerSpec, arrivals: &[Packet]) -> Vec<Span> {
-    let spec = PerUserSpec { scheduler, limit: None, total: None, channel_delay_ns: 0 };
+    let spec = PerUserSpec { scheduler, limit: None, total: None, csi_delay_ns: 0 };
     waits(
         Transmitter::with_channel(PerUserQueue::new(&spec), Bytes, FixedChannel::new(5.0)),
         arrivals,

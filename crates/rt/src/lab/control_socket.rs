@@ -27,10 +27,8 @@ pub struct ControlSocket {
 #[serde(deny_unknown_fields)]
 struct ControlRequest {
     /// A query, which changes no settings.
-    #[serde(rename = "ask")]
     query: Option<ControlQuery>,
     /// A link of the scenario; `None` for the only one.
-    #[serde(rename = "segment")]
     link: Option<String>,
     /// `up` or `down`; `None` for both.
     direction: Option<String>,

@@ -24,8 +24,7 @@ pub struct LabResult {
     pub record_error: Option<String>,
     /// The bytes that each flow of the simulated users has received.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "crowd")]
-    pub simulated_users: Vec<UserBytes>,
+    pub background: Vec<UserBytes>,
     /// The exit status of each process, in the convention of shells.
     pub statuses: BTreeMap<String, u8>,
     /// The monotonic clock of the machine at the start of the schedule of the path, in ns.
@@ -37,7 +36,6 @@ pub struct LabResult {
     /// The check of the path from client to server before the session.
     pub check: Option<PathCheck>,
     /// The bounds of the path: round-trip propagation delay and both rates.
-    #[serde(rename = "promise")]
     pub path_bounds: PathBoundsResult,
     /// For a general topology: the checks of all paths between hosts that exist at the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +46,6 @@ pub struct LabResult {
     /// The address of each host, including client and server.
     pub hosts: BTreeMap<String, HostResult>,
     /// The links of the path, from the client on.
-    #[serde(rename = "segments")]
     pub links: Vec<EmulatedLinkResult>,
 }
 
@@ -59,7 +56,6 @@ pub struct PathCheckResult {
     pub to: String,
     #[serde(flatten)]
     pub check: PathCheck,
-    #[serde(rename = "promise")]
     pub path_bounds: PathBoundsResult,
     #[serde(skip)]
     pub emulator_bounds: emu::PathBounds,
@@ -76,14 +72,14 @@ pub struct HostResult {
 #[derive(Debug, Serialize)]
 pub struct RouteUpdateResult {
     changes: usize,
-    pub late_max_ms: f64,
+    pub lateness_max_ms: f64,
 }
 
 impl RouteUpdateResult {
     /// Creates the result from the lateness of each change; `None` without changes.
     pub fn new(late: &[Span]) -> Option<RouteUpdateResult> {
         let max = late.iter().max()?;
-        Some(RouteUpdateResult { changes: late.len(), late_max_ms: max.millis() })
+        Some(RouteUpdateResult { changes: late.len(), lateness_max_ms: max.millis() })
     }
 }
 
@@ -100,7 +96,6 @@ pub struct PathBoundsResult {
 pub struct EmulatedLinkResult {
     pub name: String,
     /// The end nodes, and the device at each. Packets upwards go from the first to the second.
-    #[serde(rename = "between")]
     nodes: [String; 2],
     devices: [String; 2],
     /// Whether the kernel hands over super-frames, which the emulator splits.
@@ -117,18 +112,17 @@ pub struct DirectionResult {
     bytes_out: u64,
     dropped: BTreeMap<&'static str, u64>,
     /// Packets that the output device rejected, and super-frames that could not be split.
-    #[serde(rename = "refused")]
     pub device_rejected: u64,
     /// Packets (with offload: super-frames) that the input device dropped, because the emulator did not read in time.
     pub overrun: u64,
     #[serde(skip)]
     pub lateness: Histogram,
-    late_mean_ms: Option<f64>,
-    late_p50_ms: Option<f64>,
-    late_p99_ms: Option<f64>,
-    late_max_ms: Option<f64>,
+    lateness_mean_ms: Option<f64>,
+    lateness_p50_ms: Option<f64>,
+    lateness_p99_ms: Option<f64>,
+    lateness_max_ms: Option<f64>,
     /// Classes of lateness with doubling width: upper bound in ms, packets. Empty classes are omitted.
-    late_histogram: Vec<(f64, u64)>,
+    lateness_histogram: Vec<(f64, u64)>,
     cpu_s: f64,
     /// The measured wake-up latencies of the thread, which the emulator compensates.
     calibration_us: CalibrationResult,
@@ -180,11 +174,11 @@ impl DirectionResult {
             device_rejected: stats.device_rejected,
             overrun,
             lateness: stats.lateness.clone(),
-            late_mean_ms: stats.lateness.mean().map(Span::millis),
-            late_p50_ms: quantile_ms(0.5),
-            late_p99_ms: quantile_ms(0.99),
-            late_max_ms: quantile_ms(1.0),
-            late_histogram: lateness_classes(stats),
+            lateness_mean_ms: stats.lateness.mean().map(Span::millis),
+            lateness_p50_ms: quantile_ms(0.5),
+            lateness_p99_ms: quantile_ms(0.99),
+            lateness_max_ms: quantile_ms(1.0),
+            lateness_histogram: lateness_classes(stats),
             cpu_s: stats.cpu_ns as f64 / 1e9,
             calibration_us: CalibrationResult::new(calibration),
         }

@@ -118,7 +118,7 @@ impl Case {
         });
         RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
-            "sample_ns": 100_000_000u64,
+            "sample_interval_ns": 100_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
@@ -167,7 +167,7 @@ pub fn many_connections(live: u64, connections: u64, over_tcp: bool) -> RunSpec 
         tcp: over_tcp.then(|| json!({})),
         ..Case::default()
     };
-    RunSpec { sample_ns: 50 * every, ..case.spec() }
+    RunSpec { sample_interval_ns: 50 * every, ..case.spec() }
 }
 
 /// Returns the maximum number of client connections that were open at the same time.

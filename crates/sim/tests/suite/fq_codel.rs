@@ -29,7 +29,7 @@ fn six_connections_beside_one_get_six_shares() {
         {"kind": "delay", "delay_ns": 20_000_000}
     ]);
     let spec = json!({
-        "seed": 1, "duration_ns": SECONDS * 1_000_000_000, "sample_ns": 1_000_000_000u64,
+        "seed": 1, "duration_ns": SECONDS * 1_000_000_000, "sample_interval_ns": 1_000_000_000u64,
         "graph": {
             "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
             "links": [{"name": "link", "client_side": "client", "server_side": "server",

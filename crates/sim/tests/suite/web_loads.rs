@@ -82,7 +82,7 @@ impl Page {
         }
         let congestion = json!({"name": "newreno"});
         let spec = json!({
-            "seed": self.seed, "duration_ns": 100_000_000_000u64, "sample_ns": 1_000_000_000u64,
+            "seed": self.seed, "duration_ns": 100_000_000_000u64, "sample_interval_ns": 1_000_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",

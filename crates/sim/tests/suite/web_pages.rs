@@ -97,7 +97,7 @@ impl Web {
         let congestion = json!({"name": "newreno", "options": {"slow_start_exit": "none"}});
         RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": self.duration_s * 1_000_000_000,
-            "sample_ns": 1_000_000_000u64,
+            "sample_interval_ns": 1_000_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",

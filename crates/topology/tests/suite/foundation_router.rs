@@ -199,10 +199,10 @@ fn a_handover_is_one_event() {
 
 #[test]
 fn a_packet_without_a_route_is_dropped_at_its_node() {
-    let mut graph = handover(InFlightPolicy::KeepOrder);
-    let at = |at_ns, node: &str, route_override| TopologyChange {
+    let mut graph = handover(InFlightPolicy::InOrder);
+    let at = |at_ns, node: &str, route| TopologyChange {
         at_ns,
-        routes: vec![RouteChange { node: node.into(), to: "server".into(), route_override }],
+        routes: vec![RouteChange { node: node.into(), to: "server".into(), route }],
         ..TopologyChange::default()
     };
     graph.changes.truncate(1);
@@ -278,7 +278,7 @@ fn run_late(
 
 #[test]
 fn a_late_driver_sees_the_same_handover() {
-    for policy in [InFlightPolicy::KeepOrder, InFlightPolicy::AllowOvertaking, InFlightPolicy::Drop]
+    for policy in [InFlightPolicy::InOrder, InFlightPolicy::Reorder, InFlightPolicy::Drop]
     {
         let topology = || Topology::build(&handover(policy), 1).unwrap();
         let sent = stream(&topology(), 200);

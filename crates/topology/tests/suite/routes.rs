@@ -57,12 +57,12 @@ fn changing(mut graph: TopologySpec, drawn: &Drawn) -> TopologySpec {
             links.iter().map(|(link, in_use)| LinkAdminState { link: of(*link), in_use: *in_use });
         let routes = route.iter().map(|(node, to, link)| {
             let name = |node: &usize| graph.nodes[node % graph.nodes.len()].name.clone();
-            let route_override = match link % 3 {
+            let route = match link % 3 {
                 0 => RouteOverride::Shortest,
                 1 => RouteOverride::NoRoute,
                 _ => RouteOverride::Link(of(link / 3)),
             };
-            RouteChange { node: name(node), to: name(to), route_override }
+            RouteChange { node: name(node), to: name(to), route }
         });
         let at_ns = number as u64 + 1;
         let change = TopologyChange {

@@ -131,16 +131,16 @@ fn a_bad_stage_is_refused_by_link_and_number() {
         (
             transmit(
                 unbounded,
-                r#"{"kind":"trace","slots_ns":[2,1],"slot_bytes":1,"repeat_ns":3}"#,
+                r#"{"kind":"trace","opportunities_ns":[2,1],"opportunity_bytes":1,"repeat_ns":3}"#,
             ),
-            "l.down stage 1 (transmit): slots_ns run backwards",
+            "l.down stage 1 (transmit): opportunities_ns run backwards",
         ),
         (
             transmit(
                 unbounded,
-                r#"{"kind":"trace","slots_ns":[1,4],"slot_bytes":1,"repeat_ns":3}"#,
+                r#"{"kind":"trace","opportunities_ns":[1,4],"opportunity_bytes":1,"repeat_ns":3}"#,
             ),
-            "l.down stage 1 (transmit): slots_ns end at 4, after repeat_ns = 3",
+            "l.down stage 1 (transmit): opportunities_ns end at 4, after repeat_ns = 3",
         ),
         (
             of(r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"hold":false}"#),

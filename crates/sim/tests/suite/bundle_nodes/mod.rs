@@ -223,7 +223,7 @@ impl Case {
         RunSpec::from_json(
             &json!({
                 "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
-                "sample_ns": 1_000_000_000u64,
+                "sample_interval_ns": 1_000_000_000u64,
                 "graph": {"nodes": graph, "links": links},
                 "flows": flows,
                 "dtn": dtn

@@ -114,7 +114,7 @@ impl Split {
             .collect();
         json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
-            "sample_ns": 100_000_000u64, "graph": {"nodes": nodes, "links": links},
+            "sample_interval_ns": 100_000_000u64, "graph": {"nodes": nodes, "links": links},
             "proxies": proxies, "trace": {"packets": self.packets},
             "flows": [{
                 "name": "main", "client": "client", "server": "server", "start_ns": 0,
