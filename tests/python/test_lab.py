@@ -98,7 +98,7 @@ def plan(tmp_path: Path) -> Plans:
             {"name": f"n{index}", "command": words, "output": str(tmp_path / f"n{index}")}
             for index, words in enumerate(near)
         ]
-        return {"lab": lab, "proxies": proxies, "near": tasks, "check": False, "private": True, **more}
+        return {"lab": lab, "proxies": proxies, "commands": tasks, "check": False, "server_namespace": True, **more}
 
     return make
 
@@ -124,11 +124,11 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     words = plan(
         _one(), [sys.executable, "-c", fetch], ["sh", "-c", look], ["sh", "-c", "exit 7"],
         ["bentpipe-has-no-such-command"],
-        far=[{"name": "web", "command": serve, "listens": 8080, "output": str(tmp_path / "web")}],
-        settings={"near": {"net.ipv4.tcp_rmem": "4096 131072 16000000"}, "far": {}},
-        initial_windows={"near": 40, "far": None}, check=True,
+        far=[{"name": "web", "command": serve, "listen_port": 8080, "output": str(tmp_path / "web")}],
+        settings={"client": {"net.ipv4.tcp_rmem": "4096 131072 16000000"}, "server": {}},
+        initial_windows={"client": 40, "server": None}, check=True,
     )  # fmt: skip
-    words["near"][2]["start_ns"] = 300_000_000
+    words["commands"][2]["start_ns"] = 300_000_000
     found = run_lab(words)
     assert {name: found["statuses"][name] for name in ("n0", "n1", "n2", "n3")} == {
         "n0": 0, "n1": 0, "n2": 7, "n3": 127,
@@ -141,11 +141,11 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     assert found["wall_s"] >= 0.3
     assert found["check"]["rtt_ns"] >= 40e6
     assert found["cpu_s"] > 0
-    segment = found["segments"][0]
+    segment = found["links"][0]
     assert segment["name"] == "link"
     for way in (segment["up"], segment["down"]):
         assert way["packets_in"] >= way["packets_out"] + sum(way["dropped"].values())
-        assert sum(count for _, count in way["late_histogram"]) == way["packets_out"] + way["refused"]
+        assert sum(count for _, count in way["late_histogram"]) == way["packets_out"] + way["device_rejected"]
         assert way["cpu_s"] > 0
         wakes = way["calibration_us"]
         assert 0 < wakes["short_sleep"] <= 200
@@ -158,7 +158,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     """4 Mbit/s become 8 Mbit/s two seconds after the command has started, whatever was before."""
     changes = ', changes = [{ at = "2 s", rate = "8 Mbit/s" }]'
     path = _deep(changes)
-    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
+    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listen_port": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
     command = [sys.executable, "-c", SEND, "{far}", "3.5"]
@@ -178,7 +178,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
 def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     """By hand, while it runs; what cannot be changed is named; the series show it."""
     control = tmp_path / "control"
-    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
+    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listen_port": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
         "import sys, time; from bentpipe.lab.control import set_path; time.sleep(1.5)\n"
@@ -216,7 +216,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
     words = plan(TWO, ["sh", "-c", "ip route get {far}; ip -6 route get {far6}"],
                  [sys.executable, "-c", _ECHO_CLIENT, "{far}", "{far6}"],
-                 far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
+                 far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listen_port": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
 
@@ -224,7 +224,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
         return [realtime.off_promise(found["check"], 100, 10e6, 20e6, ms=0.5, error=0.0175)]
 
     found = realtime.promised(words, off)
-    assert [segment["name"] for segment in found["segments"]] == ["satellite", "internet"]
+    assert [segment["name"] for segment in found["links"]] == ["satellite", "internet"]
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
 
 
@@ -240,7 +240,7 @@ for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):
 
 @pytest.mark.lab
 def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
-    words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listens": 8080}])
+    words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listen_port": 8080}])
     with pytest.raises(LabError):
         run_lab(words)
     assert "web ended before it listened" in capfd.readouterr().err
@@ -249,7 +249,7 @@ def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture
 @pytest.mark.lab
 def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     for more, said in (
-        ({"settings": {"near": {"net.ipv4.tcp_rmmem": "1"}, "far": {}}}, "net.ipv4.tcp_rmmem"),
+        ({"settings": {"client": {"net.ipv4.tcp_rmmem": "1"}, "server": {}}}, "net.ipv4.tcp_rmmem"),
         ({"record": {"directory": "/proc/nowhere", "interval_ns": 1}}, "/proc/nowhere"),
     ):
         with pytest.raises(LabError):
@@ -334,7 +334,7 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
         rt.chmod(0o755)
         os.mknod(tun, 0o666 | stat.S_IFCHR, os.makedev(10, 200))
         tun.chmod(0o666)
-        words["near"][0]["output"] = None
+        words["commands"][0]["output"] = None
         words["result"] = str(place / "out" / "result.json")
         (place / "out").mkdir()
         (place / "out").chmod(0o777)
@@ -361,11 +361,11 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
 
 PLAN: dict[str, Any] = {
     "lab": {"graph": {}, "client": "a", "server": "b", "seed": 1, "mtu": 1500},
-    "private": True,
-    "far": [{"name": "web", "command": ["web"], "listens": 80}],
-    "near": [{"name": "ask", "command": ["ask"], "start_ns": 5}],
-    "settings": {"near": {"net.ipv4.tcp_rmem": "4096 5000 6000"}, "far": {}},
-    "initial_windows": {"near": 10, "far": None},
+    "server_namespace": True,
+    "services": [{"name": "web", "command": ["web"], "listen_port": 80}],
+    "commands": [{"name": "ask", "command": ["ask"], "start_ns": 5}],
+    "settings": {"client": {"net.ipv4.tcp_rmem": "4096 5000 6000"}, "server": {}},
+    "initial_windows": {"client": 10, "server": None},
     "record": {"directory": "kept", "interval_ns": 1},
 }
 
@@ -389,7 +389,7 @@ PLAN: dict[str, Any] = {
         (
             "far.0.listen",
             80,
-            'plan: far.web.listen: no key "listen", expected one of: .*; did you mean "listens"?',
+            'plan: far.web.listen: no key "listen", expected one of: .*; did you mean "listen_port"?',
         ),
         (
             "far.0.args",

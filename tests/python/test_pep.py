@@ -70,7 +70,7 @@ def line(program: Path, tmp_path: Path) -> Iterator[Line]:
 def test_both_ends_see_each_other_and_halves_close_alone(
     program: Path, line: Line, tmp_path: Path, version: int, setup: str
 ) -> None:
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     with proxy(program, line.middle, line.plan, tmp_path), listen(line.server, version) as server:
         near = connect(line.client, version)
         far, peer = server.accept()
@@ -137,13 +137,13 @@ def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: L
 @pytest.mark.lab
 def test_a_server_that_refuses_is_a_client_that_is_refused(program: Path, line: Line, tmp_path: Path) -> None:
     """Relayed: as from end to end. Early: the client is connected already, and reset."""
-    line.plan["proxy"]["setup"] = "relayed"
+    line.plan["proxy"]["handshake"] = "relayed"
     with proxy(program, line.middle, line.plan, tmp_path):
         for version in (4, 6):
             with pytest.raises(ConnectionRefusedError):
                 connect(line.client, version)
     assert line.last()["unreachable"] == 2
-    line.plan["proxy"]["setup"] = "early"
+    line.plan["proxy"]["handshake"] = "early"
     with proxy(program, line.middle, line.plan, tmp_path):
         for version in (4, 6):
             # On so short a way the reset may come before connect() has returned.
@@ -282,7 +282,7 @@ def test_handshakes_that_clients_reset_free_their_places(
 ) -> None:
     """The client's kernel resets what it has not asked for."""
     line.plan["connections"] = 100
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     with (
         proxy(program, line.middle, line.plan, tmp_path),
         listen(line.server) as server,
@@ -311,7 +311,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
 ) -> None:
     """SYNs of a sender that is not there, at most 500 a second at 400 places: each has one for its 0.5 s at least."""
     line.plan["connections"] = 400
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     line.client.run("nft", "add table inet quiet")
     line.client.run("nft", "add chain inet quiet out { type filter hook output priority 0; }")
     line.client.run("nft", "add rule inet quiet out tcp dport 4434 tcp flags & rst == rst drop")
@@ -472,7 +472,7 @@ CHANGES: list[dict[str, Any]] = [
     {"rto_estimate": "rfc6298"}, {"loss_detection": {"kind": "duplicate_acks", "threshold": 3, "forward": True}},
     {"loss_detection": {"kind": "duplicate_acks", "threshold": 5}}, {"limited_transmit": False}, {"prr": False},
     {"ack_counting": {"kind": "per_ack"}}, {"ack_counting": {"kind": "bytes", "limit": 2}}, {"fast_open": True},
-    {"pacing": True}, {"delayed_ack": None}, {"delayed_ack": {"timeout_ns": 40_000_000, "every": 1, "quick": 16}},
+    {"pacing": True}, {"delayed_ack": None}, {"delayed_ack": {"timeout_ns": 40_000_000, "segments_per_ack": 1, "quick_acks": 16}},
     {"mss_bytes": 1000}, {"initial_window_bytes": 100_000}, {"receive_buffer_bytes": 100_000}, {"send_buffer_bytes": 100_000},
     *({option: False} for option in ("sack", "dsack", "adapt_reordering", "frto", "timestamps", "window_scaling",
                                      "restart_after_idle")),

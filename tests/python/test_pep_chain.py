@@ -90,7 +90,7 @@ def chain(program: Path, tmp_path: Path) -> Iterator[Chain]:
     scenario = tmp_path / "satellite.toml"
     scenario.write_text(SATELLITE)
     plan = tmp_path / "lab.json"
-    words = {"lab": lab(str(scenario)), "near": [{"name": "idle", "command": ["sleep", "300"]}]}
+    words = {"lab": lab(str(scenario)), "commands": [{"name": "idle", "command": ["sleep", "300"]}]}
     plan.write_text(json.dumps(words))
     with namespaces(3) as (client, gateway, server):
         path = subprocess.Popen(["nsenter", "-t", str(gateway.pid), "-n", str(program), "lab", str(plan)])
@@ -273,9 +273,9 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
             "graph": run["graph"], "client": flow["client"], "server": flow["server"], "seed": 1, "mtu": 1500,
         },
         "proxies": run["proxies"],
-        "private": True,
-        "far": [{"name": "server", "command": [sys.executable, "-c", ANSWER], "listens": 4433}],
-        "near": [
+        "server_namespace": True,
+        "services": [{"name": "server", "command": [sys.executable, "-c", ANSWER], "listen_port": 4433}],
+        "commands": [
             {
                 "name": "client",
                 "command": [sys.executable, "-c", ASK, "{far}", "{far6}", "{far}"],

@@ -312,7 +312,7 @@ def test_a_bound_is_raised_by_its_key() -> None:
     fine = scenario(sample="10 us", duration="20 s")
     assert refused(fine).endswith("GB of memory, expected at most limits.memory = 4 GB")
     raised = plan({**fine, "limits": {"memory": "8 GB"}})
-    assert raised.runs[0].spec == {**raised.runs[0].spec, "sample_ns": 10_000}
+    assert raised.runs[0].spec == {**raised.runs[0].spec, "sample_interval_ns": 10_000}
     # What is allowed is no part of a run, whose id stays.
     assert plan(scenario()).runs[0].id == plan(scenario(limits={"events": 10**12})).runs[0].id
 

@@ -149,13 +149,13 @@ def test_a_false_run_is_caught(name: str, sound: Tables, tmp_path: Path) -> None
 
 WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
     "down": (
-        [outage(hold=False), transmit(), DELAY],
-        [{**outage(hold=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
+        [outage(buffer_packets=False), transmit(), DELAY],
+        [{**outage(buffer_packets=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
         "nothing crosses a link that is down",
     ),
     "down and held": (
-        [transmit(), outage(hold=True), DELAY],
-        [transmit(), {**outage(hold=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
+        [transmit(), outage(buffer_packets=True), DELAY],
+        [transmit(), {**outage(buffer_packets=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
         "nothing crosses a link that is down",
     ),
     "more loss": (
@@ -190,7 +190,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     ),
     "another slot": (
         [transmit(), SLOT_DELAY],
-        [transmit(), {**SLOT_DELAY, "slots": {**TIMING, "phase_ns": 0}, "jitter_ns": []}],
+        [transmit(), {**SLOT_DELAY, "reconfiguration": {**TIMING, "phase_ns": 0}, "jitter_ns": []}],
         "a slot has one delay",
     ),
     "slots that are later": (
@@ -199,20 +199,20 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "no sooner than the delay",
     ),
     "slots that are slower": (
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
         "no faster than the rate",
     ),
     "slots that are faster": (
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
         "a link works while somebody waits",
     ),
     "slots that lose more": (
         [transmit(), SLOT_LOSS, DELAY],
         [
             transmit(),
-            loss("slots", slots=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
+            loss("reconfiguration", reconfiguration=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
             DELAY,
         ],
         "losses are the model's",
@@ -224,7 +224,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     ),
     "opportunities": (
         [transmit(service=SLOTS), DELAY],
-        [transmit(service={**SLOTS, "slot_bytes": 1000}), DELAY],
+        [transmit(service={**SLOTS, "opportunity_bytes": 1000}), DELAY],
         "no faster than the rate",
     ),
     "netem": (
@@ -233,8 +233,8 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "no queue longer than its limit",
     ),
     "order": (
-        [transmit(), jitter(True, "uniform", most_ns=5_000_000), DELAY],
-        [transmit(), jitter(False, "uniform", most_ns=5_000_000), DELAY],
+        [transmit(), jitter(True, "uniform", max_ns=5_000_000), DELAY],
+        [transmit(), jitter(False, "uniform", max_ns=5_000_000), DELAY],
         "the order is kept",
     ),
     "an unknown stage": ([transmit(), DELAY], [transmit(), {"kind": "warp"}], "known stages"),

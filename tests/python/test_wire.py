@@ -25,14 +25,14 @@ READ = {
     "PerfTcp": (PERF, "PerfTcpPlan"), "ReportPlan": (PERF, "ReportPlan"), "FramesPlan": (PERF, "FramesPlan"),
     "Csv": (PERF, "CsvPlan"),
     "RequestedController": ("crates/transport/src/perf_load/controller_negotiation.rs", "RequestedController"),
-    "AnswerPlan": (CALLS, "CalleePlan"), "CallPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
+    "CalleePlan": (CALLS, "CalleePlan"), "CallerPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
     "ServePlan": (SERVE, "HttpServerPlan"), "Content": (SERVE, "SiteContent"), "ServeTcp": (SERVE, "HttpTcpPlan"),
     "TlsPlan": (SERVE, "HttpTlsPlan"), "BundleNodePlan": (DTN, "BundleNodePlan"), "NeighbourPlan": (DTN, "NeighbourPlan"),
     "NeighbourTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/programs/src/dtn/certificates.rs", "CertificatePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 
-ROLES = {"PerfServerPlan": "server", "PerfClientPlan": "client", "AnswerPlan": "answer", "CallPlan": "call"}
+ROLES = {"PerfServerPlan": "server", "PerfClientPlan": "client", "CalleePlan": "callee", "CallerPlan": "caller"}
 """Tags of the variants of their enum."""
 
 NAMES = {
@@ -119,7 +119,7 @@ def test_no_table_is_left_out() -> None:
 
 def test_one_place_writes_plans() -> None:
     """Everywhere else plans are tables, not text."""
-    plan: process_plans.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
+    plan: process_plans.CalleePlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
     assert process_plans.to_json(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
     folder = ROOT / "python/bentpipe/lab"
     sends = [

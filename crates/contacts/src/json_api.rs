@@ -195,7 +195,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     let (by, forwarded, no_route_reason) = match &decision {
         ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
         ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
-        ForwardingDecision::NoRoute(why) => ("kept", Vec::new(), Some(why)),
+        ForwardingDecision::NoRoute(why) => ("no_route", Vec::new(), Some(why)),
     };
     let best_case = RouteDemand::best_case(&[], request.min_confidence);
     let alternatives: Vec<Value> = if from == to {
@@ -209,7 +209,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     Ok(json!({
         "by": by,
         "forwarded": forwarded,
-        "kept": no_route_reason,
+        "no_route_reason": no_route_reason,
         "consumption_bytes": bundle.consumption(),
         "alternatives": alternatives,
     })

@@ -247,7 +247,7 @@ fn lines(seed: u64) -> Vec<SimplexLink> {
         StageSpec::Outage(OutageSpec {
             windows: vec![(100 * MS, 150 * MS)],
             repeat_ns: Some(400 * MS),
-            hold: true,
+            buffer_packets: true,
         }),
         StageSpec::Transmit(TransmitSpec {
             queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),

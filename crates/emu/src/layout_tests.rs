@@ -27,7 +27,7 @@ fn spec(nodes: &str, links: &[(&str, &str, &str)], changes: &str, hosts: &[&str]
 }
 
 fn in_use(at: u64, link: &str, in_use: bool) -> String {
-    format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","in_use":{in_use}}}]}}"#)
+    format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","enabled":{in_use}}}]}}"#)
 }
 
 fn names(net: &NetworkLayout) -> Vec<&str> {
@@ -74,8 +74,8 @@ fn a_linear_path_is_split_only_at_proxies() {
 #[test]
 fn a_linear_path_supports_link_changes() {
     let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
-    let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
-        "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
+    let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","enabled":false}],
+        "stages":[{"simplex_link":"a.up","stage":0,"update":{"kind":"in_flight","policy":"drop"}}]}"#;
     let net = |changes: &str| {
         NetworkLayout::new(&spec("c r:router s", &links, changes, &["c", "s"])).unwrap()
     };

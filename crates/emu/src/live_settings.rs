@@ -183,7 +183,7 @@ mod tests {
              "loss_good": 0.0, "loss_bad": 1.0}},
         ]);
         let change = json!({"at_ns": 200, "stages": [
-            {"line": "sky.up", "stage": 1, "change": {"kind": "delay", "delay_ns": 30}}]});
+            {"simplex_link": "sky.up", "stage": 1, "update": {"kind": "delay", "delay_ns": 30}}]});
         let nodes = json!([{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}]);
         let link =
             json!({"name": "sky", "client_side": "a", "server_side": "b", "up": up, "down": []});

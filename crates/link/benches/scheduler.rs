@@ -22,7 +22,7 @@ fn schedulers() -> Vec<(&'static str, SchedulerSpec)> {
     let average = |of| AverageSpec { quantity: of, window_ns: 300_000_000 };
     let channel = average(AveragedQuantity::Channel);
     let deadline =
-        || DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
+        || DeadlineSpec { delay_ns: 100_000_000, violation_ratio: 0.03, best_effort: Vec::new() };
     vec![
         ("round robin", SchedulerSpec::RoundRobin(RoundRobinSpec {})),
         (

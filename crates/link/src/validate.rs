@@ -22,8 +22,8 @@ pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
             in_order("changes", changes.iter().map(|c| c.at_ns))?;
             changes.iter().try_for_each(|c| above_zero("changes: rate_bit_s", c.rate_bit_s))
         }
-        ServiceSpec::Reconfiguration { slots, rate_bit_s } => {
-            slots.validate()?;
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s } => {
+            reconfiguration.validate()?;
             check_quantiles("rate_bit_s", rate_bit_s.iter().map(|rate| *rate as f64))?;
             above_zero("rate_bit_s", rate_bit_s[0])
         }

@@ -237,10 +237,10 @@ impl<'a> PathStepper<'a> {
         if spec.to.is_empty() {
             return Err(OrbitError::new("to", "found none, expected at least one place"));
         }
-        if let HandoverPolicy::Periodic { period_ns, jitter_ns, .. } = spec.handover_policy
-            && (period_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= period_ns)
+        if let HandoverPolicy::Periodic { interval_ns, jitter_ns, .. } = spec.handover_policy
+            && (interval_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= interval_ns)
         {
-            let found = Span(period_ns).seconds();
+            let found = Span(interval_ns).seconds();
             let message =
                 format!("found slots of {found} s, expected 1 ms or more and a jitter below it");
             return Err(OrbitError::new("policy", message));

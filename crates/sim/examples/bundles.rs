@@ -69,8 +69,8 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
         let links: Vec<Value> = flows
             .iter()
             .map(|flow| {
-                json!({"flow": flow["name"], "shared": layer != "mtcp", "with_contact": true,
-                    "closes": false, "layer": {"kind": layer}})
+                json!({"flow": flow["name"], "shared": layer != "mtcp", "opens_with_contact": true,
+                    "closes_after_contact": false, "cla": {"kind": layer}})
             })
             .collect();
         run["dtn"] = json!({"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": links,
@@ -79,7 +79,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
                 "amount": {"kind": "data", "bytes": bundles * BUNDLE},
                 "pace": {"kind": "window", "bundles": 32}, "payload_bytes": BUNDLE,
                 "lifetime_ns": 3_600_000_000_000u64, "priority": "normal", "crc": "none",
-                "whole": false}]});
+                "do_not_fragment": false}]});
     }
     RunSpec::from_json(&run.to_string()).expect("a valid specification")
 }

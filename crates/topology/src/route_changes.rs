@@ -30,7 +30,7 @@ impl StageUpdateSpec {
             StageUpdateSpec::Limit { .. } => "limit",
             StageUpdateSpec::Loss { .. } => "loss",
             StageUpdateSpec::InFlight { .. } => "in_flight",
-            StageUpdateSpec::Enabled { .. } => "serves",
+            StageUpdateSpec::Enabled { .. } => "enabled",
         }
     }
 }

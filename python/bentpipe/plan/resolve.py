@@ -160,13 +160,13 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     if scenario.trace.packets or scenario.trace.stages:
         trace["packets"] = True
     if scenario.trace.stages:
-        trace["stages"] = True
+        trace["packet_steps"] = True
     if scenario.trace.tcp:
         trace["tcp"] = True
     spec: RunSpec = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,
-        "sample_ns": scenario.sample.ns,
+        "sample_interval_ns": scenario.sample.ns,
         "graph": graph,
         "flows": flows,
         "trace": trace,

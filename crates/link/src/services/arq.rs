@@ -138,7 +138,7 @@ impl RadioSpec {
 fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
-        CodeSpec::Adaptive { mother_rate, decoded } => {
+        CodeSpec::Adaptive { mother_rate, target_decoded_ratio } => {
             let information = f64::from(spec.frame_bytes) * 8.0;
             let margin = match spec.decoder {
                 DecoderSpec::Information { margin } => margin,
@@ -152,7 +152,7 @@ fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
             match channel {
                 Some(channel) => {
-                    harq_code_design::design_coded_bits(channel, frame, decoded, delay)
+                    harq_code_design::design_coded_bits(channel, frame, target_decoded_ratio, delay)
                 }
                 None => vec![frame.required_bits.ceil() as u32],
             }

@@ -93,7 +93,7 @@ impl LinkLayerSpec {
                     );
                 }
             }
-            CodeSpec::Adaptive { mother_rate, decoded } => {
+            CodeSpec::Adaptive { mother_rate, target_decoded_ratio } => {
                 if !(*mother_rate > 0.0 && *mother_rate <= 1.0) {
                     return Err(format!(
                         "mother_rate = {mother_rate} is no code rate above 0 and up to 1"
@@ -104,11 +104,11 @@ impl LinkLayerSpec {
                         "mother_rate = {mother_rate}: more coded bits than can be counted"
                     ));
                 }
-                decoded.iter().try_for_each(|share| probability("decoded", *share))?;
-                if self.attempts != u32::try_from(decoded.len() + 1).ok() {
+                target_decoded_ratio.iter().try_for_each(|share| probability("target_decoded_ratio", *share))?;
+                if self.attempts != u32::try_from(target_decoded_ratio.len() + 1).ok() {
                     return Err(format!(
-                        "decoded has {} shares, for one attempt more",
-                        decoded.len()
+                        "target_decoded_ratio has {} shares, for one attempt more",
+                        target_decoded_ratio.len()
                     ));
                 }
                 if self.feedback.is_none() || self.combining != HarqCombining::Incremental {

@@ -117,7 +117,7 @@ impl StageFactory for OutageSpec {
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn Stage> {
-        Box::new(Outage::new(&self.windows, self.repeat_ns, self.hold))
+        Box::new(Outage::new(&self.windows, self.repeat_ns, self.buffer_packets))
     }
 
     fn supports(&self, update: &StageUpdate) -> bool {

@@ -42,7 +42,7 @@ impl SlotDelay {
     pub(crate) fn new(spec: &ReconfigurationDelaySpec, name: &str, seed: u64) -> SlotDelay {
         let line = SlotStreams::for_simplex_link(name, seed);
         SlotDelay {
-            slots: TimeSlots::new(spec.slots, name, seed),
+            slots: TimeSlots::new(spec.reconfiguration, name, seed),
             delay: Quantiles::from_integers(&spec.delay_ns),
             jitter: (!spec.jitter_ns.is_empty()).then(|| {
                 let random = line.stream("jitter", 0);

@@ -199,8 +199,8 @@ fn build_service(spec: &ServiceSpec, context: &BuildContext) -> Box<dyn ServiceP
         ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns } => {
             Box::new(TraceService::new(opportunities_ns, *opportunity_bytes, *repeat_ns))
         }
-        ServiceSpec::Reconfiguration { slots, rate_bit_s } => {
-            Box::new(SlotRate::new(*slots, rate_bit_s, context.link_name, context.seed))
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s } => {
+            Box::new(SlotRate::new(*reconfiguration, rate_bit_s, context.link_name, context.seed))
         }
     }
 }

@@ -31,7 +31,7 @@ fn line() -> SimplexLink {
         StageSpec::Outage(OutageSpec {
             windows: vec![(100_000_000, 150_000_000)],
             repeat_ns: None,
-            hold: true,
+            buffer_packets: true,
         }),
         StageSpec::Jitter(JitterSpec {
             model: JitterModel::Exponential { mean_ns: 2_000_000 },

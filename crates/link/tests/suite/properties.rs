@@ -37,9 +37,9 @@ pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
         })
     };
     let deadline = || {
-        (MS..200 * MS, 0.001..0.5, any::<bool>()).prop_map(|(delay_ns, violation, one)| {
+        (MS..200 * MS, 0.001..0.5, any::<bool>()).prop_map(|(delay_ns, violation_ratio, one)| {
             let best_effort = if one { vec![1] } else { vec![] };
-            DeadlineSpec { delay_ns, violation, best_effort }
+            DeadlineSpec { delay_ns, violation_ratio, best_effort }
         })
     };
     prop_oneof![
@@ -102,9 +102,9 @@ fn shared() -> impl Strategy<Value = QueueSpec> {
 
 /// Generates slots shorter than a run, so that a run includes slot boundaries.
 pub fn slots() -> impl Strategy<Value = ReconfigurationSpec> {
-    (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(every_ns, phase, jitter)| {
-        let part = |share: f64| (every_ns as f64 * share) as u64;
-        ReconfigurationSpec { every_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
+    (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(interval_ns, phase, jitter)| {
+        let part = |share: f64| (interval_ns as f64 * share) as u64;
+        ReconfigurationSpec { interval_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
     })
 }
 
@@ -119,15 +119,15 @@ pub fn quantiles(min: u64, max: u64) -> impl Strategy<Value = Vec<u64>> {
 fn slot_delays() -> impl Strategy<Value = StageSpec> {
     let jitter = prop_oneof![Just(Vec::new()), quantiles(0, 10 * MS)];
     (slots(), quantiles(0, 50 * MS), jitter, MS / 10..10 * MS, 0.0..1.0).prop_map(
-        |(slots, delay_ns, jitter_ns, step_ns, correlation)| {
-            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec { slots, delay_ns, jitter_ns, step_ns, correlation })
+        |(reconfiguration, delay_ns, jitter_ns, step_ns, correlation)| {
+            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec { reconfiguration, delay_ns, jitter_ns, step_ns, correlation })
         },
     )
 }
 
 fn slot_rates() -> impl Strategy<Value = ServiceSpec> {
     (slots(), quantiles(100_000, 50_000_000))
-        .prop_map(|(slots, rate_bit_s)| ServiceSpec::Reconfiguration { slots, rate_bit_s })
+        .prop_map(|(reconfiguration, rate_bit_s)| ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s })
 }
 
 fn rates() -> impl Strategy<Value = ServiceSpec> {
@@ -461,7 +461,7 @@ proptest! {
     ) {
         // A rate change discards the remaining fraction of a nanosecond.
         let changes = |nanos: u64| match &service {
-            ServiceSpec::Reconfiguration { slots, .. } => u128::from(nanos / slots.interval_ns) + 2,
+            ServiceSpec::Reconfiguration { reconfiguration, .. } => u128::from(nanos / reconfiguration.interval_ns) + 2,
             _ => 0,
         };
         let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });

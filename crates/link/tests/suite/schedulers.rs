@@ -24,7 +24,7 @@ fn pf(of: AveragedQuantity) -> SchedulerSpec {
 }
 
 fn deadline(best_effort: &[u32]) -> DeadlineSpec {
-    DeadlineSpec { delay_ns: 100 * MS, violation: 0.03, best_effort: best_effort.to_vec() }
+    DeadlineSpec { delay_ns: 100 * MS, violation_ratio: 0.03, best_effort: best_effort.to_vec() }
 }
 
 /// Returns every scheduler.

@@ -14,7 +14,7 @@ const STARLINK: ReconfigurationSpec = ReconfigurationSpec { interval_ns: 15 * S,
 
 fn delay(delay_ns: &[u64], jitter_ns: &[u64], correlation: f64) -> StageSpec {
     StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec {
-        slots: STARLINK,
+        reconfiguration: STARLINK,
         delay_ns: delay_ns.to_vec(),
         jitter_ns: jitter_ns.to_vec(),
         step_ns: 10 * MS,
@@ -112,7 +112,7 @@ fn the_jitter_keeps_its_distribution_and_its_correlation() {
 
 #[test]
 fn a_slot_has_one_rate_per_direction() {
-    let service = ServiceSpec::Reconfiguration { slots: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
+    let service = ServiceSpec::Reconfiguration { reconfiguration: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
     let stage = StageSpec::Transmit(TransmitSpec {
         queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
         service,
@@ -136,7 +136,7 @@ fn a_slot_has_one_rate_per_direction() {
 #[test]
 fn bursts_occur_at_boundaries_and_single_losses_between_them() {
     let spec = ReconfigurationLossSpec {
-        slots: STARLINK,
+        reconfiguration: STARLINK,
         probability: vec![0.0, 0.02],
         burst_probability: 0.4,
         burst_ns: vec![100 * MS, 500 * MS],
@@ -178,7 +178,7 @@ fn invalid_slots_are_refused() {
     };
     let with = |slots: &str, delay: &str, correlation: f64| {
         refused(&format!(
-            r#"{{"kind":"reconfiguration_delay","slots":{slots},"delay_ns":{delay},"jitter_ns":[],"step_ns":1,"correlation":{correlation}}}"#
+            r#"{{"kind":"reconfiguration_delay","reconfiguration":{slots},"delay_ns":{delay},"jitter_ns":[],"step_ns":1,"correlation":{correlation}}}"#
         ))
     };
     let sound = r#"{"interval_ns":10,"phase_ns":9,"jitter_ns":4}"#;

@@ -49,8 +49,8 @@ pub fn overrun_reasons(
             }
         }
     }
-    if let Some(routes) = routes.filter(|one| one.lateness_max_ms > MAX_ROUTE_LATENESS_MS) {
-        let late = routes.lateness_max_ms;
+    if let Some(routes) = routes.filter(|one| one.late_max_ms > MAX_ROUTE_LATENESS_MS) {
+        let late = routes.late_max_ms;
         reasons.push(format!(
             "routes changed {late:.1} ms late; {MAX_ROUTE_LATENESS_MS} ms are tolerated"
         ));

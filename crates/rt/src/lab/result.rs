@@ -72,14 +72,14 @@ pub struct HostResult {
 #[derive(Debug, Serialize)]
 pub struct RouteUpdateResult {
     changes: usize,
-    pub lateness_max_ms: f64,
+    pub late_max_ms: f64,
 }
 
 impl RouteUpdateResult {
     /// Creates the result from the lateness of each change; `None` without changes.
     pub fn new(late: &[Span]) -> Option<RouteUpdateResult> {
         let max = late.iter().max()?;
-        Some(RouteUpdateResult { changes: late.len(), lateness_max_ms: max.millis() })
+        Some(RouteUpdateResult { changes: late.len(), late_max_ms: max.millis() })
     }
 }
 
@@ -117,12 +117,12 @@ pub struct DirectionResult {
     pub overrun: u64,
     #[serde(skip)]
     pub lateness: Histogram,
-    lateness_mean_ms: Option<f64>,
-    lateness_p50_ms: Option<f64>,
-    lateness_p99_ms: Option<f64>,
-    lateness_max_ms: Option<f64>,
+    late_mean_ms: Option<f64>,
+    late_p50_ms: Option<f64>,
+    late_p99_ms: Option<f64>,
+    late_max_ms: Option<f64>,
     /// Classes of lateness with doubling width: upper bound in ms, packets. Empty classes are omitted.
-    lateness_histogram: Vec<(f64, u64)>,
+    late_histogram: Vec<(f64, u64)>,
     cpu_s: f64,
     /// The measured wake-up latencies of the thread, which the emulator compensates.
     calibration_us: CalibrationResult,
@@ -174,11 +174,11 @@ impl DirectionResult {
             device_rejected: stats.device_rejected,
             overrun,
             lateness: stats.lateness.clone(),
-            lateness_mean_ms: stats.lateness.mean().map(Span::millis),
-            lateness_p50_ms: quantile_ms(0.5),
-            lateness_p99_ms: quantile_ms(0.99),
-            lateness_max_ms: quantile_ms(1.0),
-            lateness_histogram: lateness_classes(stats),
+            late_mean_ms: stats.lateness.mean().map(Span::millis),
+            late_p50_ms: quantile_ms(0.5),
+            late_p99_ms: quantile_ms(0.99),
+            late_max_ms: quantile_ms(1.0),
+            late_histogram: lateness_classes(stats),
             cpu_s: stats.cpu_ns as f64 / 1e9,
             calibration_us: CalibrationResult::new(calibration),
         }

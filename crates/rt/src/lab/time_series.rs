@@ -46,7 +46,7 @@ impl SeriesWriter {
             "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes",
             dropped.join(","),
         );
-        let links = create_file(&directory, LINKS, &format!("{columns},{causes},lateness_p99_ms"))?;
+        let links = create_file(&directory, LINKS, &format!("{columns},{causes},late_p99_ms"))?;
         Ok(SeriesWriter {
             link_names: link_names.to_vec(),
             directory,

@@ -51,7 +51,7 @@ impl Default for Case {
 
 pub fn time_up(seconds: f64) -> Value {
     streams(json!([{"stream_id": 0, "after": null,
-        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "send": "up"}}]))
+        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "direction": "up"}}]))
 }
 
 pub fn streams(list: Value) -> Value {
@@ -161,7 +161,7 @@ pub fn many_connections(live: u64, connections: u64, over_tcp: bool) -> RunSpec 
         rate_up: 1_000_000_000,
         rate_down: 1_000_000_000,
         rtt_ms: 2000.0,
-        load: json!({"kind": "poisson", "mean_interarrival_ns": every, "send": "up",
+        load: json!({"kind": "poisson", "mean_interarrival_ns": every, "direction": "up",
             "size": {"kind": "fixed", "bytes": 10_000}, "duration_ns": every * connections}),
         duration_s: (every * connections) as f64 / 1e9 + 60.0,
         tcp: over_tcp.then(|| json!({})),

@@ -9,7 +9,7 @@ const SECONDS: u64 = 60;
 fn flow(name: &str, connections: u64) -> Value {
     let streams = (0..connections).map(|stream| {
         json!({"stream_id": 4 * stream, "after": null,
-            "amount": {"mode": "time", "duration_ns": SECONDS * 1_000_000_000, "send": "up"}})
+            "amount": {"mode": "time", "duration_ns": SECONDS * 1_000_000_000, "direction": "up"}})
     });
     json!({
         "name": name, "client": "client", "server": "server", "start_ns": 0,

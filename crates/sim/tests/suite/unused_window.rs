@@ -19,7 +19,7 @@ fn limits() -> Vec<(&'static str, Case)> {
     // The rate of `LIMIT` bytes per round trip.
     let rate = LIMIT as f64 * 8.0 / (RTT_MS / 1e3);
     let slow = json!({"kind": "on_off", "on_ns": 3_600_000_000_000u64, "off_ns": 1, "exponential": false,
-        "rate_bit_s": rate as u64, "send": "up", "duration_ns": (SECONDS * 1e9) as u64});
+        "rate_bit_s": rate as u64, "direction": "up", "duration_ns": (SECONDS * 1e9) as u64});
     vec![
         ("receive window", quic(json!({"receive_window_bytes": LIMIT}))),
         ("stream receive window", quic(json!({"stream_receive_window_bytes": LIMIT}))),

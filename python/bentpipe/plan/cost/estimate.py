@@ -127,7 +127,7 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
     for flow in flows:
         items_of_group[flow.group] += [list(flow.parts(spec["trace"]))] * flow.count
     parts += [_sum_items(same) for members in items_of_group.values() for same in zip(*members, strict=True)]
-    samples = spec["duration_ns"] / spec["sample_ns"]
+    samples = spec["duration_ns"] / spec["sample_interval_ns"]
     of_flows, of_links = count_series(spec)
     rows = 2 * of_flows * (1 + len(spec.get("proxies", ()))) + 2 * of_links
     reason = f"{samples:,.0f} samples of {rows} rows each"

@@ -204,18 +204,18 @@ class FlowCost:
             self.connections = 1 + active_s * 1e9 / load["mean_interarrival_ns"]
             self.key += ".load.poisson.every"
             self.reason = f"{self.connections:,.0f} connections"
-            amounts[load["send"]] = self.connections * _mean_bytes(load["size"])
+            amounts[load["direction"]] = self.connections * _mean_bytes(load["size"])
             return amounts
         period_ns = load["on_ns"] + load["off_ns"]
         self.source_events = 2 * active_s * 1e9 / period_ns
         self.key += ".load.on_off"
         if load["rate_bit_s"] is None:
-            amounts[load["send"]] = self.max_bytes(load["send"])
-            self.unlimited.add(load["send"])
+            amounts[load["direction"]] = self.max_bytes(load["direction"])
+            self.unlimited.add(load["direction"])
         else:
             self.source_events += active_s * 1e9 / TICK_NS
             self.active_s = active_s * load["on_ns"] / period_ns
-            amounts[load["send"]] = load["rate_bit_s"] / 8 * self.active_s
+            amounts[load["direction"]] = load["rate_bit_s"] / 8 * self.active_s
         self.reason = f"{self.source_events:,.0f} switches and the data of the source"
         return amounts
 
@@ -242,7 +242,7 @@ class FlowCost:
         for stream in streams:
             amount = stream["amount"]
             if amount["mode"] == "time":
-                direction = amount["send"]
+                direction = amount["direction"]
                 amounts[direction] += self.bytes_per_s(direction) * amount["duration_ns"] / 1e9
                 self.unlimited.add(direction)
             else:
@@ -322,7 +322,7 @@ class FlowCost:
             if trace.get(kind):
                 text = f"{packets:,.0f} packets of {self.name}"
                 yield CostItem(f"trace.{kind}", text, memory_bytes=packets * size)
-        if trace.get("stages"):
+        if trace.get("packet_steps"):
             packet_links = packets * len(self.hops["up"])
             text = f"{packet_links:,.0f} packets of {self.name} on links"
             yield CostItem("trace.stages", text, memory_bytes=packet_links * BYTES_STEPS)
@@ -370,5 +370,5 @@ def _mean_bytes(size: SizeSpec) -> float:
         return float(size["bytes"])
     if size["kind"] == "exponential":
         return float(size["mean_bytes"])
-    minimum, maximum, shape = float(size["least_bytes"]), float(size["most_bytes"]), float(size["shape"])
+    minimum, maximum, shape = float(size["min_bytes"]), float(size["max_bytes"]), float(size["shape"])
     return min(maximum, minimum * shape / (shape - 1)) if shape > 1 else maximum

@@ -8,7 +8,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec.run_spec import ServiceSpec, SlotsSpec, StageSpec
+    from bentpipe.plan.spec.run_spec import ServiceSpec, ReconfigurationSpec, StageSpec
     from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.reconfiguration import Reconfiguration
 
@@ -53,8 +53,8 @@ def check(direction: Direction, key: str) -> None:
             )
 
 
-def _timing(slots: Reconfiguration) -> SlotsSpec:
-    return {"every_ns": slots.every.ns, "phase_ns": slots.phase.ns, "jitter_ns": slots.jitter.ns}
+def _timing(slots: Reconfiguration) -> ReconfigurationSpec:
+    return {"interval_ns": slots.every.ns, "phase_ns": slots.phase.ns, "jitter_ns": slots.jitter.ns}
 
 
 def delay_stage(direction: Direction) -> list[StageSpec]:
@@ -64,8 +64,8 @@ def delay_stage(direction: Direction) -> list[StageSpec]:
         return []
     return [
         {
-            "kind": "slot_delay",
-            "slots": _timing(slots),
+            "kind": "reconfiguration_delay",
+            "reconfiguration": _timing(slots),
             "delay_ns": [delay.ns for delay in slots.delay or []] or [0],
             "jitter_ns": [jitter.ns for jitter in slots.delay_jitter or []],
             "step_ns": slots.delay_step.ns,
@@ -79,7 +79,7 @@ def service(direction: Direction) -> ServiceSpec | None:
     slots = direction.slots
     if slots is None or slots.rate is None:
         return None
-    return {"kind": "slots", "slots": _timing(slots), "rate_bit_s": [rate.bit_s for rate in slots.rate]}
+    return {"kind": "reconfiguration", "reconfiguration": _timing(slots), "rate_bit_s": [rate.bit_s for rate in slots.rate]}
 
 
 def loss_stages(direction: Direction) -> list[StageSpec]:
@@ -92,8 +92,8 @@ def loss_stages(direction: Direction) -> list[StageSpec]:
         {
             "kind": "loss",
             "model": {
-                "kind": "slots",
-                "slots": _timing(slots),
+                "kind": "reconfiguration",
+                "reconfiguration": _timing(slots),
                 "probability": [loss.value for loss in slots.loss or []] or [0.0],
                 "burst_probability": 0.0 if bursts is None else bursts.probability.value,
                 "burst_ns": [] if bursts is None else [length.ns for length in bursts.length],

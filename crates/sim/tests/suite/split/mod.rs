@@ -53,7 +53,7 @@ pub fn socket(congestion: &str, changes: &Value) -> Value {
 /// Returns a proxy with two equal sockets.
 pub fn proxy(setup: &str) -> Value {
     let socket = socket("cubic", &json!({}));
-    json!({"setup": setup, "buffer_bytes": 1u64 << 22, "client_side": socket, "server_side": socket})
+    json!({"handshake": setup, "buffer_bytes": 1u64 << 22, "client_side": socket, "server_side": socket})
 }
 
 /// Returns `proxy` with other options.
