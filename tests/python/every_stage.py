@@ -29,7 +29,11 @@ SLOT_DELAY = {
     "step_ns": 10_000_000, "correlation": 0.9,
 }  # fmt: skip
 SLOT_LOSS = loss(
-    "reconfiguration", reconfiguration=TIMING, probability=[0.0, 0.004], burst_probability=0.5, burst_ns=[5_000_000, 40_000_000]
+    "reconfiguration",
+    reconfiguration=TIMING,
+    probability=[0.0, 0.004],
+    burst_probability=0.5,
+    burst_ns=[5_000_000, 40_000_000],
 )
 
 STAGES: dict[str, list[dict[str, Any]]] = {
@@ -48,13 +52,24 @@ STAGES: dict[str, list[dict[str, Any]]] = {
     "jitter that reorders": [transmit(), jitter(True, "exponential", mean_ns=1_000_000), DELAY],
     "normal jitter": [transmit(), jitter(False, "normal", mean_ns=5_000_000, deviation_ns=3_000_000), DELAY],
     "slots": [
-        transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [4_000_000, 20_000_000]}),
+        transmit(
+            service={
+                "kind": "reconfiguration",
+                "reconfiguration": TIMING,
+                "rate_bit_s": [4_000_000, 20_000_000],
+            }
+        ),
         SLOT_LOSS,
         SLOT_DELAY,
     ],
     "slots whose boundaries jitter": [
         transmit(),
-        {**SLOT_DELAY, "reconfiguration": {**TIMING, "jitter_ns": 200_000_000}, "jitter_ns": [], "correlation": 0.0},
+        {
+            **SLOT_DELAY,
+            "reconfiguration": {**TIMING, "jitter_ns": 200_000_000},
+            "jitter_ns": [],
+            "correlation": 0.0,
+        },
     ],
     "reordering": [transmit(), {"kind": "reorder", "probability": 0.01, "delay_ns": 4_000_000}, DELAY],
     "loss that changes": [transmit(), {**loss("bernoulli", probability=0.01), "changes": LOSSES}, DELAY],

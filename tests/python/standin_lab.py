@@ -46,7 +46,9 @@ def main() -> None:
         for stage in link[way]
         if stage["kind"] == "delay"
     )
-    servers = {one["listen_port"]: json.loads(Path(one["command"][2]).read_text()) for one in plan["services"]}
+    servers = {
+        one["listen_port"]: json.loads(Path(one["command"][2]).read_text()) for one in plan["services"]
+    }
     heard: dict[int, list[str]] = {port: [] for port in servers}
     for number, near in enumerate(plan["commands"]):
         file = next(word for word in near["command"] if word.endswith(".client.json"))

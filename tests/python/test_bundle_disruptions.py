@@ -13,6 +13,7 @@ import pytest
 
 import bentpipe as library
 from bentpipe.plan.document import load_scenario
+from bentpipe.plan.dtn.nodes import CONTACT_START
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
@@ -92,7 +93,10 @@ def test_what_cannot_be_done_as_a_contact_begins_again_is_refused_by_its_key(
 )
 def test_a_connection_is_kept_for_what_is_done_with_it(way: str | None, closes: bool) -> None:
     link = spec(*([(ON, way)] if way else []))["dtn"]["links"][0]
-    assert (link.get("on_contact_start"), link["closes_after_contact"]) == (CONTACT_START[way] if way else None, closes)
+    assert (link.get("on_contact_start"), link["closes_after_contact"]) == (
+        CONTACT_START[way] if way else None,
+        closes,
+    )
 
 
 def test_an_outage_is_before_the_delay_or_behind_it() -> None:

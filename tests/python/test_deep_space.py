@@ -274,7 +274,9 @@ def test_links_follow_a_contact_plan(tmp_path: Path) -> None:
     used = {at: [one["enabled"] for one in event.get("links", [])] for at, event in events.items()}
     assert used == {0: [False], 10: [True], 20: [False], 30: [], 40: [True], 50: [False], 180: [True]}
     changes = [
-        (at, one["simplex_link"], one["update"]) for at, event in events.items() for one in event.get("stages", [])
+        (at, one["simplex_link"], one["update"])
+        for at, event in events.items()
+        for one in event.get("stages", [])
     ]
     rates = [(at, line) for at, line, change in changes if change["kind"] == "rate"]
     assert rates == [(40, "proximity.up"), (40, "proximity.down")]

@@ -388,8 +388,12 @@ def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
     spec = spec_of(data)
     kinds = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]]
     steps = made(spec)["stages"].filter(pl.col("link") == "dish.up")
-    come = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay")).select("packet", come="at_ns")
-    gone = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay") + 1).select("packet", gone="at_ns")
+    come = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay")).select(
+        "packet", come="at_ns"
+    )
+    gone = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay") + 1).select(
+        "packet", gone="at_ns"
+    )
     passed = come.join(gone, on="packet").sort("come")
     at_s = passed["come"].to_numpy() / 1e9
     delay_ms = (passed["gone"] - passed["come"]).to_numpy() / 1e6

@@ -208,7 +208,9 @@ def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     assert rows.filter(pl.col("dropped").str.ends_with(": route")).height > 0
     data["path"]["segment"][1]["hold"] = "200 kB"
     spec = spec_of(data)
-    holding = [node["name"] for node in spec["graph"]["nodes"] if node.get("store_and_forward_bytes") == 200_000]
+    holding = [
+        node["name"] for node in spec["graph"]["nodes"] if node.get("store_and_forward_bytes") == 200_000
+    ]
     assert holding == ["lan-satellite", "satellite-internet"]
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)

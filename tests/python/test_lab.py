@@ -98,7 +98,14 @@ def plan(tmp_path: Path) -> Plans:
             {"name": f"n{index}", "command": words, "output": str(tmp_path / f"n{index}")}
             for index, words in enumerate(near)
         ]
-        return {"lab": lab, "proxies": proxies, "commands": tasks, "check": False, "server_namespace": True, **more}
+        return {
+            "lab": lab,
+            "proxies": proxies,
+            "commands": tasks,
+            "check": False,
+            "server_namespace": True,
+            **more,
+        }
 
     return make
 

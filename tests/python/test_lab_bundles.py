@@ -79,7 +79,9 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
         for n, name in enumerate(("v1", "v6", "v3"))
     }
     ways = {
-        name: [(one["neighbour"], one["cla"]["kind"], one["listen"], one["peer"]) for one in plan["neighbours"]]
+        name: [
+            (one["neighbour"], one["cla"]["kind"], one["listen"], one["peer"]) for one in plan["neighbours"]
+        ]
         for name, plan in plans.items()
     }
     assert ways == {

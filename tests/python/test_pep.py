@@ -57,8 +57,8 @@ def line(program: Path, tmp_path: Path) -> Iterator[Line]:
         counters = tmp_path / "counters.jsonl"
         plan = {
             "proxy": proxies(path__gateway__buffer="100 kB")[1],
-            "near_device": "nr",
-            "far_device": "fl",
+            "client_device": "nr",
+            "server_device": "fl",
             "counters": {"file": str(counters), "interval_ns": 50_000_000},
         }
         yield Line(client, middle, server, plan, counters)
@@ -294,7 +294,7 @@ def test_handshakes_that_clients_reset_free_their_places(
             deadline = time.monotonic() + 20
             while (last := line.last())["reset"] < 50 * wave and time.monotonic() < deadline:
                 time.sleep(0.02)
-            names = ("reset", "open", "refused", "gave_way")
+            names = ("reset", "open", "refused", "evicted_half_open")
             assert [last[name] for name in names] == [50 * wave, 0, 0, 0]
         greets(line, server)
         # The proxy hears of the last close a little later than its client.
@@ -324,7 +324,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
         beyond, _ = server.accept()
         flooding = threading.Thread(target=flood, args=(line.client, 2500, 4434, 0.002))
         flooding.start()
-        while not line.last()["gave_way"]:
+        while not line.last()["evicted_half_open"]:
             assert flooding.is_alive()
             time.sleep(0.02)
         for _ in range(3):
@@ -340,7 +340,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
         before.close()
     last = line.last()
     assert last["refused"] == 0
-    assert last["gave_way"] > 0
+    assert last["evicted_half_open"] > 0
 
 
 @pytest.mark.lab
@@ -396,8 +396,8 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"near_device": "nowhere"}, "there is no device nowhere here"),
-        ({"near_device": "fl"}, "near_device and far_device are both fl"),
+        ({"client_device": "nowhere"}, "there is no device nowhere here"),
+        ({"client_device": "fl"}, "near_device and far_device are both fl"),
         (
             {"proxy.server_side.congestion": "hybla"},
             'server_side.congestion: found "hybla", which is Hybla; the kernel',
@@ -493,7 +493,7 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
             tcp = {key: value for key, value in changed.items() if key not in ("congestion", "options")}
             proxy[word] |= {key: changed[key] for key in changed.keys() - tcp.keys()}
             proxy[word]["tcp"] |= tcp
-        plan = {"proxy": proxy, "near_device": "none1", "far_device": "none2", "connections": 10}
+        plan = {"proxy": proxy, "client_device": "none1", "server_device": "none2", "connections": 10}
         file.write_text(json.dumps(plan))
         done = subprocess.run([program, "pep", file], capture_output=True, text=True, check=False)
         assert done.returncode == 2

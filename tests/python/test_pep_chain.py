@@ -64,7 +64,7 @@ class Chain:
         devices = [("nr", "bentpipe"), ("bentpipe0", "fl")]
         return [
             {
-                "proxy": spec, "near_device": near, "far_device": far, "to_pool": to, "from_pool": from_,
+                "proxy": spec, "client_device": near, "server_device": far, "to_pool": to, "from_pool": from_,
                 "counters": {"file": str(file), "interval_ns": 50_000_000},
             }
             for spec, (near, far), (to, from_), file in zip(

@@ -134,7 +134,9 @@ LOSSES = draw.one_of(
         draw.integers(0, 2000 * MS),
     ),
     draw.builds(
-        lambda t, p, b, n: loss("reconfiguration", reconfiguration=t, probability=p, burst_probability=b, burst_ns=n),
+        lambda t, p, b, n: loss(
+            "reconfiguration", reconfiguration=t, probability=p, burst_probability=b, burst_ns=n
+        ),
         TIMINGS,
         quantiles(PART),
         draw.floats(0, 1),

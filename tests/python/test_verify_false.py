@@ -199,20 +199,62 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "no sooner than the delay",
     ),
     "slots that are slower": (
-        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
-        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [9_000_000, 20_000_000],
+                }
+            ),
+            DELAY,
+        ],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [4_000_000, 8_000_000],
+                }
+            ),
+            DELAY,
+        ],
         "no faster than the rate",
     ),
     "slots that are faster": (
-        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
-        [transmit(service={"kind": "reconfiguration", "reconfiguration": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [4_000_000, 8_000_000],
+                }
+            ),
+            DELAY,
+        ],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [9_000_000, 20_000_000],
+                }
+            ),
+            DELAY,
+        ],
         "a link works while somebody waits",
     ),
     "slots that lose more": (
         [transmit(), SLOT_LOSS, DELAY],
         [
             transmit(),
-            loss("reconfiguration", reconfiguration=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
+            loss(
+                "reconfiguration",
+                reconfiguration=TIMING,
+                probability=[0.05, 0.1],
+                burst_probability=0.0,
+                burst_ns=[],
+            ),
             DELAY,
         ],
         "losses are the model's",

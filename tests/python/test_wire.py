@@ -18,7 +18,7 @@ PERF, CALLS, SERVE, DTN = (f"crates/programs/src/{name}/plan.rs" for name in ("p
 
 READ = {
     "LabSpec": (EMU, "LabSpec"), "LabPlan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
-    "Record": (LAB, "RecordPlan"), "Sides": (LAB, "PerHost"),
+    "Record": (LAB, "RecordPlan"), "PerHost": (LAB, "PerHost"),
     "Wakes": ("crates/rt/src/lab/result.rs", "CalibrationResult"),
     "PerfServerPlan": (PERF, "PerfServerPlan"), "PerfClientPlan": (PERF, "PerfClientPlan"),
     "Limits": (PERF, "PerfServerLimits"), "CertificateFiles": (PERF, "CertificateFiles"),
@@ -32,7 +32,12 @@ READ = {
 }  # fmt: skip
 """Where the executable reads each."""
 
-ROLES = {"PerfServerPlan": "server", "PerfClientPlan": "client", "CalleePlan": "callee", "CallerPlan": "caller"}
+ROLES = {
+    "PerfServerPlan": "server",
+    "PerfClientPlan": "client",
+    "CalleePlan": "callee",
+    "CallerPlan": "caller",
+}
 """Tags of the variants of their enum."""
 
 NAMES = {
@@ -119,8 +124,8 @@ def test_no_table_is_left_out() -> None:
 
 def test_one_place_writes_plans() -> None:
     """Everywhere else plans are tables, not text."""
-    plan: process_plans.CalleePlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
-    assert process_plans.to_json(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
+    plan: process_plans.CalleePlan = {"role": "callee", "listen": "[::]:7", "once": True, "calls": 3}
+    assert process_plans.to_json(plan) == b'{"role": "callee", "listen": "[::]:7", "once": true, "calls": 3}'
     folder = ROOT / "python/bentpipe/lab"
     sends = [
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))

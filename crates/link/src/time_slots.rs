@@ -28,7 +28,10 @@ impl ReconfigurationSpec {
             return Err(format!("reconfiguration: phase_ns = {} is a slot or more", self.phase_ns));
         }
         if self.jitter_ns >= self.interval_ns.div_ceil(2) {
-            return Err(format!("reconfiguration: jitter_ns = {} is half a slot or more", self.jitter_ns));
+            return Err(format!(
+                "reconfiguration: jitter_ns = {} is half a slot or more",
+                self.jitter_ns
+            ));
         }
         Ok(())
     }

@@ -75,7 +75,11 @@ def node_plan(config: NodeFile, contacts: PlanSpec, name: str | None, source: st
         except ScenarioError as error:
             raise error.with_source(source) from None
         interfaces += _interfaces(neighbour, layer, source, _tls(neighbour, config, folder))
-    plan: BundleNodePlan = {"name": node_name, "dtn": _dtn(config, contacts, node_name), "neighbours": interfaces}
+    plan: BundleNodePlan = {
+        "name": node_name,
+        "dtn": _dtn(config, contacts, node_name),
+        "neighbours": interfaces,
+    }
     if config.integrity is not None:
         _add_integrity(plan, config.integrity, None if config.keys is None else folder / config.keys, source)
     return plan

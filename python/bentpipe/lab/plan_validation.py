@@ -131,14 +131,24 @@ class PlanCheck(Table):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> PlanCheck:
-        far = [("services", self.services), ("tcp.server", self.tcp.server), ("settings.server", self.settings.server)]
+        far = [
+            ("services", self.services),
+            ("tcp.server", self.tcp.server),
+            ("settings.server", self.settings.server),
+        ]
         for key, value in far:
             if value and not self.server_namespace:
-                raise ValueError(f"{key}: requires server_namespace = true, which gives the server side a namespace")
+                raise ValueError(
+                    f"{key}: requires server_namespace = true, which gives the server side a namespace"
+                )
         if self.lab.hosts and not self.server_namespace:
-            raise ValueError("lab.hosts: requires server_namespace = true, which gives the server side a namespace")
+            raise ValueError(
+                "lab.hosts: requires server_namespace = true, which gives the server side a namespace"
+            )
         if self.lab.hosts and self.background is not None:
-            raise ValueError("background: cannot be combined with lab.hosts, expected a path between two hosts")
+            raise ValueError(
+                "background: cannot be combined with lab.hosts, expected a path between two hosts"
+            )
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
         nodes = [
             (f"{side}.{process.name}.node", process.node)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CalleePlan",
     "BundleNodePlan",
+    "CalleePlan",
     "CallerPlan",
     "CertificateFiles",
     "Content",
@@ -42,6 +42,7 @@ __all__ = [
     "MeasuredSide",
     "NeighbourPlan",
     "NeighbourTls",
+    "PerHost",
     "PerfClientPlan",
     "PerfServerPlan",
     "PerfTcp",
@@ -51,7 +52,6 @@ __all__ = [
     "RequestedController",
     "ServePlan",
     "ServeTcp",
-    "PerHost",
     "TlsPlan",
     "Wakes",
     "WirePlan",
@@ -356,7 +356,14 @@ class IssuePlan(TypedDict):
 
 
 WirePlan = (
-    LabPlan | PerfServerPlan | PerfClientPlan | CalleePlan | CallerPlan | ServePlan | BundleNodePlan | IssuePlan
+    LabPlan
+    | PerfServerPlan
+    | PerfClientPlan
+    | CalleePlan
+    | CallerPlan
+    | ServePlan
+    | BundleNodePlan
+    | IssuePlan
 )
 
 

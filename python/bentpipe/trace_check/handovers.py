@@ -121,7 +121,9 @@ class Routing:
                 ("down", "server_side", "client_side"),
             )
         }
-        self.buffer_nodes = {node["name"] for node in graph["nodes"] if node.get("store_and_forward_bytes") is not None}
+        self.buffer_nodes = {
+            node["name"] for node in graph["nodes"] if node.get("store_and_forward_bytes") is not None
+        }
         self.instants: list[int] = [0]
         self.unused: list[frozenset[str]] = [frozenset()]
         self.rules: list[dict[tuple[str, str], str | None]] = [{}]

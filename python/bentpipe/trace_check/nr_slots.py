@@ -102,7 +102,9 @@ def check_sums(
     """Check the sums over users: airtime, whole blocks, bits and processes."""
     slots = round(total["air_s"] * 1e9 / stage["slot_ns"])
     max_blocks = (
-        stage["processes"] * -(-instant // _cycle_ns(stage)) if stage["feedback_disabled_processes"] == 0 else slots
+        stage["processes"] * -(-instant // _cycle_ns(stage))
+        if stage["feedback_disabled_processes"] == 0
+        else slots
     )
     violations = {
         "air": slots * stage["slot_ns"] > instant,

@@ -104,7 +104,9 @@ impl LinkLayerSpec {
                         "mother_rate = {mother_rate}: more coded bits than can be counted"
                     ));
                 }
-                target_decoded_ratio.iter().try_for_each(|share| probability("target_decoded_ratio", *share))?;
+                target_decoded_ratio
+                    .iter()
+                    .try_for_each(|share| probability("target_decoded_ratio", *share))?;
                 if self.attempts != u32::try_from(target_decoded_ratio.len() + 1).ok() {
                     return Err(format!(
                         "target_decoded_ratio has {} shares, for one attempt more",

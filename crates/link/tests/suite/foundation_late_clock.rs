@@ -45,8 +45,7 @@ fn line() -> SimplexLink {
         bernoulli(0.02),
     ];
     let mut line = SimplexLink::build(&stages, "satellite.up", 3).unwrap();
-    let policies =
-        [InFlightPolicy::Drop, InFlightPolicy::Reorder, InFlightPolicy::InOrder];
+    let policies = [InFlightPolicy::Drop, InFlightPolicy::Reorder, InFlightPolicy::InOrder];
     for (at, stage, policy) in
         (1..20).flat_map(|n| (0..4).map(move |s| (n, s, policies[(n + s) % 3])))
     {

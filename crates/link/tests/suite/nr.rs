@@ -79,7 +79,8 @@ fn the_cycle_of_a_process_without_feedback_excludes_it() {
     for (processes, feedback_disabled_processes, expected) in
         [(1, 1, 1.0 / 11.0), (4, 2, 2.0 / 610.0 + 2.0 / 11.0), (11, 11, 1.0), (16, 15, 1.0)]
     {
-        let spec = NrSpec { feedback_disabled_processes, offset_slots: 10, ..link(processes, 600, 0.0) };
+        let spec =
+            NrSpec { feedback_disabled_processes, offset_slots: 10, ..link(processes, 600, 0.0) };
         assert!((spec.utilisation() - expected).abs() < 1e-12, "{}", spec.utilisation());
         let (_, end) = all_at_once(&mut build(&spec), 20_000, FULL);
         let used = 20_000.0 * MS as f64 / end as f64;

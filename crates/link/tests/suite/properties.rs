@@ -6,9 +6,9 @@ use link::{
     DropHeadSpec, DropTailSpec, ExpPfSpec, FeedbackSpec, FqCodelSpec, HarqCombining, Interpolation,
     JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, MLwdfSpec, MaximumRateSpec,
     ModcodSpec, NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, ProportionalFairSpec,
-    QueueLimit, QueueSpec, RadioSpec, RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec,
-    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, ReconfigurationDelaySpec, ReconfigurationSpec, StageSpec,
-    TransmitSpec,
+    QueueLimit, QueueSpec, RadioSpec, RateChange, ReconfigurationDelaySpec, ReconfigurationSpec,
+    ReferenceSnr, ReorderSpec, ReorderingSpec, RoundRobinSpec, SchedulerSpec, ServiceSpec,
+    SimplexLink, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -120,14 +120,21 @@ fn slot_delays() -> impl Strategy<Value = StageSpec> {
     let jitter = prop_oneof![Just(Vec::new()), quantiles(0, 10 * MS)];
     (slots(), quantiles(0, 50 * MS), jitter, MS / 10..10 * MS, 0.0..1.0).prop_map(
         |(reconfiguration, delay_ns, jitter_ns, step_ns, correlation)| {
-            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec { reconfiguration, delay_ns, jitter_ns, step_ns, correlation })
+            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec {
+                reconfiguration,
+                delay_ns,
+                jitter_ns,
+                step_ns,
+                correlation,
+            })
         },
     )
 }
 
 fn slot_rates() -> impl Strategy<Value = ServiceSpec> {
-    (slots(), quantiles(100_000, 50_000_000))
-        .prop_map(|(reconfiguration, rate_bit_s)| ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s })
+    (slots(), quantiles(100_000, 50_000_000)).prop_map(|(reconfiguration, rate_bit_s)| {
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s }
+    })
 }
 
 fn rates() -> impl Strategy<Value = ServiceSpec> {
@@ -290,10 +297,9 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
         any_loss(),
         (jitters, any::<bool>())
             .prop_map(|(model, reorder)| StageSpec::Jitter(JitterSpec { model, reorder })),
-        (0.0..1.0, 0..20 * MS).prop_map(|(probability, delay_ns)| StageSpec::Reorder(ReorderSpec {
-            probability,
-            delay_ns
-        })),
+        (0.0..1.0, 0..20 * MS).prop_map(|(probability, delay_ns)| StageSpec::Reorder(
+            ReorderSpec { probability, delay_ns }
+        )),
         (0..50 * MS, 1..30 * MS, any::<bool>(), any::<bool>()).prop_map(
             |(from, length, repeat, hold)| StageSpec::Outage(OutageSpec {
                 windows: vec![(from, from + length)],

@@ -268,7 +268,10 @@ fn flows_have_separate_reordering_buffers() {
 #[test]
 fn adaptive_bits_on_a_constant_channel() {
     let link_layer = LinkLayerSpec {
-        code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, target_decoded_ratio: vec![0.5, 0.7, 0.85] },
+        code: CodeSpec::Adaptive {
+            mother_rate: 1.0 / 6.0,
+            target_decoded_ratio: vec![0.5, 0.7, 0.85],
+        },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: HarqCombining::Incremental,
         attempts: Some(4),
@@ -290,7 +293,10 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         frame_bytes: 1_115,
         overhead_bits: 0,
         first_overhead_bits: 0,
-        code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, target_decoded_ratio: vec![0.5, 0.7, 0.85] },
+        code: CodeSpec::Adaptive {
+            mother_rate: 1.0 / 6.0,
+            target_decoded_ratio: vec![0.5, 0.7, 0.85],
+        },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: HarqCombining::Incremental,
         repeat: ArqScheme::Selective,

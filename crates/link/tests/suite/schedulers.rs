@@ -358,10 +358,8 @@ fn a_channel_delay_reads_the_past_channel() {
     }
     let run = |csi_delay_ns| {
         let watched = Watched::default();
-        let spec = PerUserSpec {
-            csi_delay_ns,
-            ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {}))
-        };
+        let spec =
+            PerUserSpec { csi_delay_ns, ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {})) };
         let left = backlogged(&spec, watched.clone(), 6, 300, |_| 1_000);
         let asked = watched.0.lock().unwrap().clone();
         (left.into_iter().map(|(_, packet)| packet.user).collect::<Vec<_>>(), asked)

@@ -236,8 +236,11 @@ fn every_delaying_stage_drops_its_packets() {
             reorder,
         })
     };
-    let outage =
-        StageSpec::Outage(OutageSpec { windows: vec![(0, 100)], repeat_ns: None, buffer_packets: true });
+    let outage = StageSpec::Outage(OutageSpec {
+        windows: vec![(0, 100)],
+        repeat_ns: None,
+        buffer_packets: true,
+    });
     let held = StageSpec::Reorder(ReorderSpec { probability: 1.0, delay_ns: 100 });
     for stage in [trace(false), trace(true), jitter(false), jitter(true), outage, held] {
         let lost = StageUpdate::InFlight(InFlightPolicy::Drop);

@@ -99,7 +99,8 @@ fn netem_counts_its_delay_line() {
 #[test]
 fn bursts_and_traces_drop_the_specified_packets() {
     let loss = |model| StageSpec::Loss(LossSpec { model, changes: Vec::new() });
-    let burst = LossModel::Burst(BurstLossSpec { interval_ns: 100, duration_ns: 30, offset_ns: 50 });
+    let burst =
+        LossModel::Burst(BurstLossSpec { interval_ns: 100, duration_ns: 30, offset_ns: 50 });
     let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
     assert_eq!(handles(&out), [0, 1, 4, 5, 8]);
     let trace = LossModel::Trace(TraceLossSpec { packets: vec![0, 3, 4] });

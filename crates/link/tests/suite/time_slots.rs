@@ -1,8 +1,9 @@
 //! Time slots: the random values of a slot are a function of (seed, link, slot), independent of the traffic.
 
 use link::{
-    DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec, QueueSpec, ServiceSpec, SimplexLink,
-    ReconfigurationDelaySpec, ReconfigurationLossSpec, ReconfigurationSpec, StageSpec, TransmitSpec,
+    DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec, QueueSpec, ReconfigurationDelaySpec,
+    ReconfigurationLossSpec, ReconfigurationSpec, ServiceSpec, SimplexLink, StageSpec,
+    TransmitSpec,
 };
 use units::{RandomStream, Time};
 
@@ -10,7 +11,8 @@ use crate::common::packet;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
-const STARLINK: ReconfigurationSpec = ReconfigurationSpec { interval_ns: 15 * S, phase_ns: 12 * S, jitter_ns: 0 };
+const STARLINK: ReconfigurationSpec =
+    ReconfigurationSpec { interval_ns: 15 * S, phase_ns: 12 * S, jitter_ns: 0 };
 
 fn delay(delay_ns: &[u64], jitter_ns: &[u64], correlation: f64) -> StageSpec {
     StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec {
@@ -112,7 +114,10 @@ fn the_jitter_keeps_its_distribution_and_its_correlation() {
 
 #[test]
 fn a_slot_has_one_rate_per_direction() {
-    let service = ServiceSpec::Reconfiguration { reconfiguration: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
+    let service = ServiceSpec::Reconfiguration {
+        reconfiguration: STARLINK,
+        rate_bit_s: vec![8_000_000, 80_000_000],
+    };
     let stage = StageSpec::Transmit(TransmitSpec {
         queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
         service,
@@ -186,9 +191,12 @@ fn invalid_slots_are_refused() {
         with(r#"{"interval_ns":10,"phase_ns":10,"jitter_ns":0}"#, "[1]", 0.0).contains("phase_ns")
     );
     assert!(
-        with(r#"{"interval_ns":10,"phase_ns":0,"jitter_ns":5}"#, "[1]", 0.0).contains("half a slot")
+        with(r#"{"interval_ns":10,"phase_ns":0,"jitter_ns":5}"#, "[1]", 0.0)
+            .contains("half a slot")
     );
-    assert!(with(r#"{"interval_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("every_ns"));
+    assert!(
+        with(r#"{"interval_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("every_ns")
+    );
     assert!(with(sound, "[2,1]", 0.0).contains("quantiles fall"));
     assert!(with(sound, "[]", 0.0).contains("empty"));
     assert!(with(sound, "[1]", 1.0).contains("correlation"));

@@ -182,7 +182,8 @@ fn in_turns() -> [SchedulerSpec; 3] {
 
 /// Returns every scheduler that drops no packets.
 fn all() -> Vec<SchedulerSpec> {
-    let deadline = DeadlineSpec { delay_ns: 100_000_000, violation_ratio: 0.03, best_effort: Vec::new() };
+    let deadline =
+        DeadlineSpec { delay_ns: 100_000_000, violation_ratio: 0.03, best_effort: Vec::new() };
     let average = average(AveragedQuantity::Served);
     let drr = |quantum_bytes| {
         SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {

@@ -87,7 +87,8 @@ impl ProxyPlan {
                 self.client_device
             ));
         }
-        for (key, device) in [("client_device", &self.client_device), ("server_device", &self.server_device)]
+        for (key, device) in
+            [("client_device", &self.client_device), ("server_device", &self.server_device)]
         {
             // Names valid in Linux (dev_valid_name), without characters that have a meaning in a rule.
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

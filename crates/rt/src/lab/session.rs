@@ -385,7 +385,8 @@ fn terminate(process: &Child) {
 
 /// Returns whether traffic from the setup continues beside the commands: connections of a pool, and of services.
 fn has_lasting_traffic(plan: &LabPlan) -> bool {
-    plan.proxies.iter().any(|proxy| proxy.handshake == HandshakeMode::Pooled) || !plan.services.is_empty()
+    plan.proxies.iter().any(|proxy| proxy.handshake == HandshakeMode::Pooled)
+        || !plan.services.is_empty()
 }
 
 /// Waits until no packet is in transit. Stopping the path would lose them.

@@ -2,7 +2,7 @@
 
 use bundle::cla::ClaTransport;
 use transport::media::{MediaSide, SourceSpec};
-use transport::perf_load::{PeriodDistribution, OnOffSource, PerfClient, PerfServer};
+use transport::perf_load::{OnOffSource, PerfClient, PerfServer, PeriodDistribution};
 use transport::quic::{self, Handshake, QuicRequirements, QuicSpec, prime_session};
 use transport::{
     AmountSpec, App, AppBuilder, ControllerBuilder, Endpoint, LoadSpec, Side, SizeSpec, StreamSpec,

@@ -85,8 +85,8 @@ impl World {
             return Err(format!("flow {name}: user {user}, expected less than {MAX_USERS}"));
         }
         let groups = MeasurementGroups::new(spec, &topology)?;
-        let recorder =
-            Recorder::new(spec.sample_interval_ns, groups, page_specs(spec)).with_tcp(spec.trace.tcp);
+        let recorder = Recorder::new(spec.sample_interval_ns, groups, page_specs(spec))
+            .with_tcp(spec.trace.tcp);
         let scaling = node_set.window_scaling(spec, &topology);
         let tracer = Tracer::new(
             spec.trace,

@@ -278,8 +278,7 @@ fn run_late(
 
 #[test]
 fn a_late_driver_sees_the_same_handover() {
-    for policy in [InFlightPolicy::InOrder, InFlightPolicy::Reorder, InFlightPolicy::Drop]
-    {
+    for policy in [InFlightPolicy::InOrder, InFlightPolicy::Reorder, InFlightPolicy::Drop] {
         let topology = || Topology::build(&handover(policy), 1).unwrap();
         let sent = stream(&topology(), 200);
         let mut exact = run(&mut topology(), sent.clone());

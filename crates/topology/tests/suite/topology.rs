@@ -143,7 +143,9 @@ fn a_bad_stage_is_refused_by_link_and_number() {
             "l.down stage 1 (transmit): opportunities_ns end at 4, after repeat_ns = 3",
         ),
         (
-            of(r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"buffer_packets":false}"#),
+            of(
+                r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"buffer_packets":false}"#,
+            ),
             "l.down stage 1 (outage): window [8, 10] begins before the one before it ends",
         ),
         (
@@ -187,7 +189,9 @@ fn a_bad_change_is_refused_by_its_instant() {
         ))
     };
     let route = |node: &str, to: &str, route: &str| {
-        of(&format!(r#"[{{"at_ns":7,"routes":[{{"node":"{node}","to":"{to}","route":{route}}}]}}]"#))
+        of(&format!(
+            r#"[{{"at_ns":7,"routes":[{{"node":"{node}","to":"{to}","route":{route}}}]}}]"#
+        ))
     };
     let rate = r#"{"kind":"rate","rate_bit_s":0}"#;
     let cases = [

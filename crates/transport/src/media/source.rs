@@ -171,7 +171,11 @@ mod tests {
     #[test]
     fn the_rest_of_a_period_counts_for_the_next() {
         // 50 ms on, 30 ms off: 2 datagrams, then half of one; 5 in every 160 ms.
-        let periods = PeriodsSpec { on_ns: 50_000_000, off_ns: 30_000_000, distribution: PeriodDistribution::Fixed };
+        let periods = PeriodsSpec {
+            on_ns: 50_000_000,
+            off_ns: 30_000_000,
+            distribution: PeriodDistribution::Fixed,
+        };
         let found = all(source(Some(periods), 16));
         assert_eq!(found.len(), 500);
         let due: Vec<u64> = found[..6].iter().map(|head| head.due.0 / 1_000_000 - 5000).collect();

@@ -148,7 +148,8 @@ impl PerfClient {
     fn finish_if_written(&mut self, now: Time, index: usize, streams: &mut dyn Streams) {
         let stream = &mut self.streams[index];
         let Some(report) = stream.report else { return };
-        let upwards = !matches!(stream.spec.amount, AmountSpec::Time { direction: Direction::Down, .. });
+        let upwards =
+            !matches!(stream.spec.amount, AmountSpec::Time { direction: Direction::Down, .. });
         let over = stream.remaining == Some(0) || (upwards && now >= stream.deadline);
         if stream.sending && over {
             stream.sending = false;

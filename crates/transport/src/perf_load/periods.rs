@@ -49,7 +49,9 @@ impl PeriodDistribution {
     pub fn length(self, mean: Span, random: &mut RandomStream) -> Span {
         let length = match self {
             PeriodDistribution::Fixed => mean,
-            PeriodDistribution::Exponential => Span::from_seconds(random.exponential(mean.seconds())),
+            PeriodDistribution::Exponential => {
+                Span::from_seconds(random.exponential(mean.seconds()))
+            }
             // A Pareto distribution with minimum m has the mean m shape / (shape - 1).
             PeriodDistribution::Pareto { shape } => {
                 let min = mean.seconds() * (shape - 1.0) / shape;

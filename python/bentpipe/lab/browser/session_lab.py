@@ -15,7 +15,7 @@ from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.spec.queries import needs_tcp
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import LabPlan, ServePlan, Sides
+    from bentpipe.lab.process_plans import LabPlan, ServePlan
     from bentpipe.plan.plan import Run
     from bentpipe.plan.spec.run_spec import PageSpec, RunSpec, TcpSpec
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         MeasuredSide,
         PerfClientPlan,
         PerfServerPlan,
-        Process,
         PerHost,
+        Process,
     )
     from bentpipe.plan.spec.run_spec import (
         AmountSpec,
@@ -397,7 +397,10 @@ def _tcp_options(spec: RunSpec) -> PerHost[TcpSpec | None]:
     if not options:
         return {}
     client, server, *_ = flow_hosts(spec)
-    sides: PerHost[TcpSpec | None] = {"client": options.pop(client, None), "server": options.pop(server, None)}
+    sides: PerHost[TcpSpec | None] = {
+        "client": options.pop(client, None),
+        "server": options.pop(server, None),
+    }
     if options:
         sides["hosts"] = options
     return sides

@@ -89,7 +89,9 @@ def _sends_down(flow: FlowSpec) -> bool:
         return load["direction"] == "down"
     amounts = [stream["amount"] for stream in load["streams"]]
     return all(
-        amount["direction"] == "down" if amount["mode"] == "time" else amount["down_bytes"] > amount["up_bytes"]
+        amount["direction"] == "down"
+        if amount["mode"] == "time"
+        else amount["down_bytes"] > amount["up_bytes"]
         for amount in amounts
     )
 

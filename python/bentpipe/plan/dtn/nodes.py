@@ -31,7 +31,12 @@ SINCE_2000_S = 946_684_800
 EPOCH_S = 1_767_225_600
 """2026-01-01 in seconds since 1970: the default epoch of a run."""
 
-CONTACT_START: dict[str, ContactStartSpec] = {"alone": "keep", "reopen": "reopen", "resume": "resume", "cue": "link_up"}
+CONTACT_START: dict[str, ContactStartSpec] = {
+    "alone": "keep",
+    "reopen": "reopen",
+    "resume": "resume",
+    "cue": "link_up",
+}
 """Action on an open connection when a contact starts, by its name in a scenario."""
 
 _COLOURS = {"ltp": "red", "ltp-green": "green"}
@@ -97,7 +102,11 @@ def _dtn_spec(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None
                 "shared": bundles.connections == "shared",
                 "opens_with_contact": bundles.opened == "with_contact",
                 "closes_after_contact": bundles.closes,
-                **({} if bundles.on_return is None else {"on_contact_start": CONTACT_START[bundles.on_return]}),
+                **(
+                    {}
+                    if bundles.on_return is None
+                    else {"on_contact_start": CONTACT_START[bundles.on_return]}
+                ),
             }
             for flow, bundles in links
         ],
@@ -179,15 +188,15 @@ def _check_plan(plan: dict[str, Any]) -> None:
                 [(f"dtn.{one['declared_at']}", f"found {one['from']} at both ends, expected two nodes")]
             )
         if one["stop_ns"] <= one["start_ns"]:
-            raise ScenarioError([(f"dtn.{one['declared_at']}.stop", "found a stop that is not after the start")])
+            raise ScenarioError(
+                [(f"dtn.{one['declared_at']}.stop", "found a stop that is not after the start")]
+            )
     for kind in ("contact", "range"):
         ordered = sorted(plan[f"{kind}s"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
         for before, after in itertools.pairwise(ordered):
             same_pair = (before["from"], before["to"]) == (after["from"], after["to"])
             if same_pair and after["start_ns"] < before["stop_ns"]:
-                text = (
-                    f"found a {kind} from {before['from']} to {before['to']} that overlaps dtn.{before['declared_at']}"
-                )
+                text = f"found a {kind} from {before['from']} to {before['to']} that overlaps dtn.{before['declared_at']}"
                 raise ScenarioError([(f"dtn.{after['declared_at']}", text)])
 
 

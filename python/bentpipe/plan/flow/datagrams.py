@@ -15,8 +15,8 @@ from bentpipe.scenario.quantities import Size
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import (
         Direction,
-        PeriodDistribution,
         LoadSpec,
+        PeriodDistribution,
         PeriodsSpec,
         SourceSpec,
         UdpTransportSpec,

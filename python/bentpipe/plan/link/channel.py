@@ -53,7 +53,11 @@ def channel(config: Channel, files: Files, key: str) -> ChannelSpec:
     """
     at_reference = _channel_at_reference(config, files, key)
     if config.snr_range is not None:
-        return {"kind": "range_loss", "loss": _range_loss(config.snr_range, files, key), "channel": at_reference}
+        return {
+            "kind": "range_loss",
+            "loss": _range_loss(config.snr_range, files, key),
+            "channel": at_reference,
+        }
     return at_reference
 
 

@@ -8,7 +8,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec.run_spec import ServiceSpec, ReconfigurationSpec, StageSpec
+    from bentpipe.plan.spec.run_spec import ReconfigurationSpec, ServiceSpec, StageSpec
     from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.reconfiguration import Reconfiguration
 
@@ -79,7 +79,11 @@ def service(direction: Direction) -> ServiceSpec | None:
     slots = direction.slots
     if slots is None or slots.rate is None:
         return None
-    return {"kind": "reconfiguration", "reconfiguration": _timing(slots), "rate_bit_s": [rate.bit_s for rate in slots.rate]}
+    return {
+        "kind": "reconfiguration",
+        "reconfiguration": _timing(slots),
+        "rate_bit_s": [rate.bit_s for rate in slots.rate],
+    }
 
 
 def loss_stages(direction: Direction) -> list[StageSpec]:

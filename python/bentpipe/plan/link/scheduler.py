@@ -113,7 +113,11 @@ def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
     limit = hooks.limit()
     return {
         "kind": "per_user",
-        "scheduler": {"name": "external", "scheduler_name": scheduler.name, "options_json": json.dumps(scheduler.options)}
+        "scheduler": {
+            "name": "external",
+            "scheduler_name": scheduler.name,
+            "options_json": json.dumps(scheduler.options),
+        }
         if scheduler.is_user_supplied
         else scheduler.to_spec(scheduler.name, hooks),
         "limit": limit if scheduler.room == "each" else None,

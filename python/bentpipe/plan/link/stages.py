@@ -330,7 +330,11 @@ def _orbit_outages(direction: Direction, files: Files, key: str) -> list[StageSp
         return []
     gaps = files.route_timeline(f"{key}.delay").gaps
     windows = [[start, end] for start, end in gaps]
-    return [{"kind": "outage", "windows": windows, "repeat_ns": None, "buffer_packets": False}] if windows else []
+    return (
+        [{"kind": "outage", "windows": windows, "repeat_ns": None, "buffer_packets": False}]
+        if windows
+        else []
+    )
 
 
 def _outages(direction: Direction) -> list[StageSpec]:

@@ -181,7 +181,13 @@ def find_routes(
         seen=(answer["visible_satellites"][0], answer["visible_satellites"][1]),
         elevations_deg=(answer["elevations_deg"][0], answer["elevations_deg"][1]),
         routes=tuple(
-            Route(r["start_ns"], tuple(r["nodes"]), r["destination"], r["old_path_delay_ns"], r["new_path_delay_ns"])
+            Route(
+                r["start_ns"],
+                tuple(r["nodes"]),
+                r["destination"],
+                r["old_path_delay_ns"],
+                r["new_path_delay_ns"],
+            )
             for r in answer["paths"]
         ),
         legs=tuple((at, first, last) for at, first, last in answer["breakpoints"]),

@@ -1430,7 +1430,9 @@ DtnPerfPace = WindowDtnPerfPace | RateDtnPerfPace
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec | BundlesLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
-LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | ReconfigurationLossModel
+LossModel = (
+    BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | ReconfigurationLossModel
+)
 QueueLimit = PacketsQueueLimit | BytesQueueLimit
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec

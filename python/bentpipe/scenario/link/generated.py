@@ -234,7 +234,10 @@ class SchedulerOptions(Table):
         if name == "maximum-rate":
             return {"name": "maximum_rate"}
         if name == "proportional-fair":
-            return {"name": "proportional_fair", "average": {"quantity": self.average, "window_ns": self.window.ns}}
+            return {
+                "name": "proportional_fair",
+                "average": {"quantity": self.average, "window_ns": self.window.ns},
+            }
         if name == "codes":
             return {
                 "name": "codes",

@@ -158,4 +158,11 @@ class ContactPlan(Table):
 def _range_spec(
     start: str, end: str, times: dict[str, int], owlt: Duration, location: str, *, implies: bool
 ) -> dict[str, Any]:
-    return {"from": start, "to": end, **times, "owlt_ns": owlt.ns, "implies_reverse": implies, "declared_at": location}
+    return {
+        "from": start,
+        "to": end,
+        **times,
+        "owlt_ns": owlt.ns,
+        "implies_reverse": implies,
+        "declared_at": location,
+    }

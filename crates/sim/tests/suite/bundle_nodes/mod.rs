@@ -77,8 +77,7 @@ fn line(hop: &Hop, seconds: f64) -> Value {
             .iter()
             .map(|(from, to)| json!([(from * 1e9) as u64, (to * 1e9) as u64]))
             .collect();
-        let outage =
-            json!({"kind": "outage", "windows": windows, "repeat_ns": null, "buffer_packets": false});
+        let outage = json!({"kind": "outage", "windows": windows, "repeat_ns": null, "buffer_packets": false});
         stages.insert(if hop.behind { stages.len() } else { stages.len() - 1 }, outage);
     }
     let _ = seconds;
