@@ -381,55 +381,55 @@ PLAN: dict[str, Any] = {
     ("key", "value", "said"),
     [
         (
-            "far.0.listens",
+            "services.0.listen_port",
             [80, "tcp"],
-            "plan: far.web.listens: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
+            "plan: services.web.listen_port: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
         ),
         (
-            "far.0.listens",
+            "services.0.listen_port",
             "80",
-            'plan: far.web.listens: found "80", expected a UDP or TCP port from 1 to 65535',
+            'plan: services.web.listen_port: found "80", expected a UDP or TCP port from 1 to 65535',
         ),
-        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a UDP or TCP port"),
-        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a UDP or TCP port"),
-        ("far.0.listens", True, "plan: far.web.listens: found True, expected a UDP or TCP port"),
+        ("services.0.listen_port", 0, "plan: services.web.listen_port: found 0, expected a UDP or TCP port"),
+        ("services.0.listen_port", 65536, "plan: services.web.listen_port: found 65536, expected a UDP or TCP port"),
+        ("services.0.listen_port", True, "plan: services.web.listen_port: found True, expected a UDP or TCP port"),
         (
-            "far.0.listen",
+            "services.0.listen",
             80,
-            'plan: far.web.listen: no key "listen", expected one of: .*; did you mean "listen_port"?',
+            'plan: services.web.listen: no key "listen", expected one of: .*; did you mean "listen_port"?',
         ),
         (
-            "far.0.args",
+            "services.0.args",
             ["-x"],
-            'plan: far.web.args: no key "args"; arguments stand in "command", after its first word',
+            'plan: services.web.args: no key "args"; arguments stand in "command", after its first word',
         ),
-        ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
-        ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),
-        ("far.0.name", "ask", 'plan: duplicate command name "ask", expected a unique name for each command'),
-        ("near.0.start_ns", -1, "plan: near.ask.start_ns: found -1, expected at least 0"),
-        ("near.0.start_ns", 0.5, "plan: near.ask.start_ns: found 0.5, expected a whole number"),
-        ("near.0.start_ns", 2**64, f"plan: near.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
-        ("near.0.listens", 80, "plan: near.ask.listens: only services at the far side can listen"),
-        ("near.0.output", Path("a"), "plan: near.ask.output: found a, expected text"),
-        ("near", [], "plan: near: found a list of 0, expected at least 1"),
-        ("near", {"name": "ask"}, "plan: near: found a table, expected a list"),
+        ("services.0.command", "web -x", 'plan: services.web.command: found "web -x", expected a list'),
+        ("services.0.command", [], "plan: services.web.command: found a list of 0, expected at least 1"),
+        ("services.0.name", "ask", 'plan: duplicate command name "ask", expected a unique name for each command'),
+        ("commands.0.start_ns", -1, "plan: commands.ask.start_ns: found -1, expected at least 0"),
+        ("commands.0.start_ns", 0.5, "plan: commands.ask.start_ns: found 0.5, expected a whole number"),
+        ("commands.0.start_ns", 2**64, f"plan: commands.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
+        ("commands.0.listen_port", 80, "plan: commands.ask.listen_port: only services can listen"),
+        ("commands.0.output", Path("a"), "plan: commands.ask.output: found a, expected text"),
+        ("commands", [], "plan: commands: found a list of 0, expected at least 1"),
+        ("commands", {"name": "ask"}, "plan: commands: found a table, expected a list"),
         (
-            "private",
+            "server_namespace",
             False,
-            "plan: far: requires private = true, which gives the server side a namespace",
+            "plan: services: requires server_namespace = true, which gives the server side a namespace",
         ),
-        ("private", "yes", 'plan: private: found "yes", expected true or false'),
+        ("server_namespace", "yes", 'plan: server_namespace: found "yes", expected true or false'),
         ("lab.mtu", 70000, "plan: lab.mtu: found 70000, expected at most 65535"),
         ("lab", "geo", 'plan: lab: found "geo", expected a table'),
         (
-            "settings.near",
+            "settings.client",
             {"net.ipv4.tcp_sack": 1},
-            "plan: settings.near.net.ipv4.tcp_sack: found 1, expected text",
+            "plan: settings.client.net.ipv4.tcp_sack: found 1, expected text",
         ),
-        ("initial_windows.near", 0, "plan: initial_windows.near: found 0, expected at least 1"),
+        ("initial_windows.client", 0, "plan: initial_windows.client: found 0, expected at least 1"),
         ("record.interval_ns", 0, "plan: record.interval_ns: found 0, expected at least 1"),
         ("watched", True, 'plan: watched: no key "watched", expected one of: .*; did you mean "watch"?'),
-        ("near.0.node", "c", 'plan: near.ask.node: no host "c", expected one of: a, b'),
+        ("commands.0.node", "c", 'plan: commands.ask.node: no host "c", expected one of: a, b'),
         (
             "initial_windows.hosts",
             {"c": 5},
@@ -460,8 +460,8 @@ def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
     """What the executable reads is what ``wire`` has, which test_wire.py holds."""
     tables: list[tuple[type[Table], Any]] = [
         (plan_validation.PlanCheck, process_plans.LabPlan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
-        (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.Sides), (plan_validation.SettingsCheck, process_plans.Sides),
-        (plan_validation.WindowsCheck, process_plans.Sides), (plan_validation.WakesCheck, process_plans.Wakes),
+        (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.PerHost), (plan_validation.SettingsCheck, process_plans.PerHost),
+        (plan_validation.WindowsCheck, process_plans.PerHost), (plan_validation.WakesCheck, process_plans.Wakes),
     ]  # fmt: skip
     for check, table in tables:
         may = {name: not field.is_required() for name, field in check.model_fields.items()}
@@ -497,7 +497,7 @@ def test_a_path_alone_is_enough(tmp_path: Path) -> None:
     assert resolve_path(str(whole)) == (path, proxies)
     file.write_text(GRAPH)
     found = resolve_path(str(file))[0]
-    assert (found["client"], found["server"]) == ("near", "far")
+    assert (found["client"], found["server"]) == ("commands", "far")
     file.write_text(GRAPH.replace('"far", {', '"far", "third", {'))
     with pytest.raises(
         ScenarioError, match=r"flow: missing, expected a flow that names .*: near, far, third"

@@ -83,7 +83,7 @@ def _python(rust: str, file: str) -> str:
     if (inner := re.fullmatch(r"Vec<\((\w+), (\w+)\)>", rust)) is not None:
         return f"Sequence[tuple[{_python(inner[1], file)}, {_python(inner[2], file)}]]"
     if (inner := re.fullmatch(r"(Vec|PerHost)<(.*)>", rust)) is not None:
-        outer = "Sequence" if inner[1] == "Vec" else "Sides"
+        outer = "Sequence" if inner[1] == "Vec" else "PerHost"
         return f"{outer}[{_python(inner[2], file)}]"
     if (inner := re.fullmatch(r"\[(\w+); \d+\]", rust)) is not None:
         return f"Sequence[{_python(inner[1], file)}]"

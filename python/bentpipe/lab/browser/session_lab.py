@@ -15,7 +15,7 @@ from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.spec.queries import needs_tcp
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import LabPlan, ServePlan
+    from bentpipe.lab.process_plans import LabPlan, PerHost, ServePlan
     from bentpipe.plan.plan import Run
     from bentpipe.plan.spec.run_spec import PageSpec, RunSpec, TcpSpec
 
@@ -175,7 +175,8 @@ def lab_plan(
         "has_uplink": False,
         "check": check,
         "services": [{
-            "name": "server", "command": [str(executable), "serve", str(server)], "listen_port": PORT, "output": str(ready),
+            "name": "server", "command": [str(executable), "serve", str(server)], "listen_port": PORT,
+            "output": str(ready),
         }],
         "commands": [{
             "name": "browser",

@@ -196,7 +196,8 @@ def _check_plan(plan: dict[str, Any]) -> None:
         for before, after in itertools.pairwise(ordered):
             same_pair = (before["from"], before["to"]) == (after["from"], after["to"])
             if same_pair and after["start_ns"] < before["stop_ns"]:
-                text = f"found a {kind} from {before['from']} to {before['to']} that overlaps dtn.{before['declared_at']}"
+                other = f"dtn.{before['declared_at']}"
+                text = f"found a {kind} from {before['from']} to {before['to']} that overlaps {other}"
                 raise ScenarioError([(f"dtn.{after['declared_at']}", text)])
 
 
