@@ -101,7 +101,7 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
     plan = {"lab": lab, "background": crowd, "commands": [{"name": "c", "command": ["true"]}]}
     assert validate_plan(json.loads(json.dumps(plan)))
-    with pytest.raises(ScenarioError, match=r"crowd: cannot be combined with lab\.hosts"):
+    with pytest.raises(ScenarioError, match=r"background: cannot be combined with lab\.hosts"):
         validate_plan({**plan, "lab": {**lab, "hosts": ["third"]}, "server_namespace": True})
 
 

@@ -131,7 +131,7 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     words = plan(
         _one(), [sys.executable, "-c", fetch], ["sh", "-c", look], ["sh", "-c", "exit 7"],
         ["bentpipe-has-no-such-command"],
-        far=[{"name": "web", "command": serve, "listen_port": 8080, "output": str(tmp_path / "web")}],
+        services=[{"name": "web", "command": serve, "listen_port": 8080, "output": str(tmp_path / "web")}],
         settings={"client": {"net.ipv4.tcp_rmem": "4096 131072 16000000"}, "server": {}},
         initial_windows={"client": 40, "server": None}, check=True,
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
             "output": str(tmp_path / "sink")}  # fmt: skip
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
     command = [sys.executable, "-c", SEND, "{far}", "3.5"]
-    words = plan(path, command, far=[sink], check=True, record=record)
+    words = plan(path, command, services=[sink], check=True, record=record)
     for _ in range(3):
         found = run_lab(words)
         spans = [(0.5, 2.0), (2.0, 3.5)]
@@ -198,7 +198,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     )
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
     words = plan(_deep(), [sys.executable, "-c", SEND, "{far}", "4.0"], [sys.executable, "-c", by_hand],
-                 far=[sink], control=str(control), record=record)  # fmt: skip
+                 services=[sink], control=str(control), record=record)  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "python"))
         for _ in range(3):
@@ -223,7 +223,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
     words = plan(TWO, ["sh", "-c", "ip route get {far}; ip -6 route get {far6}"],
                  [sys.executable, "-c", _ECHO_CLIENT, "{far}", "{far6}"],
-                 far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listen_port": 9001,
+                 services=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listen_port": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
 
@@ -247,7 +247,7 @@ for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):
 
 @pytest.mark.lab
 def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
-    words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listen_port": 8080}])
+    words = plan(_one(), ["true"], services=[{"name": "web", "command": ["false"], "listen_port": 8080}])
     with pytest.raises(LabError):
         run_lab(words)
     assert "web ended before it listened" in capfd.readouterr().err
@@ -391,8 +391,16 @@ PLAN: dict[str, Any] = {
             'plan: services.web.listen_port: found "80", expected a UDP or TCP port from 1 to 65535',
         ),
         ("services.0.listen_port", 0, "plan: services.web.listen_port: found 0, expected a UDP or TCP port"),
-        ("services.0.listen_port", 65536, "plan: services.web.listen_port: found 65536, expected a UDP or TCP port"),
-        ("services.0.listen_port", True, "plan: services.web.listen_port: found True, expected a UDP or TCP port"),
+        (
+            "services.0.listen_port",
+            65536,
+            "plan: services.web.listen_port: found 65536, expected a UDP or TCP port",
+        ),
+        (
+            "services.0.listen_port",
+            True,
+            "plan: services.web.listen_port: found True, expected a UDP or TCP port",
+        ),
         (
             "services.0.listen",
             80,
@@ -405,10 +413,18 @@ PLAN: dict[str, Any] = {
         ),
         ("services.0.command", "web -x", 'plan: services.web.command: found "web -x", expected a list'),
         ("services.0.command", [], "plan: services.web.command: found a list of 0, expected at least 1"),
-        ("services.0.name", "ask", 'plan: duplicate command name "ask", expected a unique name for each command'),
+        (
+            "services.0.name",
+            "ask",
+            'plan: duplicate command name "ask", expected a unique name for each command',
+        ),
         ("commands.0.start_ns", -1, "plan: commands.ask.start_ns: found -1, expected at least 0"),
         ("commands.0.start_ns", 0.5, "plan: commands.ask.start_ns: found 0.5, expected a whole number"),
-        ("commands.0.start_ns", 2**64, f"plan: commands.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
+        (
+            "commands.0.start_ns",
+            2**64,
+            f"plan: commands.ask.start_ns: found {2**64}, expected at most {2**63 - 1}",
+        ),
         ("commands.0.listen_port", 80, "plan: commands.ask.listen_port: only services can listen"),
         ("commands.0.output", Path("a"), "plan: commands.ask.output: found a, expected text"),
         ("commands", [], "plan: commands: found a list of 0, expected at least 1"),
@@ -428,7 +444,7 @@ PLAN: dict[str, Any] = {
         ),
         ("initial_windows.client", 0, "plan: initial_windows.client: found 0, expected at least 1"),
         ("record.interval_ns", 0, "plan: record.interval_ns: found 0, expected at least 1"),
-        ("watched", True, 'plan: watched: no key "watched", expected one of: .*; did you mean "watch"?'),
+        ("recorded", True, 'plan: recorded: no key "recorded", expected one of: .*; did you mean "record"?'),
         ("commands.0.node", "c", 'plan: commands.ask.node: no host "c", expected one of: a, b'),
         (
             "initial_windows.hosts",
@@ -497,7 +513,7 @@ def test_a_path_alone_is_enough(tmp_path: Path) -> None:
     assert resolve_path(str(whole)) == (path, proxies)
     file.write_text(GRAPH)
     found = resolve_path(str(file))[0]
-    assert (found["client"], found["server"]) == ("commands", "far")
+    assert (found["client"], found["server"]) == ("near", "far")
     file.write_text(GRAPH.replace('"far", {', '"far", "third", {'))
     with pytest.raises(
         ScenarioError, match=r"flow: missing, expected a flow that names .*: near, far, third"

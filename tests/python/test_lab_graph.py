@@ -357,5 +357,5 @@ def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(LabError):
             run_lab(_plan(wrong, near, []))
         assert said in capfd.readouterr().err
-    with pytest.raises(ScenarioError, match=r"lab.hosts: requires private = true"):
+    with pytest.raises(ScenarioError, match=r"lab.hosts: requires server_namespace = true"):
         run_lab({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "server_namespace": False})

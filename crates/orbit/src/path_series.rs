@@ -145,14 +145,14 @@ impl VisibilityLimit {
                 Ok(VisibilityLimit::MinElevationSine(libm::sin(radians(min_deg))))
             }
             VisibilitySpec::ElevationDeg(min_deg) => Err(OrbitError::new(
-                "reach",
+                "visibility",
                 format!("found {min_deg} degrees, expected 0 to less than 90"),
             )),
             VisibilitySpec::SlantKm(max_km) if max_km > 0.0 && max_km.is_finite() => {
                 Ok(VisibilityLimit::MaxRangeSquared(max_km * max_km))
             }
             VisibilitySpec::SlantKm(max_km) => {
-                Err(OrbitError::new("reach", format!("found {max_km} km, expected more than 0")))
+                Err(OrbitError::new("visibility", format!("found {max_km} km, expected more than 0")))
             }
         }
     }
@@ -243,7 +243,7 @@ impl<'a> PathStepper<'a> {
             let found = Span(interval_ns).seconds();
             let message =
                 format!("found slots of {found} s, expected 1 ms or more and a jitter below it");
-            return Err(OrbitError::new("policy", message));
+            return Err(OrbitError::new("handover_policy", message));
         }
         let sky = Constellation::new(&spec.constellation)?;
         let count = sky.len();

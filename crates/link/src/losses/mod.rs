@@ -25,6 +25,6 @@ kind! {
         GilbertElliott(GilbertElliottSpec),
         Burst(BurstLossSpec),
         Trace(TraceLossSpec),
-        Slots(ReconfigurationLossSpec),
+        Reconfiguration(ReconfigurationLossSpec),
     }
 }

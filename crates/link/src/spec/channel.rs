@@ -277,7 +277,7 @@ impl SemiMarkovCellSpec {
         for state in [&self.good, &self.bad] {
             validate_range("ln_mean", state.ln_mean, -20.0, 20.0)?;
             validate_range("ln_deviation", state.ln_deviation, 1e-3, 10.0)?;
-            validate_length("least_m", state.min_length_m)?;
+            validate_length("min_length_m", state.min_length_m)?;
             validate_range("mean_db", state.mean_db, -200.0, 20.0)?;
             validate_range("mean_deviation_db", state.mean_deviation_db, 0.0, 50.0)?;
             validate_range("quantiles", state.quantiles.0, 0.0, state.quantiles.1)?;
@@ -289,7 +289,7 @@ impl SemiMarkovCellSpec {
         }
         validate_length("correlation_m", self.correlation_m)?;
         validate_range("transition_m_per_db", self.transition_m_per_db, -1e3, 1e3)?;
-        validate_range("transition_least_m", self.transition_offset_m, -1e6, 1e6)
+        validate_range("transition_offset_m", self.transition_offset_m, -1e6, 1e6)
     }
 }
 

@@ -155,13 +155,13 @@ impl NrSpec {
         }
         if let RlcSpec::Acknowledged(spec) = self.rlc {
             above_zero("poll_retransmit_ns", spec.poll_retransmit_ns)?;
-            above_zero("most_retransmissions", u64::from(spec.max_retransmissions))?;
+            above_zero("max_retransmissions", u64::from(spec.max_retransmissions))?;
             if spec.poll_pdus == Some(0) || spec.poll_bytes == Some(0) {
                 return Err("poll_pdus and poll_bytes are above 0, or none".into());
             }
         } else if self.reordering.is_some_and(|order| order.time_limit_ns.is_none()) {
             return Err(
-                "order: in unacknowledged mode nobody can wait for ever for what is lost".into()
+                "reordering: in unacknowledged mode nobody can wait for ever for what is lost".into()
             );
         }
         Ok(())

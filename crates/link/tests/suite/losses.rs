@@ -34,7 +34,7 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
         (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
             |(reconfiguration, mut probability, burst_probability, burst_ns)| {
                 probability.sort_by(f64::total_cmp);
-                LossModel::Slots(ReconfigurationLossSpec {
+                LossModel::Reconfiguration(ReconfigurationLossSpec {
                     reconfiguration,
                     probability,
                     burst_probability,

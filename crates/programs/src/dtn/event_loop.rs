@@ -44,7 +44,7 @@ pub fn run(
     }
     writeln!(out, "{ready}")?;
     out.flush()?;
-    if let Some(file) = &plan.zero {
+    if let Some(file) = &plan.time_zero_file {
         match wait_for_time_zero(file, stop)? {
             Some(ns) => host.set_clock(Clock::with_zero_at(ns)),
             None => return Ok(()),

@@ -47,7 +47,7 @@ pub struct BundleNodePlan {
     /// A file with the value of CLOCK_MONOTONIC at time zero, in ns. The node waits for it once it is reachable.
     /// `None`: time zero is the start.
     #[serde(default)]
-    pub zero: Option<PathBuf>,
+    pub time_zero_file: Option<PathBuf>,
     /// The duration of the run in ns, `None` to run until stopped.
     #[serde(default)]
     pub duration_ns: Option<u64>,

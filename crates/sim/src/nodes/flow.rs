@@ -382,9 +382,9 @@ fn build_app(
 ) -> Box<dyn App> {
     match (load, side) {
         (LoadSpec::Perf { streams }, Side::Client) => Box::new(PerfClient::new(streams)),
-        (LoadSpec::Poisson { size, send, .. }, Side::Client) => {
+        (LoadSpec::Poisson { size, direction, .. }, Side::Client) => {
             let bytes = draw_size(*size, sizes);
-            let (up_bytes, down_bytes) = match send {
+            let (up_bytes, down_bytes) = match direction {
                 Direction::Up => (bytes, 0),
                 Direction::Down => (8, bytes),
             };
@@ -398,11 +398,11 @@ fn build_app(
                 exponential,
                 pareto_shape,
                 rate_bit_s,
-                send,
+                direction,
                 duration_ns,
             },
             side,
-        ) if (*send == Direction::Up) == (side == Side::Client) => {
+        ) if (*direction == Direction::Up) == (side == Side::Client) => {
             let (on, off, duration) = (Span(*on_ns), Span(*off_ns), Span(*duration_ns));
             let draw = match pareto_shape {
                 Some(shape) => PeriodDistribution::Pareto { shape: *shape },
