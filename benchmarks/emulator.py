@@ -209,7 +209,7 @@ def _tcp(
                         "net.ipv4.tcp_rmem": "4096 131072 67108864",
                         "net.ipv4.tcp_wmem": "4096 131072 67108864",
                     }
-                    for side in ("near", "far")
+                    for side in ("client", "server")
                 },
                 "record": {"directory": str(files[2]), "interval_ns": 500_000_000},
             }
