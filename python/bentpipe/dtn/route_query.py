@@ -63,7 +63,7 @@ def ask(plan: CheckedPlan, bundle: BundleQuery) -> dict[str, Any]:
 
 
 _OPTIONS = {
-    "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static": "--static",
+    "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static_routes": "--static",
     "backlog": "--queued", "booked": "--booked",
 }  # fmt: skip
 
