@@ -66,7 +66,7 @@ impl Adjacency {
     }
 
     fn is_in_use(&self, simplex_link: u32) -> bool {
-        self.enabled[simplex_link as usize / 2]
+        self.in_use[simplex_link as usize / 2]
     }
 
     /// Returns, for each node, whether it is connected to `destination`, through nodes of any kind.
@@ -219,7 +219,7 @@ impl RoutingTable {
     pub fn apply_update(&mut self, update: &RoutingUpdate) {
         let mut changed = BTreeSet::new();
         for (link, used) in &update.links {
-            if std::mem::replace(&mut self.adjacency.enabled[*link], *used) != *used
+            if std::mem::replace(&mut self.adjacency.in_use[*link], *used) != *used
                 && !changed.insert(*link)
             {
                 changed.remove(link);

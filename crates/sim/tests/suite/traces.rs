@@ -8,7 +8,7 @@ use sim::Measurements;
 use spec::TraceSpec;
 
 const BOTH: TraceSpec =
-    TraceSpec { qlog: true, pcapng: true, packets: false, stages: false, tcp: false };
+    TraceSpec { qlog: true, pcapng: true, packets: false, packet_steps: false, tcp: false };
 
 fn run(case: &Case, trace: TraceSpec) -> Measurements {
     let mut spec = case.spec();
