@@ -151,9 +151,10 @@ impl VisibilityLimit {
             VisibilitySpec::SlantKm(max_km) if max_km > 0.0 && max_km.is_finite() => {
                 Ok(VisibilityLimit::MaxRangeSquared(max_km * max_km))
             }
-            VisibilitySpec::SlantKm(max_km) => {
-                Err(OrbitError::new("visibility", format!("found {max_km} km, expected more than 0")))
-            }
+            VisibilitySpec::SlantKm(max_km) => Err(OrbitError::new(
+                "visibility",
+                format!("found {max_km} km, expected more than 0"),
+            )),
         }
     }
 

@@ -161,7 +161,8 @@ impl NrSpec {
             }
         } else if self.reordering.is_some_and(|order| order.time_limit_ns.is_none()) {
             return Err(
-                "reordering: in unacknowledged mode nobody can wait for ever for what is lost".into()
+                "reordering: in unacknowledged mode nobody can wait for ever for what is lost"
+                    .into(),
             );
         }
         Ok(())

@@ -146,7 +146,8 @@ fn bursts_occur_at_boundaries_and_single_losses_between_them() {
         burst_probability: 0.4,
         burst_ns: vec![100 * MS, 500 * MS],
     };
-    let stage = StageSpec::Loss(LossSpec { model: LossModel::Reconfiguration(spec), changes: Vec::new() });
+    let stage =
+        StageSpec::Loss(LossSpec { model: LossModel::Reconfiguration(spec), changes: Vec::new() });
     let at = || (0..1_500_000u64).map(|n| n * 20 * MS); // 2,000 slots, 750 probes in each
     let (up, down) = (probe(&stage, "dish.up", 1, at()), probe(&stage, "dish.down", 1, at()));
     let slot = |n: usize| (n as u64 * 20 * MS + 3 * S) / (15 * S);

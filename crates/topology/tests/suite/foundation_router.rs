@@ -11,7 +11,8 @@ use units::{NodeId, Packet, RandomStream, Span, Time};
 use crate::common::{delay, link, node, packet, transmit};
 
 fn graph() -> TopologySpec {
-    let node = |name: &str, kind| NodeSpec { name: name.into(), kind, buffer_bytes: None };
+    let node =
+        |name: &str, kind| NodeSpec { name: name.into(), kind, store_and_forward_bytes: None };
     let link = |name: &str, client_side: &str, server_side: &str, rate| LinkSpec {
         name: name.into(),
         client_side: client_side.into(),
@@ -122,7 +123,7 @@ fn handover(policy: InFlightPolicy) -> TopologySpec {
         link(name, satellite, "gateway", stages(), stages())
     };
     let ground = vec![transmit(8_000_000, Some(QueueLimit::Packets(1000)))];
-    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), in_use };
+    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), enabled: in_use };
     let stage = |line: &str, change| ScheduledStageUpdate {
         simplex_link: line.into(),
         stage: 0,

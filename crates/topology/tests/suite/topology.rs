@@ -10,7 +10,7 @@ fn node(name: &str) -> NodeSpec {
     // Names in capitals are hosts.
     let host = name.starts_with(char::is_uppercase);
     let kind = if host { NodeKind::Host } else { NodeKind::Router };
-    NodeSpec { name: name.into(), kind, buffer_bytes: None }
+    NodeSpec { name: name.into(), kind, store_and_forward_bytes: None }
 }
 
 fn link(name: &str, client_side: &str, server_side: &str) -> LinkSpec {
