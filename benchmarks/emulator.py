@@ -143,18 +143,18 @@ def _echo(
             {"name": f"load{n}", "command": [sys.executable, "-c", BUSY_LOOP]}
             for n in range(2 if busy else 0)
         ]
-        server = {"name": "echo", "command": [sys.executable, "-c", ECHO_SERVER], "listens": PORT}
+        server = {"name": "echo", "command": [sys.executable, "-c", ECHO_SERVER], "listen_port": PORT}
         client = [sys.executable, "-c", ECHO_CLIENT, str(count), str(interval_s), str(2 * delay_ms / 1e3)]
         result = run_lab(
             {
                 "lab": _path(delay_ms, rate)[0],
-                "private": True,
-                "far": [*load, server],
-                "near": [{"name": "client", "command": client, "output": str(answers)}],
+                "server_namespace": True,
+                "services": [*load, server],
+                "commands": [{"name": "client", "command": client, "output": str(answers)}],
             }
         )
         path_rtt_ms, loopback_rtt_ms = json.loads(answers.read_text(encoding="utf-8"))
-    configured_ms = result["promise"]["rtt_ns"] / 1e6
+    configured_ms = result["path_bounds"]["rtt_ns"] / 1e6
     excess_ms = path_rtt_ms - configured_ms - loopback_rtt_ms
     bound = "< 0.2" if configured_ms == 0 else "< 1" if busy else "< 0.3"
     return [
@@ -188,16 +188,16 @@ def _tcp(
             {
                 "lab": path,
                 "proxies": proxies,
-                "private": True,
-                "far": [
+                "server_namespace": True,
+                "services": [
                     {
                         "name": "server",
                         "command": [program, "perf", str(files[0])],
-                        "listens": 4433,
+                        "listen_port": 4433,
                         "output": str(Path(folder) / "server.out"),
                     }
                 ],
-                "near": [
+                "commands": [
                     {
                         "name": "client",
                         "command": [program, "perf", str(files[1])],
@@ -209,7 +209,7 @@ def _tcp(
                         "net.ipv4.tcp_rmem": "4096 131072 67108864",
                         "net.ipv4.tcp_wmem": "4096 131072 67108864",
                     }
-                    for side in ("near", "far")
+                    for side in ("client", "server")
                 },
                 "record": {"directory": str(files[2]), "interval_ns": 500_000_000},
             }

@@ -86,8 +86,8 @@ def _lab() -> Requirement:
     path, proxies = resolve_path("lte-4g", pep="early")
     nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
-        "lab": path, "proxies": proxies if nft else [], "outside": False,
-        "near": [{"name": "true", "command": ["true"]}],
+        "lab": path, "proxies": proxies if nft else [], "has_uplink": False,
+        "commands": [{"name": "true", "command": ["true"]}],
     }  # fmt: skip
     with os.fdopen(os.memfd_create("bentpipe-doctor"), "r+b") as log:
         process_options = {

@@ -23,13 +23,17 @@ CHANGES = [
 LOSSES = [{"at_ns": 1_000_000_000, "probability": 0.05}]
 DELAYS = [{"at_ns": 1_000_000_000, "delay_ns": 5_000_000}, {"at_ns": 2_000_000_000, "delay_ns": 60_000_000}]
 
-TIMING = {"every_ns": 700_000_000, "phase_ns": 300_000_000, "jitter_ns": 0}
+TIMING = {"interval_ns": 700_000_000, "phase_ns": 300_000_000, "jitter_ns": 0}
 SLOT_DELAY = {
-    "kind": "slot_delay", "slots": TIMING, "delay_ns": [10_000_000, 20_000_000, 60_000_000], "jitter_ns": [0, 4_000_000],
+    "kind": "reconfiguration_delay", "reconfiguration": TIMING, "delay_ns": [10_000_000, 20_000_000, 60_000_000], "jitter_ns": [0, 4_000_000],
     "step_ns": 10_000_000, "correlation": 0.9,
 }  # fmt: skip
 SLOT_LOSS = loss(
-    "slots", slots=TIMING, probability=[0.0, 0.004], burst_probability=0.5, burst_ns=[5_000_000, 40_000_000]
+    "reconfiguration",
+    reconfiguration=TIMING,
+    probability=[0.0, 0.004],
+    burst_probability=0.5,
+    burst_ns=[5_000_000, 40_000_000],
 )
 
 STAGES: dict[str, list[dict[str, Any]]] = {
@@ -44,19 +48,30 @@ STAGES: dict[str, list[dict[str, Any]]] = {
     "netem": [{"kind": "netem", "rate_bit_s": 10_000_000, "delay_ns": 20_000_000, "limit_packets": 40}],
     "delay trace": [transmit(), points(reorder=False)],
     "delay trace that reorders": [transmit(), points(reorder=True, interpolation="step")],
-    "jitter": [transmit(), jitter(False, "uniform", most_ns=3_000_000), DELAY],
+    "jitter": [transmit(), jitter(False, "uniform", max_ns=3_000_000), DELAY],
     "jitter that reorders": [transmit(), jitter(True, "exponential", mean_ns=1_000_000), DELAY],
     "normal jitter": [transmit(), jitter(False, "normal", mean_ns=5_000_000, deviation_ns=3_000_000), DELAY],
     "slots": [
-        transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 20_000_000]}),
+        transmit(
+            service={
+                "kind": "reconfiguration",
+                "reconfiguration": TIMING,
+                "rate_bit_s": [4_000_000, 20_000_000],
+            }
+        ),
         SLOT_LOSS,
         SLOT_DELAY,
     ],
     "slots whose boundaries jitter": [
         transmit(),
-        {**SLOT_DELAY, "slots": {**TIMING, "jitter_ns": 200_000_000}, "jitter_ns": [], "correlation": 0.0},
+        {
+            **SLOT_DELAY,
+            "reconfiguration": {**TIMING, "jitter_ns": 200_000_000},
+            "jitter_ns": [],
+            "correlation": 0.0,
+        },
     ],
-    "reordering": [transmit(), {"kind": "reorder", "probability": 0.01, "hold_ns": 4_000_000}, DELAY],
+    "reordering": [transmit(), {"kind": "reorder", "probability": 0.01, "delay_ns": 4_000_000}, DELAY],
     "loss that changes": [transmit(), {**loss("bernoulli", probability=0.01), "changes": LOSSES}, DELAY],
     "two states": [
         transmit(),
@@ -65,6 +80,6 @@ STAGES: dict[str, list[dict[str, Any]]] = {
     ],
     "bursts": [transmit(), loss("burst", period_ns=900_000_000, length_ns=50_000_000, offset_ns=1), DELAY],
     "listed losses": [transmit(), loss("trace", packets=[3, 50, 51, 52, 300]), DELAY],
-    "outage": [outage(hold=False), transmit(), DELAY],
-    "outage that holds": [transmit(), outage(hold=True), DELAY],
+    "outage": [outage(buffer_packets=False), transmit(), DELAY],
+    "outage that holds": [transmit(), outage(buffer_packets=True), DELAY],
 }

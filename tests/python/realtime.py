@@ -193,7 +193,7 @@ def rate_of_busy_link(
         elif b[0] - rows[first][0] > longest[0]:
             longest = (b[0] - rows[first][0], (b[1] - rows[first][1]) * 8e-6)
     seconds, megabits = longest
-    late_s = found["segments"][0][way]["lateness_max_ms"] / 1e3
+    late_s = found["links"][0][way]["lateness_max_ms"] / 1e3
     return megabits / seconds if seconds >= 0.5 and late_s <= error * seconds else None
 
 

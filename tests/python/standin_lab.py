@@ -46,9 +46,11 @@ def main() -> None:
         for stage in link[way]
         if stage["kind"] == "delay"
     )
-    servers = {one["listens"]: json.loads(Path(one["command"][2]).read_text()) for one in plan["far"]}
+    servers = {
+        one["listen_port"]: json.loads(Path(one["command"][2]).read_text()) for one in plan["services"]
+    }
     heard: dict[int, list[str]] = {port: [] for port in servers}
-    for number, near in enumerate(plan["near"]):
+    for number, near in enumerate(plan["commands"]):
         file = next(word for word in near["command"] if word.endswith(".client.json"))
         client = json.loads(Path(file).read_text())
         if behaviour != "silent":
@@ -69,9 +71,9 @@ def main() -> None:
     Path(plan["record"]["directory"], "links.csv").write_text(series)
     way = {"packets_in": 10, "packets_out": 10, "bytes_out": 15_000, "lateness_p99_ms": 90.0 if late else 0.2}
     segments = [{"name": link["name"], "up": way, "down": way} for link in plan["lab"]["graph"]["links"]]
-    statuses = {near["name"]: 1 if behaviour == "silent" else 0 for near in plan["near"]}
+    statuses = {near["name"]: 1 if behaviour == "silent" else 0 for near in plan["commands"]}
     result = {"valid": not late, "reasons": ["packets were late by 90 ms"] if late else [], "statuses": statuses,
-              "check": None, "started_ns": ZERO, "segments": segments, "cpu_s": {"total": 0.5}, "wall_s": 1.0, "offload": False}  # fmt: skip
+              "check": None, "started_ns": ZERO, "links": segments, "cpu_s": {"total": 0.5}, "wall_s": 1.0, "offload": False}  # fmt: skip
     Path(plan["result"]).write_text(json.dumps(result))
 
 

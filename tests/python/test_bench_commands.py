@@ -77,8 +77,8 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     way = {"calibration_us": {"arrival": 20.0, "long_sleep": 60.0, "short_sleep": 50.0}}
     check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
-    plan: Session = {"lab": path, "proxies": proxies, "near": []}
-    save_check(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
+    plan: Session = {"lab": path, "proxies": proxies, "commands": []}
+    save_check(plan, realtime.program(), {"check": check, "wall_s": 1.0, "links": segments})
     told: list[str] = []
     begins, gone, processor = shell_latency.bench(2, told.append)
     assert told == ["the check", "1 of 2", "2 of 2"]

@@ -199,7 +199,7 @@ server = { window_scaling = false, frto = false, loss_detection = { name = "dupa
     )
     run = plan_sessions(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
-    near, far = lab["tcp"]["near"], lab["tcp"]["far"]
+    near, far = lab["tcp"]["client"], lab["tcp"]["server"]
     for side in (near, far):
         assert [side[key] for key in ("sack", "dsack", "timestamps", "ecn", "restart_after_idle")] == [
             False, False, False, True, False
@@ -254,7 +254,7 @@ def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
     spec = found.runs[0].spec
     assert [one["body_bytes"] for one in spec["flows"][0]["load"]["page"]["objects"]] == [5000]
     assert {"kind": "delay", "delay_ns": 100_000_000, "changes": []} in spec["graph"]["links"][0]["down"]
-    assert [one["setup"] for one in spec["proxies"]] == ["early"]
+    assert [one["handshake"] for one in spec["proxies"]] == ["early"]
     scenario.write_text(SCENARIO + '[sweep]\n"flow.browser.congestion" = ["cubic", "newreno"]\n')
     theirs = plan_sessions(str(har), Options(units=1, access=str(scenario)), "e", CATALOGUE)
     assert len(theirs.runs) == 2
@@ -281,10 +281,10 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
         run, tmp_path, tmp_path / "home", Path("/usr/bin/chromium"), Path("/rt"), check=True, sandbox=True
     )
     assert lab["lab"]["graph"] == run.spec["graph"]
-    assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
-    assert lab["near"][0]["command"][-1] == "{server}"
+    assert lab["services"][0]["command"][:2] == ["/rt", "serve"]
+    assert lab["commands"][0]["command"][-1] == "{server}"
     tcp = run.spec["flows"][0]["transport"]["tcp"]
-    assert lab["tcp"] == {"near": tcp["client"], "far": tcp["server"]}
+    assert lab["tcp"] == {"client": tcp["client"], "server": tcp["server"]}
     server = json.loads((tmp_path / "server.json").read_text())
     assert server["congestion"]["name"] == "cubic"
     assert server["content"]["authorities"] == {

@@ -13,6 +13,7 @@ import pytest
 
 import bentpipe as library
 from bentpipe.plan.document import load_scenario
+from bentpipe.plan.dtn.nodes import CONTACT_START
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
@@ -92,7 +93,10 @@ def test_what_cannot_be_done_as_a_contact_begins_again_is_refused_by_its_key(
 )
 def test_a_connection_is_kept_for_what_is_done_with_it(way: str | None, closes: bool) -> None:
     link = spec(*([(ON, way)] if way else []))["dtn"]["links"][0]
-    assert (link.get("on_return"), link["closes"]) == (way, closes)
+    assert (link.get("on_contact_start"), link["closes_after_contact"]) == (
+        CONTACT_START[way] if way else None,
+        closes,
+    )
 
 
 def test_an_outage_is_before_the_delay_or_behind_it() -> None:
@@ -118,12 +122,12 @@ def test_stops_of_a_node_are_in_order() -> None:
     node = {"name": "server", "store_delay": "30 ms", "outages": outages}
     found = {one["name"]: one for one in spec(("dtn.node", [node]))["dtn"]["nodes"]}
     second = 1_000_000_000
-    assert found["server"]["store_ns"] == 30_000_000
-    assert found["server"]["stops"] == [
-        {"at_ns": 5 * second, "until_ns": 7 * second, "keeps": True},
-        {"at_ns": 9 * second, "until_ns": None, "keeps": False},
+    assert found["server"]["store_delay_ns"] == 30_000_000
+    assert found["server"]["outages"] == [
+        {"at_ns": 5 * second, "until_ns": 7 * second, "keeps_store": True},
+        {"at_ns": 9 * second, "until_ns": None, "keeps_store": False},
     ]
-    assert not {"stops", "store_ns"} & found["client"].keys()
+    assert not {"stops", "store_delay_ns"} & found["client"].keys()
     for wrong in ([outages[0], {"at": "6 s"}], [outages[1], {"at": "10 s"}]):
         with pytest.raises(ScenarioError, match=r"dtn\.node.*outages"):
             spec(("dtn.node", [{"name": "server", "outages": wrong}]))

@@ -101,7 +101,7 @@ def test_streams_and_on_off_sources_keep_their_rate() -> None:
         "down"
     ]
     assert (thesis["payload_bytes"], thesis["interval_ns"]) == (210, 26_250_000)
-    assert thesis["periods"]["draw"] == {"kind": "pareto", "shape": 1.5}
+    assert thesis["periods"]["distribution"] == {"kind": "pareto", "shape": 1.5}
 
 
 def test_over_streams_an_on_off_source_is_what_it_was() -> None:

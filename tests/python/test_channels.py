@@ -111,7 +111,7 @@ def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> No
     high = Channel.model_validate(TREES | {"elevation": "70 deg"})
     said = link_channel.elevation_note(high, "down.channel")
     assert said == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
-    assert resolved(elevation="70 deg")["sight"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
+    assert resolved(elevation="70 deg")["look_angle"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
     assert link_channel.elevation_note(Channel.model_validate(TREES), "down.channel") is None
 
 
@@ -219,7 +219,7 @@ def test_the_two_states_are_the_published_ones() -> None:
     assert found["good"] == {
         "ln_mean": 3.0639,
         "ln_deviation": 1.698,
-        "least_m": 10.0,
+        "min_length_m": 10.0,
         "mean_db": -1.8225,
         "mean_deviation_db": 1.1317,
         "quantiles": [0.0, 1.0],
@@ -229,12 +229,12 @@ def test_the_two_states_are_the_published_ones() -> None:
         "multipath_db": -14.745,
     }
     assert found["bad"]["quantiles"] == [0.1, 0.9]
-    assert (found["correlation_m"], found["transition_m_per_db"], found["transition_least_m"]) == (
+    assert (found["correlation_m"], found["transition_m_per_db"], found["transition_offset_m"]) == (
         1.791,
         0.0744,
         2.1423,
     )
-    assert whole["sight"] == {"elevation_deg": 45.0, "azimuth_deg": 0.0}
+    assert whole["look_angle"] == {"elevation_deg": 45.0, "azimuth_deg": 0.0}
 
 
 def test_p681_has_a_table_for_a_band_or_refuses() -> None:
@@ -360,7 +360,7 @@ def test_the_elevation_follows_the_orbit() -> None:
     assert used[0][0] == 0
     assert len(used) > 3
     assert all(before[0] < after[0] and before[1] != after[1] for before, after in pairwise(used))
-    lowest = max(elevation for elevation in tables if elevation <= found["sight"]["elevation_deg"])
+    lowest = max(elevation for elevation in tables if elevation <= found["look_angle"]["elevation_deg"])
     assert used[0][1] == lowest
 
 

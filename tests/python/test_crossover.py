@@ -58,7 +58,7 @@ def test_an_access_with_slots_is_drawn_but_for_its_delay() -> None:
     plan = build_plan(load_scenario(scenario(question)), "test")
     assert len(plan.runs) == 2 * 3 * len(question.rtts)
     kinds = {stage["kind"] for link in plan.runs[0].spec["graph"]["links"] for stage in link["down"]}
-    assert "slot_delay" not in kinds
+    assert "reconfiguration_delay" not in kinds
     assert not access("satcom-2018").slotted
 
 

@@ -90,7 +90,7 @@ def test_proxies_of_a_path_are_its_users_too(pep: str | None) -> None:
     lab, crowd = resolve_with_users({"path": path}, users=3, pep=pep)
     assert lab["graph"] == crowd["graph"]
     assert "proxy" in {node["kind"] for node in lab["graph"]["nodes"]}
-    assert [one["setup"] for one in crowd["proxies"]] == [pep or "early"]
+    assert [one["handshake"] for one in crowd["proxies"]] == [pep or "early"]
 
 
 def test_the_same_flows_are_a_run_and_a_crowd() -> None:
@@ -99,10 +99,10 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     assert lab["graph"] == crowd["graph"]
     assert sorted(flow["user"] for flow in crowd["flows"]) == list(range(1, 21))
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
-    plan = {"lab": lab, "crowd": crowd, "near": [{"name": "c", "command": ["true"]}]}
+    plan = {"lab": lab, "background": crowd, "commands": [{"name": "c", "command": ["true"]}]}
     assert validate_plan(json.loads(json.dumps(plan)))
-    with pytest.raises(ScenarioError, match=r"crowd: cannot be combined with lab\.hosts"):
-        validate_plan({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
+    with pytest.raises(ScenarioError, match=r"background: cannot be combined with lab\.hosts"):
+        validate_plan({**plan, "lab": {**lab, "hosts": ["third"]}, "server_namespace": True})
 
 
 SECONDS, STARTS = 12, 5
@@ -144,10 +144,10 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
         "--json",
     ]
     plan = {
-        "lab": lab, "crowd": crowd, "private": True,
-        "far": [{"name": "server", "command": [*perf, "server", "--transport", "tcp"], "listens": 4433,
+        "lab": lab, "background": crowd, "server_namespace": True,
+        "services": [{"name": "server", "command": [*perf, "server", "--transport", "tcp"], "listen_port": 4433,
                  "output": str(tmp_path / "server"), "errors": str(tmp_path / "server.err")}],
-        "near": [{"name": "client", "command": client, "start_ns": 10**9,
+        "commands": [{"name": "client", "command": client, "start_ns": 10**9,
                   "output": str(tmp_path / "client"), "errors": str(tmp_path / "client.err")}],
     }  # fmt: skip
 
@@ -161,7 +161,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
         spread = 4.303 * statistics.stdev(expected) * math.sqrt(1 + 1 / FEW)
         mean = statistics.mean(expected)
         assert mean < 4  # of 20: slowed it is
-        had = {one["flow"]: 8e-6 * one["client_bytes"] / found["wall_s"] for one in found["crowd"]}
+        had = {one["flow"]: 8e-6 * one["client_bytes"] / found["wall_s"] for one in found["background"]}
         assert len(had) == 20
         downloads = [rate for flow, rate in had.items() if flow.startswith("tcp")]
         calls = [rate for flow, rate in had.items() if flow.startswith("call")]
@@ -207,7 +207,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
         folder = tmp_path / str(attempt)
         folder.mkdir()
         lab = lab_plan(alone, folder, str(realtime.program()))
-        plan = {**lab.plan, "check": False, "crowd": crowd}
+        plan = {**lab.plan, "check": False, "background": crowd}
         plan.pop("result")
         found = run_lab(plan)
         if found["valid"]:
@@ -235,8 +235,8 @@ def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
     kinds = "tcp=1,quic=1,call=1"
     lab, crowd = resolve_with_users({"path": path}, users=3, mix=kinds)
     assert bool(crowd.get("proxies")) == proxies
-    plan = {"lab": lab, "crowd": crowd, "proxies": list(crowd.get("proxies", ())), "private": True,
-            "near": [{"name": "rest", "command": ["sleep", str(SPAN_S)]}]}  # fmt: skip
+    plan = {"lab": lab, "background": crowd, "proxies": list(crowd.get("proxies", ())), "server_namespace": True,
+            "commands": [{"name": "rest", "command": ["sleep", str(SPAN_S)]}]}  # fmt: skip
 
     def off(found: dict[str, Any]) -> list[object]:
         scenario = {
@@ -250,15 +250,15 @@ def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
             (flow, side): size
             for flow, side, size in summary.select("flow", "side", "received_in_order_bytes").rows()
         }
-        assert len(found["segments"]) == (2 if proxies else 1)
+        assert len(found["links"]) == (2 if proxies else 1)
         # a packet or an acknowledgement more or less by the end, and what waking a thread adds to a round trip
         return [
             (had, side, virtual[had["flow"], side])
-            for had in found["crowd"]
+            for had in found["background"]
             for side in ("client", "server")
             if had[f"{side}_bytes"] != pytest.approx(virtual[had["flow"], side], rel=0.03, abs=3000)
         ]
 
     found = realtime.promised(plan, off)
-    [sent] = [had["client_bytes"] for had in found["crowd"] if had["flow"].startswith("tcp")]
+    [sent] = [had["client_bytes"] for had in found["background"] if had["flow"].startswith("tcp")]
     assert sent > 1_000_000

@@ -271,17 +271,19 @@ def test_links_follow_a_contact_plan(tmp_path: Path) -> None:
     spec = on_plan(tmp_path)
     events = {event["at_ns"] // (60 * SECOND): event for event in spec["graph"]["changes"]}
     assert sorted(events) == [0, 10, 20, 30, 40, 50, 180]
-    used = {at: [one["in_use"] for one in event.get("links", [])] for at, event in events.items()}
+    used = {at: [one["enabled"] for one in event.get("links", [])] for at, event in events.items()}
     assert used == {0: [False], 10: [True], 20: [False], 30: [], 40: [True], 50: [False], 180: [True]}
     changes = [
-        (at, one["line"], one["change"]) for at, event in events.items() for one in event.get("stages", [])
+        (at, one["simplex_link"], one["update"])
+        for at, event in events.items()
+        for one in event.get("stages", [])
     ]
     rates = [(at, line) for at, line, change in changes if change["kind"] == "rate"]
     assert rates == [(40, "proximity.up"), (40, "proximity.down")]
     assert {(at, line, change["delay_ns"]) for at, line, change in changes if change["kind"] == "delay"} == {
         (30, "trunk.up", 300 * SECOND), (30, "trunk.down", 300 * SECOND),
     }  # fmt: skip
-    assert [change["serves"] for at, line, change in changes if at == 20 and line == "proximity.up"] == [
+    assert [change["enabled"] for at, line, change in changes if at == 20 and line == "proximity.up"] == [
         False
     ]
     tables = made(spec)

@@ -35,18 +35,18 @@ OWN = 'certificate = "a.pem"\nkey = "a.key"\n'
 
 def test_tls_is_required_of_who_has_to_prove_who_it_is(tmp_path: Path) -> None:
     for layer, policy in (("tcpcl", "require"), ("quiccl", "no"), ("qubicle", "no")):
-        [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer))["doors"]
+        [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer))["neighbours"]
         tls = door.get("tls", {})
-        assert (door["layer"].get("tls", "no"), tls.get("pin")) == (policy, None)
+        assert (door["cla"].get("tls", "no"), tls.get("pin")) == (policy, None)
         assert tls.get("authority") == str(tmp_path / "ca.pem")
-        [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer, f'pin = "{PIN}"'))["doors"]
+        [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer, f'pin = "{PIN}"'))["neighbours"]
         tls = door.get("tls", {})
-        assert (door["layer"].get("tls", "no"), tls.get("pin"), tls.get("authority")) == (policy, PIN, None)
+        assert (door["cla"].get("tls", "no"), tls.get("pin"), tls.get("authority")) == (policy, PIN, None)
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     shown = IdentityOptions(tmp_path / "b.pem", tmp_path / "b.key", tmp_path / "other.pem", (f"2={PIN}",))
-    [door] = plan_of(file(tmp_path, OWN, "quiccl"), shown=shown)["doors"]
+    [door] = plan_of(file(tmp_path, OWN, "quiccl"), shown=shown)["neighbours"]
     tls = door.get("tls", {})
     files = {"certificate": str(tmp_path / "b.pem"), "key": str(tmp_path / "b.key")}
     assert (tls.get("certificate"), tls.get("pin")) == (files, PIN)

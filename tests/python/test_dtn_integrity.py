@@ -171,7 +171,7 @@ def test_a_nodes_file_names_keys_and_the_plan_has_those_alone(tmp_path: Path) ->
     assert words["1"]["sign"] == {
         "key": "mars", "sha": "512", "scope": {"primary": False, "target": False, "security": False},
     }  # fmt: skip
-    assert "keys_of_names" not in plan["dtn"]
+    assert "derive_keys_from_names" not in plan["dtn"]
 
 
 @pytest.mark.parametrize(

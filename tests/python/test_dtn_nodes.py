@@ -51,15 +51,15 @@ def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
     assert (other["name"], other["eid"], other["routes"]) == ("2", "ipn:2.0", [])
     # seconds since 2000, of the clock of this machine
     assert abs(plan["dtn"]["epoch_ms"] / 1e3 + 946_684_800 - time.time()) < 60
-    [door] = plan["doors"]
+    [door] = plan["neighbours"]
     assert (door["listen"], door["peer"], door["sends"]) == ("0.0.0.0:0", "127.0.0.1:4556", True)
-    assert door["layer"] == {"kind": "quiccl", "streams": "one"}
+    assert door["cla"] == {"kind": "quiccl", "streams": "one"}
 
 
 def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> None:
     ways = 'connections = "each"\nlisten = "127.0.0.1:1"\npeer = "127.0.0.1:2"'
     plan = plan_of(file(tmp_path, 'name = "sat"\n' + neighbour("moon", "mtcp", ways)))
-    assert [(one["listen"], one["peer"], one["sends"]) for one in plan["doors"]] == [
+    assert [(one["listen"], one["peer"], one["can_send"]) for one in plan["neighbours"]] == [
         ("127.0.0.1:1", None, False),
         ("0.0.0.0:0", "127.0.0.1:2", True),
     ]
@@ -69,8 +69,8 @@ def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> No
 def test_what_a_return_does_is_told_to_the_node(tmp_path: Path) -> None:
     for asked in ("alone", "reopen", "cue"):
         ways = f'on_return = "{asked}"\npeer = "127.0.0.1:1"'
-        [door] = plan_of(file(tmp_path, 'name = "1"\n' + neighbour("2", "quiccl", ways)))["doors"]
-        assert door.get("on_return") == asked
+        [door] = plan_of(file(tmp_path, 'name = "1"\n' + neighbour("2", "quiccl", ways)))["neighbours"]
+        assert door.get("on_contact_start") == asked
 
 
 def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
     plan = plan_of(
         file(tmp_path, 'name = "1"\ncertificate = "a.pem"\nkey = "a.key"\n' + neighbour("2", "tcpcl", ways))
     )
-    [door] = plan["doors"]
-    assert door["layer"] == {"kind": "tcpcl", "tls": "require"}
+    [door] = plan["neighbours"]
+    assert door["cla"] == {"kind": "tcpcl", "tls": "require"}
     assert door.get("tls") == {
         "fingerprint": "ab:" * 31 + "ab",
         "certificate": {"certificate": str(tmp_path / "a.pem"), "key": str(tmp_path / "a.key")},
@@ -111,10 +111,10 @@ def test_contacts_are_from_the_start_on_or_from_their_epoch(tmp_path: Path) -> N
     for one in plan["dtn"]["plan"]["contacts"]:
         assert one["start_ns"] == 0
         assert 10 <= one["stop_ns"] / 1e9 <= 20
-    assert plan["dtn"]["plan"].get("over") == []
+    assert plan["dtn"]["plan"].get("expired_pairs") == []
     past = plan_of(file(tmp_path, 'name = "1"\nepoch = "2020-01-01T00:00:00Z"\n' + NEAR + CONTACTS))
     assert past["dtn"]["plan"]["contacts"] == []
-    assert past["dtn"]["plan"].get("over") == [{"from": "1", "to": "2"}, {"from": "2", "to": "1"}]
+    assert past["dtn"]["plan"].get("expired_pairs") == [{"from": "1", "to": "2"}, {"from": "2", "to": "1"}]
     assert past["dtn"]["nodes"][0].get("routes") == []
 
 

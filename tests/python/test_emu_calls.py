@@ -47,15 +47,15 @@ def test_a_call_is_planned_as_its_flow(tmp_path: Path) -> None:
     answers, calls = (
         json.loads((tmp_path / f"1.{name}.json").read_text()) for name in ("server", "0.client")
     )
-    assert answers == {"role": "answer", "listen": "[::]:4434", "once": False, "calls": 1, "media": 4434}
-    start = made.plan["near"][1]["start_ns"]
+    assert answers == {"role": "callee", "listen": "[::]:4434", "once": False, "calls": 1, "media": 4434}
+    start = made.plan["commands"][1]["start_ns"]
     assert 2 * S <= start < 2 * S + 10**8
     assert calls["flow"] == {"name": "c-2", "since_ns": start}
     assert calls["seed"] == spec["seed"]
     assert calls["load"]["duration_ns"] == 30 * S - start
     assert calls["load"]["up"]["name"] == "g729a-vad"
     # It hears for some seconds more what was sent last.
-    assert float(made.plan["near"][1]["command"][6]) == pytest.approx(38, abs=0.2)
+    assert float(made.plan["commands"][1]["command"][6]) == pytest.approx(38, abs=0.2)
 
 
 def test_what_calls_cannot_have_in_real_time() -> None:

@@ -123,7 +123,7 @@ def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     rows = {row["flow"]: row for row in store.streams.to_dicts()}
     assert {name: row["down_bytes"] for name, row in rows.items()} == {"q": 100_000, "t": 100_000}
     spec = build_plan(load_scenario(tmp_path / "six.toml"), "").runs[0].spec
-    asks = [one["command"] for one in lab_plan(spec, tmp_path, "rt").plan["near"]]
+    asks = [one["command"] for one in lab_plan(spec, tmp_path, "rt").plan["commands"]]
     assert all("{server6}" in words and "{server}" not in words for words in asks)
 
 

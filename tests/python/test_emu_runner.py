@@ -77,9 +77,9 @@ def test_quic_and_tcp_become_processes_and_settings(tmp_path: Path) -> None:
     )
     spec = plan_of(data).runs[0].spec
     lab = lab_plan(spec, tmp_path, "/bin/rt").plan
-    assert [one["name"] for one in lab["far"]] == ["q.server", "t.server"]
-    assert [one["listens"] for one in lab["far"]] == [4433, 4434]
-    assert lab["near"][1]["start_ns"] >= 1_000_000_000
+    assert [one["name"] for one in lab["services"]] == ["q.server", "t.server"]
+    assert [one["listen_port"] for one in lab["services"]] == [4433, 4434]
+    assert lab["commands"][1]["start_ns"] >= 1_000_000_000
     quic = json.loads((tmp_path / "0.0.client.json").read_text())
     assert (quic["transport"], quic["quic"]["crypto"]) == ("quic", "rustls")
     assert (quic["quic"]["initial_window_bytes"], quic["quic"]["mtu_bytes"]) == (32 * 1300, 1300)
@@ -88,10 +88,10 @@ def test_quic_and_tcp_become_processes_and_settings(tmp_path: Path) -> None:
     tcp = json.loads((tmp_path / "1.server.json").read_text())
     assert (tcp["transport"], tcp["congestion"]) == ("tcp", {"name": "cubic", "options": {}})
     ends = spec["flows"][1]["transport"]
-    assert lab["tcp"] == {"near": ends["client"], "far": ends["server"]}
+    assert lab["tcp"] == {"client": ends["client"], "server": ends["server"]}
     assert ends["client"]["initial_window_bytes"] == 20 * 1460
-    assert lab["private"] is True
-    assert lab["outside"] is False
+    assert lab["server_namespace"] is True
+    assert lab["has_uplink"] is False
 
 
 def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
     assert refusals(spec, engine.catalogue(), Linux("cubic")) == []
     plan = lab_plan(spec, tmp_path, "/bin/rt").plan
     assert (plan["lab"]["client"], plan["lab"]["server"], plan["lab"].get("hosts")) == ("b", "a", ["c"])
-    assert [one.get("node") for one in plan["near"]] == [None, "c", "a"]
-    assert [one.get("node") for one in plan.get("far", ())] == [None, None, "c"]
-    assert [one["command"][4] for one in plan["near"]] == ["{server}", "{server}", "{host6:c}"]
+    assert [one.get("node") for one in plan["commands"]] == [None, "c", "a"]
+    assert [one.get("node") for one in plan.get("services", ())] == [None, None, "c"]
+    assert [one["command"][4] for one in plan["commands"]] == ["{server}", "{server}", "{host6:c}"]
     options = spec["flows"][1]["transport"]
     assert options["kind"] == "tcp"
-    assert plan.get("tcp") == {"near": None, "far": options["server"], "hosts": {"c": options["client"]}}
+    assert plan.get("tcp") == {"client": None, "server": options["server"], "hosts": {"c": options["client"]}}
     validate_plan(plan)
     assert round_trips_ns(spec) == [100_000_000] * 3
 
@@ -140,7 +140,7 @@ def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
 def test_every_arrival_is_a_client(tmp_path: Path) -> None:
     poisson = {"interval": "200 ms", "size": {"fixed": "20 kB"}}
     spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
-    near = lab_plan(spec, tmp_path, "/bin/rt").plan["near"]
+    near = lab_plan(spec, tmp_path, "/bin/rt").plan["commands"]
     tables = decode(engine.run(json.dumps(spec))).tables
     assert len(near) == tables["flow_summary"].filter(side="client")["connections"][0]
     first = tables["events"].filter(kind="start", side="client")["time_s"][0]

@@ -240,12 +240,12 @@ def test_the_preset_runs_and_has_what_was_found(fit_folder: Path) -> None:
     spec = plan.runs[0].spec
     (link,) = spec["graph"]["links"]
     stages = {stage["kind"]: stage for stage in link["up"]}
-    assert stages["slot_delay"]["slots"]["phase_ns"] == 12_000_000_000
-    half = stages["slot_delay"]["delay_ns"]
+    assert stages["reconfiguration_delay"]["reconfiguration"]["phase_ns"] == 12_000_000_000
+    half = stages["reconfiguration_delay"]["delay_ns"]
     assert half == sorted(half)
     assert 7e6 < half[0] < half[-1] < 70e6, "a half of the round trip"
     down = {stage["kind"]: stage for stage in link["down"]}
-    assert down["slot_delay"]["jitter_ns"] == [], "what varies within a slot goes up"
+    assert down["reconfiguration_delay"]["jitter_ns"] == [], "what varies within a slot goes up"
     assert down["loss"]["model"]["burst_probability"] == pytest.approx(0.6, abs=0.1)
 
 
@@ -388,8 +388,12 @@ def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
     spec = spec_of(data)
     kinds = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]]
     steps = made(spec)["packet_steps"].filter(pl.col("link") == "dish.up")
-    come = steps.filter(pl.col("stage") == kinds.index("slot_delay")).select("packet", come="at_ns")
-    gone = steps.filter(pl.col("stage") == kinds.index("slot_delay") + 1).select("packet", gone="at_ns")
+    come = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay")).select(
+        "packet", come="at_ns"
+    )
+    gone = steps.filter(pl.col("stage") == kinds.index("reconfiguration_delay") + 1).select(
+        "packet", gone="at_ns"
+    )
     passed = come.join(gone, on="packet").sort("come")
     at_s = passed["come"].to_numpy() / 1e9
     delay_ms = (passed["gone"] - passed["come"]).to_numpy() / 1e6

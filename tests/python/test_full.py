@@ -131,7 +131,7 @@ def test_a_lab_without_messages_is_a_lab(program: Path, tmp_path: Path) -> None:
     (tmp_path / "short.toml").write_text(SHORT)
     plan, result = tmp_path / "lab.plan", tmp_path / "result.json"
     near = [{"name": "command", "command": ["sh", "-c", "sleep 1.2; exit 7"]}]
-    words = {"lab": lab(str(tmp_path / "short.toml")), "near": near, "private": True, "check": True, "watch": True,
+    words = {"lab": lab(str(tmp_path / "short.toml")), "commands": near, "server_namespace": True, "check": True, "has_status_display": True,
              "result": str(result)}  # fmt: skip
     plan.write_text(json.dumps(words))
     assert _run([str(program), "lab", str(plan)], "stderr").returncode == 7

@@ -76,7 +76,7 @@ def at_2_s(**keys: Any) -> dict[str, Any]:
 
 
 def stage(line: str, number: int, kind: str, **change: Any) -> dict[str, Any]:
-    return {"line": line, "stage": number, "change": {"kind": kind, **change}}
+    return {"simplex_link": line, "stage": number, "update": {"kind": kind, **change}}
 
 
 def test_the_engine_is_told_of_one_event() -> None:
@@ -87,8 +87,8 @@ def test_the_engine_is_told_of_one_event() -> None:
     graph = spec_of(with_handovers(handover))["graph"]
     first, second = graph["changes"]
     assert [first["at_ns"], second["at_ns"]] == [2_000_000_000, 2_100_000_000]
-    assert first["links"] == [{"link": "satellite", "in_use": False}]
-    assert second == {"at_ns": 2_100_000_000, "links": [{"link": "satellite", "in_use": True}]}
+    assert first["links"] == [{"link": "satellite", "enabled": False}]
+    assert second == {"at_ns": 2_100_000_000, "links": [{"link": "satellite", "enabled": True}]}
     up, down = "satellite.up", "satellite.down"
     # at 10 and 12 ms the round trip is 32 ms, of which 20 Mbit/s are 80 kB
     assert first["packet_steps"] == [
@@ -112,7 +112,7 @@ def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() 
         data = with_handovers(*handovers)
         data["path"]["segment"] = [{"name": "satellite", "delay": "20 ms", "both": {"rate": "5 Mbit/s"}}]
         (event,) = spec_of(data)["graph"]["changes"]
-        return [one["change"]["limit"] for one in event["stages"] if one["change"]["kind"] == "limit"]
+        return [one["update"]["limit"] for one in event["stages"] if one["update"]["kind"] == "limit"]
 
     whole = {"bytes": 62_500}
     assert limits(at_2_s(delay="50 ms", both={"queue": "1 BDP"})) == [whole, whole]
@@ -132,7 +132,7 @@ def test_what_comes_again_and_what_meets_at_an_instant() -> None:
     events = spec_of(with_handovers(*handovers))["graph"]["changes"]
     assert [event["at_ns"] // 10**9 for event in events] == [1, 2, 3, 4, 5]
     assert [bool(event.get("links")) for event in events] == [True, True, False, False, False]
-    delays = [event["stages"][2]["change"]["delay_ns"] // 10**6 for event in events]
+    delays = [event["stages"][2]["update"]["delay_ns"] // 10**6 for event in events]
     assert delays == [20, 10, 20, 10, 20]
 
 
@@ -195,8 +195,8 @@ def test_what_waits_for_a_radio_link_is_lost_too(kind: str) -> None:
     stage_kinds = [one["kind"] for one in spec["graph"]["links"][1]["down"]]
     assert stage_kinds[0] == kind
     assert spec["graph"]["changes"][0]["stages"] == [
-        stage("satellite.up", 0, "in_flight", fate="lost"),
-        stage("satellite.down", 0, "in_flight", fate="lost"),
+        stage("satellite.up", 0, "in_flight", policy="drop"),
+        stage("satellite.down", 0, "in_flight", policy="drop"),
     ]
     dropped = made(spec)["packets"]["dropped"]
     assert dropped.str.ends_with("satellite.down: outage").sum() > 0
@@ -208,7 +208,9 @@ def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     assert rows.filter(pl.col("dropped").str.ends_with(": route")).height > 0
     data["path"]["segment"][1]["store_and_forward"] = "200 kB"
     spec = spec_of(data)
-    holding = [node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") == 200_000]
+    holding = [
+        node["name"] for node in spec["graph"]["nodes"] if node.get("store_and_forward_bytes") == 200_000
+    ]
     assert holding == ["lan-satellite", "satellite-internet"]
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
@@ -244,7 +246,7 @@ def test_a_sweep_and_a_remark() -> None:
         PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
     assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "drop"]
-    assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
+    assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["update"]["policy"] == "lost"
     late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [
         ("path.switch.at", "found 7 s, but the run lasts 6 s: the handover never happens")

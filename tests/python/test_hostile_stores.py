@@ -163,11 +163,11 @@ LINES = [
         "run": "a",
         "real_time": {"attempts": 10**400, "processes_lateness_p95_ms": float("inf")},
     },
-    {"event": "run", "run": "a", "real_time": {"segments": 1}},
+    {"event": "run", "run": "a", "real_time": {"links": 1}},
     {
         "event": "run",
         "run": "a",
-        "real_time": {"segments": [1, {"up": 2, "down": {"lateness_p99_ms": "late"}}]},
+        "real_time": {"links": [1, {"up": 2, "down": {"lateness_p99_ms": "late"}}]},
     },
 ]
 
@@ -188,7 +188,7 @@ def test_a_line_of_a_journal_that_is_none_is_passed_over(folder: Path, line: dic
 
 def test_the_lines_of_a_journal_that_are_some_are_counted(folder: Path) -> None:
     facts = {
-        "attempts": 2, "valid": True, "processes_lateness_p95_ms": 0.5, "segments": [{"up": {"lateness_p99_ms": 0.25}}, {}],
+        "attempts": 2, "valid": True, "processes_lateness_p95_ms": 0.5, "links": [{"up": {"lateness_p99_ms": 0.25}}, {}],
     }  # fmt: skip
     with (folder / "store" / "journal.jsonl").open("a") as journal:
         for line in (*LINES[:4], {"event": "run", "run": "b", "real_time": facts}):

@@ -99,7 +99,14 @@ def plan(tmp_path: Path) -> Plans:
             {"name": f"n{index}", "command": words, "output": str(tmp_path / f"n{index}")}
             for index, words in enumerate(near)
         ]
-        return {"lab": lab, "proxies": proxies, "near": tasks, "check": False, "private": True, **more}
+        return {
+            "lab": lab,
+            "proxies": proxies,
+            "commands": tasks,
+            "check": False,
+            "server_namespace": True,
+            **more,
+        }
 
     return make
 
@@ -125,11 +132,11 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     words = plan(
         _one(), [sys.executable, "-c", fetch], ["sh", "-c", look], ["sh", "-c", "exit 7"],
         ["bentpipe-has-no-such-command"],
-        far=[{"name": "web", "command": serve, "listens": 8080, "output": str(tmp_path / "web")}],
-        settings={"near": {"net.ipv4.tcp_rmem": "4096 131072 16000000"}, "far": {}},
-        initial_windows={"near": 40, "far": None}, check=True,
+        services=[{"name": "web", "command": serve, "listen_port": 8080, "output": str(tmp_path / "web")}],
+        settings={"client": {"net.ipv4.tcp_rmem": "4096 131072 16000000"}, "server": {}},
+        initial_windows={"client": 40, "server": None}, check=True,
     )  # fmt: skip
-    words["near"][2]["start_ns"] = 300_000_000
+    words["commands"][2]["start_ns"] = 300_000_000
     found = run_lab(words)
     assert {name: found["statuses"][name] for name in ("n0", "n1", "n2", "n3")} == {
         "n0": 0, "n1": 0, "n2": 7, "n3": 127,
@@ -142,11 +149,14 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     assert found["wall_s"] >= 0.3
     assert found["check"]["rtt_ns"] >= 40e6
     assert found["cpu_s"] > 0
-    segment = found["segments"][0]
+    segment = found["links"][0]
     assert segment["name"] == "link"
     for way in (segment["up"], segment["down"]):
         assert way["packets_in"] >= way["packets_out"] + sum(way["dropped"].values())
-        assert sum(count for _, count in way["lateness_histogram"]) == way["packets_out"] + way["refused"]
+        assert (
+            sum(count for _, count in way["lateness_histogram"])
+            == way["packets_out"] + way["device_rejected"]
+        )
         assert way["cpu_s"] > 0
         wakes = way["calibration_us"]
         assert 0 < wakes["short_sleep"] <= 200
@@ -159,11 +169,11 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     """4 Mbit/s become 8 Mbit/s two seconds after the command has started, whatever was before."""
     changes = ', changes = [{ at = "2 s", rate = "8 Mbit/s" }]'
     path = _deep(changes)
-    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
+    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listen_port": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
     command = [sys.executable, "-c", SEND, "{server}", "3.5"]
-    words = plan(path, command, far=[sink], check=True, record=record)
+    words = plan(path, command, services=[sink], check=True, record=record)
     for _ in range(3):
         found = run_lab(words)
         spans = [(0.5, 2.0), (2.0, 3.5)]
@@ -179,7 +189,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
 def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     """By hand, while it runs; what cannot be changed is named; the series show it."""
     control = tmp_path / "control"
-    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
+    sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listen_port": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
         "import sys, time; from bentpipe.lab.control import set_path; time.sleep(1.5)\n"
@@ -192,7 +202,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     )
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 50_000_000}
     words = plan(_deep(), [sys.executable, "-c", SEND, "{server}", "4.0"], [sys.executable, "-c", by_hand],
-                 far=[sink], control=str(control), record=record)  # fmt: skip
+                 services=[sink], control=str(control), record=record)  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "python"))
         for _ in range(3):
@@ -217,7 +227,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
     words = plan(TWO, ["sh", "-c", "ip route get {server}; ip -6 route get {server6}"],
                  [sys.executable, "-c", _ECHO_CLIENT, "{server}", "{server6}"],
-                 far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
+                 services=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listen_port": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
 
@@ -225,7 +235,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
         return [realtime.off_promise(found["check"], 100, 10e6, 20e6, ms=0.5, error=0.0175)]
 
     found = realtime.promised(words, off)
-    assert [segment["name"] for segment in found["segments"]] == ["satellite", "internet"]
+    assert [segment["name"] for segment in found["links"]] == ["satellite", "internet"]
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
 
 
@@ -241,7 +251,7 @@ for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):
 
 @pytest.mark.lab
 def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
-    words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listens": 8080}])
+    words = plan(_one(), ["true"], services=[{"name": "web", "command": ["false"], "listen_port": 8080}])
     with pytest.raises(LabError):
         run_lab(words)
     assert "web ended before it listened" in capfd.readouterr().err
@@ -250,7 +260,7 @@ def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture
 @pytest.mark.lab
 def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     for more, said in (
-        ({"settings": {"near": {"net.ipv4.tcp_rmmem": "1"}, "far": {}}}, "net.ipv4.tcp_rmmem"),
+        ({"settings": {"client": {"net.ipv4.tcp_rmmem": "1"}, "server": {}}}, "net.ipv4.tcp_rmmem"),
         ({"record": {"directory": "/proc/nowhere", "interval_ns": 1}}, "/proc/nowhere"),
     ):
         with pytest.raises(LabError):
@@ -342,7 +352,7 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
         rt.chmod(0o755)
         os.mknod(tun, 0o666 | stat.S_IFCHR, os.makedev(10, 200))
         tun.chmod(0o666)
-        words["near"][0]["output"] = None
+        words["commands"][0]["output"] = None
         words["result"] = str(place / "out" / "result.json")
         (place / "out").mkdir()
         (place / "out").chmod(0o777)
@@ -369,11 +379,11 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
 
 PLAN: dict[str, Any] = {
     "lab": {"graph": {}, "client": "a", "server": "b", "seed": 1, "mtu": 1500},
-    "private": True,
-    "far": [{"name": "web", "command": ["web"], "listens": 80}],
-    "near": [{"name": "ask", "command": ["ask"], "start_ns": 5}],
-    "settings": {"near": {"net.ipv4.tcp_rmem": "4096 5000 6000"}, "far": {}},
-    "initial_windows": {"near": 10, "far": None},
+    "server_namespace": True,
+    "services": [{"name": "web", "command": ["web"], "listen_port": 80}],
+    "commands": [{"name": "ask", "command": ["ask"], "start_ns": 5}],
+    "settings": {"client": {"net.ipv4.tcp_rmem": "4096 5000 6000"}, "server": {}},
+    "initial_windows": {"client": 10, "server": None},
     "record": {"directory": "kept", "interval_ns": 1},
 }
 
@@ -382,55 +392,71 @@ PLAN: dict[str, Any] = {
     ("key", "value", "said"),
     [
         (
-            "far.0.listens",
+            "services.0.listen_port",
             [80, "tcp"],
-            "plan: far.web.listens: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
+            "plan: services.web.listen_port: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
         ),
         (
-            "far.0.listens",
+            "services.0.listen_port",
             "80",
-            'plan: far.web.listens: found "80", expected a UDP or TCP port from 1 to 65535',
+            'plan: services.web.listen_port: found "80", expected a UDP or TCP port from 1 to 65535',
         ),
-        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a UDP or TCP port"),
-        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a UDP or TCP port"),
-        ("far.0.listens", True, "plan: far.web.listens: found True, expected a UDP or TCP port"),
+        ("services.0.listen_port", 0, "plan: services.web.listen_port: found 0, expected a UDP or TCP port"),
         (
-            "far.0.listen",
+            "services.0.listen_port",
+            65536,
+            "plan: services.web.listen_port: found 65536, expected a UDP or TCP port",
+        ),
+        (
+            "services.0.listen_port",
+            True,
+            "plan: services.web.listen_port: found True, expected a UDP or TCP port",
+        ),
+        (
+            "services.0.listen",
             80,
-            'plan: far.web.listen: no key "listen", expected one of: .*; did you mean "listens"?',
+            'plan: services.web.listen: no key "listen", expected one of: .*; did you mean "listen_port"?',
         ),
         (
-            "far.0.args",
+            "services.0.args",
             ["-x"],
-            'plan: far.web.args: no key "args"; arguments follow the program in "command"',
+            'plan: services.web.args: no key "args"; arguments follow the program in "command"',
         ),
-        ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
-        ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),
-        ("far.0.name", "ask", 'plan: duplicate command name "ask", expected a unique name for each command'),
-        ("near.0.start_ns", -1, "plan: near.ask.start_ns: found -1, expected at least 0"),
-        ("near.0.start_ns", 0.5, "plan: near.ask.start_ns: found 0.5, expected a whole number"),
-        ("near.0.start_ns", 2**64, f"plan: near.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
-        ("near.0.listens", 80, "plan: near.ask.listens: only services at the far side can listen"),
-        ("near.0.output", Path("a"), "plan: near.ask.output: found a, expected text"),
-        ("near", [], "plan: near: found a list of 0, expected at least 1"),
-        ("near", {"name": "ask"}, "plan: near: found a table, expected a list"),
+        ("services.0.command", "web -x", 'plan: services.web.command: found "web -x", expected a list'),
+        ("services.0.command", [], "plan: services.web.command: found a list of 0, expected at least 1"),
         (
-            "private",
-            False,
-            "plan: far: requires private = true, which gives the server side a namespace",
+            "services.0.name",
+            "ask",
+            'plan: duplicate command name "ask", expected a unique name for each command',
         ),
-        ("private", "yes", 'plan: private: found "yes", expected true or false'),
+        ("commands.0.start_ns", -1, "plan: commands.ask.start_ns: found -1, expected at least 0"),
+        ("commands.0.start_ns", 0.5, "plan: commands.ask.start_ns: found 0.5, expected a whole number"),
+        (
+            "commands.0.start_ns",
+            2**64,
+            f"plan: commands.ask.start_ns: found {2**64}, expected at most {2**63 - 1}",
+        ),
+        ("commands.0.listen_port", 80, "plan: commands.ask.listen_port: only services can listen"),
+        ("commands.0.output", Path("a"), "plan: commands.ask.output: found a, expected text"),
+        ("commands", [], "plan: commands: found a list of 0, expected at least 1"),
+        ("commands", {"name": "ask"}, "plan: commands: found a table, expected a list"),
+        (
+            "server_namespace",
+            False,
+            "plan: services: requires server_namespace = true, which gives the server side a namespace",
+        ),
+        ("server_namespace", "yes", 'plan: server_namespace: found "yes", expected true or false'),
         ("lab.mtu", 70000, "plan: lab.mtu: found 70000, expected at most 65535"),
         ("lab", "geo", 'plan: lab: found "geo", expected a table'),
         (
-            "settings.near",
+            "settings.client",
             {"net.ipv4.tcp_sack": 1},
-            "plan: settings.near.net.ipv4.tcp_sack: found 1, expected text",
+            "plan: settings.client.net.ipv4.tcp_sack: found 1, expected text",
         ),
-        ("initial_windows.near", 0, "plan: initial_windows.near: found 0, expected at least 1"),
+        ("initial_windows.client", 0, "plan: initial_windows.client: found 0, expected at least 1"),
         ("record.interval_ns", 0, "plan: record.interval_ns: found 0, expected at least 1"),
-        ("watched", True, 'plan: watched: no key "watched", expected one of: .*; did you mean "watch"?'),
-        ("near.0.node", "c", 'plan: near.ask.node: no host "c", expected one of: a, b'),
+        ("recorded", True, 'plan: recorded: no key "recorded", expected one of: .*; did you mean "record"?'),
+        ("commands.0.node", "c", 'plan: commands.ask.node: no host "c", expected one of: a, b'),
         (
             "initial_windows.hosts",
             {"c": 5},
@@ -461,8 +487,8 @@ def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
     """What the executable reads is what ``wire`` has, which test_wire.py holds."""
     tables: list[tuple[type[Table], Any]] = [
         (plan_validation.PlanCheck, process_plans.LabPlan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
-        (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.Sides), (plan_validation.SettingsCheck, process_plans.Sides),
-        (plan_validation.WindowsCheck, process_plans.Sides), (plan_validation.WakesCheck, process_plans.Wakes),
+        (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.PerHost), (plan_validation.SettingsCheck, process_plans.PerHost),
+        (plan_validation.WindowsCheck, process_plans.PerHost), (plan_validation.WakesCheck, process_plans.Wakes),
     ]  # fmt: skip
     for check, table in tables:
         may = {name: not field.is_required() for name, field in check.model_fields.items()}

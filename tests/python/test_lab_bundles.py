@@ -65,21 +65,23 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
     validate_plan(lab.plan)
-    far = {one["name"]: one for one in lab.plan.get("far", ())}
+    far = {one["name"]: one for one in lab.plan.get("services", ())}
     # who is waited for comes last
     assert list(far) == ["v1.node", "v6.node", "v3.node"]
-    assert [one.get("listens") for one in far.values()] == [None, 4435, 4434]
+    assert [one.get("listen_port") for one in far.values()] == [None, 4435, 4434]
     assert [one["node"] for one in far.values()] == ["v1", "v6", "v3"]
     assert far["v1.node"]["command"][-4:] == ["-e", "s/@0@/{server}/g", "-e", "s/@1@/{host:v3}/g"]
     assert far["v3.node"]["command"][-2:] == ["-e", "s/@2@/{server6}/g"]
-    (near,) = lab.plan["near"]
+    (near,) = lab.plan["commands"]
     assert near["name"] == "bundles"
     plans = {
         name: json.loads((tmp_path / f"node.{n}.json").read_text())
         for n, name in enumerate(("v1", "v6", "v3"))
     }
     ways = {
-        name: [(one["neighbour"], one["layer"]["kind"], one["listen"], one["peer"]) for one in plan["doors"]]
+        name: [
+            (one["neighbour"], one["cla"]["kind"], one["listen"], one["peer"]) for one in plan["neighbours"]
+        ]
         for name, plan in plans.items()
     }
     assert ways == {
@@ -92,10 +94,10 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
     }
     for plan in plans.values():
         assert (plan["dtn"], plan["duration_ns"]) == (spec.get("dtn"), 6 * 10**9)
-        assert plan["zero"] == str(tmp_path / "zero")
-        assert all(one["sends"] and one["by_plan"] for one in plan["doors"])
-        assert [one["quic"]["crypto"] for one in plan["doors"]] == ["rustls", "rustls"]
-    assert plans["v1"]["doors"][1]["congestion"]["name"] == "cubic"
+        assert plan["time_zero_file"] == str(tmp_path / "zero")
+        assert all(one["can_send"] and one["adapts_to_plan"] for one in plan["neighbours"])
+        assert [one["quic"]["crypto"] for one in plan["neighbours"]] == ["rustls", "rustls"]
+    assert plans["v1"]["neighbours"][1]["congestion"]["name"] == "cubic"
     doors = [(door.flow, door.side, door.end) for node in lab.nodes for door in node.ends]
     assert doors == [
         ("f16", "client", 0), ("f13", "client", 1), ("f16", "server", 0), ("f36", "server", 1), ("f13", "server", 0),

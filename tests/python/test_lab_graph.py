@@ -79,7 +79,7 @@ def _echoes(*hosts: str) -> list[Process]:
             "name": f"echo.{host}",
             "node": host,
             "command": [sys.executable, "-c", realtime.ECHO],
-            "listens": 9001,
+            "listen_port": 9001,
         }
         for host in hosts
     ]
@@ -91,7 +91,7 @@ def _asks(host: str, folder: Path, count: int, pause: float, *addresses: str) ->
 
 
 def _plan(lab: LabSpec, near: list[Process], far: list[Process], **more: Any) -> dict[str, Any]:
-    plan: LabPlan = {"lab": lab, "private": True, "near": near, "far": far}
+    plan: LabPlan = {"lab": lab, "server_namespace": True, "commands": near, "services": far}
     return {**plan, **more}
 
 
@@ -160,17 +160,17 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     look = (tmp_path / "look").read_text(encoding="utf-8")
     assert "10.78.0.3/32" in look
     assert look.splitlines()[-2:] == ["0", "10.78.0.2 10.78.0.3"], "hosts forward nothing"
-    assert {segment["name"]: segment["between"] for segment in found["segments"]} == {
+    assert {segment["name"]: segment["nodes"] for segment in found["links"]} == {
         "ab": ["a", "b"], "bc": ["b", "c"], "ca": ["c", "a"],
     }  # fmt: skip
     assert (tmp_path / "kept" / "links.csv").read_text(encoding="utf-8").count("\n") > 6
     assert [(one["from"], one["to"]) for one in found["checks"]] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert {**found["checks"][0], "from": None} == {
-        **found["check"], "from": None, "to": "b", "promise": found["promise"],
+        **found["check"], "from": None, "to": "b", "path_bounds": found["path_bounds"],
     }  # fmt: skip
     for one in found["checks"]:
         ms, rate = links[frozenset((one["from"], one["to"]))]
-        assert one["promise"] == {"rtt_ns": 2e6 * ms, "up_bit_s": rate * 1e6, "down_bit_s": rate * 1e6}
+        assert one["path_bounds"] == {"rtt_ns": 2e6 * ms, "up_bit_s": rate * 1e6, "down_bit_s": rate * 1e6}
 
 
 @pytest.mark.lab
@@ -192,7 +192,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
         asks["host"] = "TO"
         files[1].write_bytes(to_json(asks))
         far.append({"name": f"{name}.server", "node": server, "command": [rt, "perf", str(files[0])],
-                    "listens": 4433, "output": str(tmp_path / f"{name}.server")})  # fmt: skip
+                    "listen_port": 4433, "output": str(tmp_path / f"{name}.server")})  # fmt: skip
         ready = f"{files[1]}.ready"
         ask = f'sed "s/TO/$1/" {files[1]} > {ready} && exec {rt} perf {ready}'
         near.append({"name": name, "node": client, "command": ["sh", "-c", ask, "sh", f"{{host:{server}}}"],
@@ -202,7 +202,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
         # Six programs of QUIC, to which a busy machine does not always give the processor that they need.
         assert {name: found["statuses"][name] for name in SIDES} == dict.fromkeys(SIDES, 0)
         wrong: list[object] = []
-        for segment in found["segments"]:
+        for segment in found["links"]:
             rate = SIDES[segment["name"]][3] * 1e6
             carried = 8 * segment["up"]["bytes_out"]
             assert segment["down"]["bytes_out"] < 0.2 * segment["up"]["bytes_out"]
@@ -212,7 +212,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
                 wrong.append((segment["name"], carried))
         return wrong
 
-    assert len(realtime.promised(_plan(resolve_graph(TRIANGLE), near, far), off)["segments"]) == len(SIDES)
+    assert len(realtime.promised(_plan(resolve_graph(TRIANGLE), near, far), off)["links"]) == len(SIDES)
 
 
 @pytest.mark.lab
@@ -230,7 +230,7 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
     lab = resolve_graph(data)
     changes = lab["graph"].get("changes", ())
     assert [(one["at_ns"], one["links"]) for one in changes] == [
-        (2_000_000_000, [{"link": "ca", "in_use": False}]), (2_500_000_000, [{"link": "ca", "in_use": True}]),
+        (2_000_000_000, [{"link": "ca", "enabled": False}]), (2_500_000_000, [{"link": "ca", "enabled": True}]),
     ]  # fmt: skip
     ask = ASK.replace("asker.settimeout(1)", "asker.settimeout(0.3)")
     near: list[Process] = [
@@ -277,7 +277,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
     ]
 
     def off(found: dict[str, Any]) -> list[object]:
-        assert [segment["between"] for segment in found["segments"]] == [["a", "r"], ["b", "r"], ["c", "r"]]
+        assert [segment["nodes"] for segment in found["links"]] == [["a", "r"], ["b", "r"], ["c", "r"]]
         assert set(found["hosts"]) == set(delays)
         by_address = {host["v4"]: name for name, host in found["hosts"].items()}
         least: dict[tuple[str, str], float] = {}
@@ -352,10 +352,10 @@ def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
         near: list[Process] = [{"name": "one", "command": words}]
         wrong = lab
         if words == ["true"]:
-            changes = [{"at_ns": 0, "links": [{"link": "ab", "in_use": False}]}]
+            changes = [{"at_ns": 0, "links": [{"link": "ab", "enabled": False}]}]
             wrong = {**lab, "graph": {**lab["graph"], "changes": changes}}
         with pytest.raises(LabError):
             run_lab(_plan(wrong, near, []))
         assert said in capfd.readouterr().err
-    with pytest.raises(ScenarioError, match=r"lab.hosts: requires private = true"):
-        run_lab({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "private": False})
+    with pytest.raises(ScenarioError, match=r"lab.hosts: requires server_namespace = true"):
+        run_lab({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "server_namespace": False})

@@ -23,7 +23,7 @@ def totals(packets: int) -> dict[str, Any]:
 
 RESULT = {
     "started_ns": START,
-    "segments": [{"name": "lan", "up": totals(3), "down": totals(4)}, {"name": "a+b", "up": totals(5), "down": totals(6)}],
+    "links": [{"name": "lan", "up": totals(3), "down": totals(4)}, {"name": "a+b", "up": totals(5), "down": totals(6)}],
 }  # fmt: skip
 
 

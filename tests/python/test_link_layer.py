@@ -54,7 +54,7 @@ def test_defaults_are_the_thesis_s() -> None:
         "rate_bit_s": 50_000_000, "frame_bytes": 1115, "overhead_bits": 0,
         "code": {"kind": "adaptive", "mother_rate": 1 / 6, "decoded": [0.5, 0.7, 0.85]},
         "decoder": {"kind": "information", "margin": 1.05}, "combining": "incremental", "repeat": "selective",
-        "attempts": 4, "window": 500, "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "time_out_ns": None,
+        "attempts": 4, "window": 500, "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "timeout_ns": None,
     }  # fmt: skip
     assert stage()["kind"] == "radio"
     assert stage()["reordering"] is None
@@ -106,8 +106,8 @@ def spec_of(scheme: str) -> dict[str, Any]:
 
 def test_answers_that_may_be_lost_are_waited_for() -> None:
     keys = {"scheme": "selective-repeat", "frame": "1 kB", "feedback_loss": "5 %"}
-    assert layer(**keys)["time_out_ns"] == 20_000_000
-    assert layer(**keys, timeout="31 ms")["time_out_ns"] == 31_000_000
+    assert layer(**keys)["timeout_ns"] == 20_000_000
+    assert layer(**keys, timeout="31 ms")["timeout_ns"] == 31_000_000
     assert layer(**keys, retransmissions=2)["attempts"] == 3
 
 

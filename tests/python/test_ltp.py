@@ -67,9 +67,13 @@ def test_its_keys_in_the_engines_words() -> None:
     found = spec(("flow.hop.udp.mtu", "1000 B"), ("flow.hop.udp.ip", 6))
     assert found["flows"][0]["transport"] == {"kind": "udp", "header_bytes": 48, "payload_bytes": 1000}
     link = found["dtn"]["links"][0]
-    assert (link["layer"], link["closes"], link["shared"]) == ({"kind": "ltp", "colour": "red"}, False, True)
+    assert (link["cla"], link["closes_after_contact"], link["shared"]) == (
+        {"kind": "ltp", "colour": "red"},
+        False,
+        True,
+    )
     alone = spec(("dtn", {}), (f"{OF}.rate", "2 Mbit/s"), (f"{OF}.owlt", "3 s"), (f"{OF}.layer", "ltp-green"))
-    assert alone["dtn"]["links"][0]["layer"] == {
+    assert alone["dtn"]["links"][0]["cla"] == {
         "kind": "ltp",
         "colour": "green",
         "rate_bit_s": 2_000_000,

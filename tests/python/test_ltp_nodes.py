@@ -41,21 +41,21 @@ def file(folder: Path, text: str) -> Path:
 
 def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: Path) -> None:
     more = 'owlt = "2 s"\nmtu = "1000 B"\n'
-    [door] = plan_of(file(tmp_path, near() + more))["doors"]
+    [door] = plan_of(file(tmp_path, near() + more))["neighbours"]
     assert (door["listen"], door["peer"], door["sends"]) == ("127.0.0.1:1113", "127.0.0.1:1114", True)
-    assert door["layer"] == {
+    assert door["cla"] == {
         "kind": "ltp", "colour": "red", "rate_bit_s": 20_000_000, "owlt_ns": 2 * 10**9,
         "header_bytes": 28, "segment_bytes": 1000,
     }  # fmt: skip
     # The port is LTP's where nothing is said, and headers are those of the address.
     text = near().replace('listen = "127.0.0.1:1113"\n', "").replace("127.0.0.1:1114", "[::1]:1114")
-    [door] = plan_of(file(tmp_path, text))["doors"]
+    [door] = plan_of(file(tmp_path, text))["neighbours"]
     assert door["listen"] == "[::]:1113"
-    assert door["layer"].get("header_bytes") == 48
+    assert door["cla"].get("header_bytes") == 48
     planned = near().replace('rate = "20 Mbit/s"\n', "")
     planned += '[[contact]]\nfrom = "2"\nto = "1"\nstop = "1 h"\nrate = "1 Mbit/s"\nowlt = "1 s"\n'
-    [door] = plan_of(file(tmp_path, planned))["doors"]
-    assert "rate_bit_s" not in door["layer"]
+    [door] = plan_of(file(tmp_path, planned))["neighbours"]
+    assert "rate_bit_s" not in door["cla"]
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
     spec = build_plan(document, "test", catalogue=engine.catalogue()).runs[0].spec
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
-    words = {one["name"]: one["command"][-2:] for one in lab.plan.get("far", ())}
+    words = {one["name"]: one["command"][-2:] for one in lab.plan.get("services", ())}
     assert words == {"client.node": ["-e", "s/@0@/{server6}/g"], "server.node": ["-e", "s/@0@/{client6}/g"]}
     for number in (0, 1):
-        [door] = json.loads((tmp_path / f"node.{number}.json").read_text())["doors"]
+        [door] = json.loads((tmp_path / f"node.{number}.json").read_text())["neighbours"]
         assert (door["listen"], door["peer"], door["sends"]) == ("[::]:4433", "[@0@]:4433", True)
-        assert (door["layer"]["header_bytes"], door["layer"]["segment_bytes"]) == (48, 1200)
+        assert (door["cla"]["header_bytes"], door["cla"]["segment_bytes"]) == (48, 1200)
 
 
 @pytest.mark.nightly

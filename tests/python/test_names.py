@@ -20,7 +20,7 @@ WORDS = frozenset(
         "cues",
         "depot",
         "door",
-        "doors",
+        "neighbours",
         "farewell",
         "fate",
         "fates",

@@ -54,22 +54,22 @@ def test_timers_come_of_the_link() -> None:
     assert nr() == {
         "kind": "nr", "queue": {"kind": "drop_tail", "limit": {"bytes": 600_000}}, "channel": None, "slot_ns": MS,
         "block_bytes": 1000, "coded_bits": 8000, "decoder": {"kind": "block_errors", "probabilities": [0.01]},
-        "combining": "incremental", "processes": 16, "without_feedback": 0, "repetitions": 1, "attempts": 4,
+        "combining": "incremental", "processes": 16, "feedback_disabled_processes": 0, "repetitions": 1, "attempts": 4,
         "offset_slots": 0, "feedback": {"delay_ns": 600 * MS, "loss": 0.0},
         "rlc": {
-            "kind": "acknowledged", "poll_pdus": 32, "poll_bytes": None, "most_retransmissions": 32,
+            "kind": "acknowledged", "poll_pdus": 32, "poll_bytes": None, "max_retransmissions": 32,
             "reassembly_ns": 3 * cycle, "status_prohibit_ns": cycle + 10 * MS,
             "poll_retransmit_ns": cycle + 3 * cycle + 3 * cycle + cycle + 10 * MS,
         },
-        "order": {"time_limit_ns": None},
+        "reordering": {"time_limit_ns": None},
     }  # fmt: skip
     alone = nr(feedback_disabled_processes=16)
     assert (alone["attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
     unacknowledged = nr(rlc="um")
     assert unacknowledged["rlc"] == {"kind": "unacknowledged"}
-    assert unacknowledged["order"] == {"time_limit_ns": 3 * cycle}
+    assert unacknowledged["reordering"] == {"time_limit_ns": 3 * cycle}
     silent = nr(rlc="um", feedback_disabled_processes=16, in_order=False)
-    assert (silent["feedback"], silent["order"]) == (None, None)
+    assert (silent["feedback"], silent["reordering"]) == (None, None)
 
 
 def test_keys_are_the_engine_s() -> None:
@@ -80,14 +80,14 @@ def test_keys_are_the_engine_s() -> None:
              "status_prohibit": "0 s", "max_retransmissions": 8},
     )  # fmt: skip
     assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
-    assert (found["processes"], found["without_feedback"], found["repetitions"]) == (32, 4, 8)
+    assert (found["processes"], found["feedback_disabled_processes"], found["repetitions"]) == (32, 4, 8)
     assert (found["radio_attempts"], found["offset_slots"]) == (2, 12)
     assert found["feedback"] == {"delay_ns": 25 * MS, "loss": 0.02}
     assert found["rlc"] == {
         "kind": "acknowledged", "poll_pdus": 4, "poll_bytes": 5000, "poll_retransmit_ns": 80 * MS,
-        "reassembly_ns": 35 * MS, "status_prohibit_ns": 0, "most_retransmissions": 8,
+        "reassembly_ns": 35 * MS, "status_prohibit_ns": 0, "max_retransmissions": 8,
     }  # fmt: skip
-    assert found["order"] == {"time_limit_ns": 90 * MS}
+    assert found["reordering"] == {"time_limit_ns": 90 * MS}
     over = stage(nr={"code_rate": 0.5}, channel={"model": "white-noise", "snr": "3 dB"})
     assert over["decoder"] == {"kind": "information", "margin": 1.05}
     assert over["coded_bits"] == 16_000

@@ -106,25 +106,25 @@ def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> 
     file = folder / "path.toml"
     file.write_text(f"{HEAD}{way}\n")
     lab, proxies = resolve_path(str(file))
-    service: dict[str, Any] = {"name": "far", "command": [sys.executable, "-c", *far], "listens": port}
+    service: dict[str, Any] = {"name": "far", "command": [sys.executable, "-c", *far], "listen_port": port}
     found = run_lab(
         {
             "lab": lab,
             "proxies": proxies,
             "check": False,
-            "private": True,
-            "far": [service | {"output": str(folder / "far")}],
-            "near": [
+            "server_namespace": True,
+            "services": [service | {"output": str(folder / "far")}],
+            "commands": [
                 {"name": "near", "command": [sys.executable, "-c", *near], "output": str(folder / "near")}
             ],
         }
     )
     said = (folder / "near").read_text()
     assert found["statuses"]["near"] == 0, said + (folder / "far").read_text()
-    segment = found["segments"][0]
+    segment = found["links"][0]
     if segment["up"]["overrun"]:
         realtime.give_up("packets overran")
-    assert segment["up"]["refused"] == segment["down"]["refused"] == 0
+    assert segment["up"]["device_rejected"] == segment["down"]["device_rejected"] == 0
     return segment, json.loads(said)
 
 

@@ -56,9 +56,9 @@ def question(constellation: dict[str, Any], start: datetime, **changed: Any) -> 
         "step_ns": 60 * 10**9,
         "from": SITE,
         "to": [OTHER],
-        "reach": {"elevation_deg": 10.0},
+        "visibility": {"elevation_deg": 10.0},
         "links": {"kind": "bent_pipe"},
-        "policy": {"kind": "shortest_path"},
+        "handover_policy": {"kind": "shortest_path"},
         **changed,
     }
     return {"orbit": orbit, "tolerance_ns": 0, "frames": 61}

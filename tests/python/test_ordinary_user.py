@@ -142,7 +142,7 @@ def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
         length, seconds = done.stdout.split()
         assert int(length) == 3_000_000
         assert 1.2 + 2 * 0.6 < float(seconds) < 27.4 / 2
-        sky, _ = json.loads((place / "kept/result.json").read_text())["segments"]
+        sky, _ = json.loads((place / "kept/result.json").read_text())["links"]
         assert sky["name"] == "sky"
         assert sky["down"]["bytes_out"] < 2 * 3_000_000
 

@@ -63,7 +63,7 @@ def test_a_page_in_the_engines_words() -> None:
     assert [one["response_header_bytes"] for one in page["objects"]] == [300, 100, 300]
     assert page["objects"][1]["think_ns"] == 5_000_000
     assert found == {
-        "kind": "page", "http": "3", "loads": 2, "pause_ns": [0, 0], "timeout_ns": 300 * 10**9, "profile": "kept",
+        "kind": "page", "http": "3", "loads": 2, "pause_ns": [0, 0], "timeout_ns": 300 * 10**9, "profile": "reused",
         "keep_connections": False, "udp_blocked": False, "quic_head_start_ns": 300_000_000,
         "connections_per_host": 6, "parse_ns": 0,
         "tls": {"version": "1.3", "resumption": False, "early_data": False, "certificate_bytes": 2300,

@@ -57,8 +57,8 @@ def line(program: Path, tmp_path: Path) -> Iterator[Line]:
         counters = tmp_path / "counters.jsonl"
         plan = {
             "proxy": proxies(path__gateway__buffer="100 kB")[1],
-            "near_device": "nr",
-            "far_device": "fl",
+            "client_device": "nr",
+            "server_device": "fl",
             "counters": {"file": str(counters), "interval_ns": 50_000_000},
         }
         yield Line(client, middle, server, plan, counters)
@@ -70,7 +70,7 @@ def line(program: Path, tmp_path: Path) -> Iterator[Line]:
 def test_both_ends_see_each_other_and_halves_close_alone(
     program: Path, line: Line, tmp_path: Path, version: int, setup: str
 ) -> None:
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     with proxy(program, line.middle, line.plan, tmp_path), listen(line.server, version) as server:
         near = connect(line.client, version)
         far, peer = server.accept()
@@ -137,13 +137,13 @@ def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: L
 @pytest.mark.lab
 def test_a_server_that_refuses_is_a_client_that_is_refused(program: Path, line: Line, tmp_path: Path) -> None:
     """Relayed: as from end to end. Early: the client is connected already, and reset."""
-    line.plan["proxy"]["setup"] = "relayed"
+    line.plan["proxy"]["handshake"] = "relayed"
     with proxy(program, line.middle, line.plan, tmp_path):
         for version in (4, 6):
             with pytest.raises(ConnectionRefusedError):
                 connect(line.client, version)
     assert line.last()["unreachable"] == 2
-    line.plan["proxy"]["setup"] = "early"
+    line.plan["proxy"]["handshake"] = "early"
     with proxy(program, line.middle, line.plan, tmp_path):
         for version in (4, 6):
             # On so short a way the reset may come before connect() has returned.
@@ -282,7 +282,7 @@ def test_handshakes_that_clients_reset_free_their_places(
 ) -> None:
     """The client's kernel resets what it has not asked for."""
     line.plan["connections"] = 100
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     with (
         proxy(program, line.middle, line.plan, tmp_path),
         listen(line.server) as server,
@@ -294,7 +294,7 @@ def test_handshakes_that_clients_reset_free_their_places(
             deadline = time.monotonic() + 20
             while (last := line.last())["reset"] < 50 * wave and time.monotonic() < deadline:
                 time.sleep(0.02)
-            names = ("reset", "open", "refused", "gave_way")
+            names = ("reset", "open", "refused", "evicted_half_open")
             assert [last[name] for name in names] == [50 * wave, 0, 0, 0]
         greets(line, server)
         # The proxy hears of the last close a little later than its client.
@@ -311,7 +311,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
 ) -> None:
     """SYNs of a sender that is not there, at most 500 a second at 400 places: each has one for its 0.5 s at least."""
     line.plan["connections"] = 400
-    line.plan["proxy"]["setup"] = setup
+    line.plan["proxy"]["handshake"] = setup
     line.client.run("nft", "add table inet quiet")
     line.client.run("nft", "add chain inet quiet out { type filter hook output priority 0; }")
     line.client.run("nft", "add rule inet quiet out tcp dport 4434 tcp flags & rst == rst drop")
@@ -324,7 +324,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
         beyond, _ = server.accept()
         flooding = threading.Thread(target=flood, args=(line.client, 2500, 4434, 0.002))
         flooding.start()
-        while not line.last()["gave_way"]:
+        while not line.last()["evicted_half_open"]:
             assert flooding.is_alive()
             time.sleep(0.02)
         for _ in range(3):
@@ -340,7 +340,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
         before.close()
     last = line.last()
     assert last["refused"] == 0
-    assert last["gave_way"] > 0
+    assert last["evicted_half_open"] > 0
 
 
 @pytest.mark.lab
@@ -396,8 +396,8 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"near_device": "nowhere"}, "there is no device nowhere here"),
-        ({"near_device": "fl"}, "near_device and far_device are both fl"),
+        ({"client_device": "nowhere"}, "there is no device nowhere here"),
+        ({"client_device": "fl"}, "near_device and far_device are both fl"),
         (
             {"proxy.server_side.congestion": "hybla"},
             'server_side.congestion: found "hybla", which is Hybla; the kernel',
@@ -472,7 +472,7 @@ CHANGES: list[dict[str, Any]] = [
     {"rto_estimate": "rfc6298"}, {"loss_detection": {"kind": "duplicate_acks", "threshold": 3, "forward": True}},
     {"loss_detection": {"kind": "duplicate_acks", "threshold": 5}}, {"limited_transmit": False}, {"prr": False},
     {"ack_counting": {"kind": "per_ack"}}, {"ack_counting": {"kind": "bytes", "limit": 2}}, {"fast_open": True},
-    {"pacing": True}, {"delayed_ack": None}, {"delayed_ack": {"timeout_ns": 40_000_000, "every": 1, "quick": 16}},
+    {"pacing": True}, {"delayed_ack": None}, {"delayed_ack": {"timeout_ns": 40_000_000, "segments_per_ack": 1, "quick_acks": 16}},
     {"mss_bytes": 1000}, {"initial_window_bytes": 100_000}, {"receive_buffer_bytes": 100_000}, {"send_buffer_bytes": 100_000},
     *({option: False} for option in ("sack", "dsack", "adapt_reordering", "frto", "timestamps", "window_scaling",
                                      "restart_after_idle")),
@@ -493,7 +493,7 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
             tcp = {key: value for key, value in changed.items() if key not in ("congestion", "options")}
             proxy[word] |= {key: changed[key] for key in changed.keys() - tcp.keys()}
             proxy[word]["tcp"] |= tcp
-        plan = {"proxy": proxy, "near_device": "none1", "far_device": "none2", "connections": 10}
+        plan = {"proxy": proxy, "client_device": "none1", "server_device": "none2", "connections": 10}
         file.write_text(json.dumps(plan))
         done = subprocess.run([program, "pep", file], capture_output=True, text=True, check=False)
         assert done.returncode == 2

@@ -64,7 +64,7 @@ class Chain:
         devices = [("nr", "bentpipe"), ("bentpipe0", "fl")]
         return [
             {
-                "proxy": spec, "near_device": near, "far_device": far, "to_pool": to, "from_pool": from_,
+                "proxy": spec, "client_device": near, "server_device": far, "to_pool": to, "from_pool": from_,
                 "counters": {"file": str(file), "interval_ns": 50_000_000},
             }
             for spec, (near, far), (to, from_), file in zip(
@@ -90,7 +90,7 @@ def chain(program: Path, tmp_path: Path) -> Iterator[Chain]:
     scenario = tmp_path / "satellite.toml"
     scenario.write_text(SATELLITE)
     plan = tmp_path / "lab.json"
-    words = {"lab": lab(str(scenario)), "near": [{"name": "idle", "command": ["sleep", "300"]}]}
+    words = {"lab": lab(str(scenario)), "commands": [{"name": "idle", "command": ["sleep", "300"]}]}
     plan.write_text(json.dumps(words))
     with namespaces(3) as (client, gateway, server):
         path = subprocess.Popen(["nsenter", "-t", str(gateway.pid), "-n", str(program), "lab", str(plan)])
@@ -275,9 +275,9 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
             "graph": run["graph"], "client": flow["client"], "server": flow["server"], "seed": 1, "mtu": 1500,
         },
         "proxies": run["proxies"],
-        "private": True,
-        "far": [{"name": "server", "command": [sys.executable, "-c", ANSWER], "listens": 4433}],
-        "near": [
+        "server_namespace": True,
+        "services": [{"name": "server", "command": [sys.executable, "-c", ANSWER], "listen_port": 4433}],
+        "commands": [
             {
                 "name": "client",
                 "command": [sys.executable, "-c", ASK, "{server}", "{server6}", "{server}"],

@@ -413,7 +413,12 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
             words = [str(port), "--time", "5s", "--direction", "down", "--json", "--csv", str(file),
                      "--transport", transport]  # fmt: skip
             inside = {"name": "client", "command": [sys.executable, "-c", INSIDE, *words]}
-            plan = {"lab": lab(str(scenario)), "near": [inside], "outside": True, "result": str(result)}
+            plan = {
+                "lab": lab(str(scenario)),
+                "commands": [inside],
+                "has_uplink": True,
+                "result": str(result),
+            }
             (tmp_path / "plan.json").write_text(json.dumps(plan))
             _, environment = _command(program)
             done = subprocess.run(

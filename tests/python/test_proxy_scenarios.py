@@ -46,7 +46,7 @@ def test_a_proxy_stands_between_its_segments() -> None:
     ]  # fmt: skip
     assert [link["server_side"] for link in spec["graph"]["links"]] == ["terminal", "gateway", "server"]
     terminal = spec["proxies"][0]
-    assert (terminal["node"], terminal["setup"]) == ("terminal", "early")
+    assert (terminal["node"], terminal["handshake"]) == ("terminal", "early")
     assert terminal["client_side"]["congestion"] == "cubic"
 
 
@@ -152,7 +152,7 @@ GRAPH: dict[str, Any] = {
 
 def test_a_node_of_a_graph_is_a_proxy() -> None:
     (pep,) = planned({"graph.pep.handshake": "relayed"}, GRAPH).runs[0].spec["proxies"]
-    assert (pep["setup"], pep["server_side"]["options"]["window_bytes"]) == ("relayed", 1_000_000)
+    assert (pep["handshake"], pep["server_side"]["options"]["window_bytes"]) == ("relayed", 1_000_000)
     with pytest.raises(ScenarioError, match="further on"):
         planned({"graph.pep.handshake": "pooled"}, GRAPH)
     with pytest.raises(ScenarioError, match='requires kind = "proxy"'):

@@ -23,12 +23,12 @@ def record(folder: Path) -> Path:
             "1.0000,sky,up,402,399,500000,1,1250,0,2,0,0,0,0,0.1\n")  # fmt: skip
     (folder / "links.csv").write_text(HEAD + rows)
     (folder / "plan.json").write_text(
-        json.dumps({"near": [{"name": "command", "command": ["ping", "<a b>"]}]})
+        json.dumps({"commands": [{"name": "command", "command": ["ping", "<a b>"]}]})
     )
     up = {"packets_in": 402, "packets_out": 399, "bytes_out": 500_000, "dropped": {"overflow": 2}}
     down = {"packets_in": 0, "packets_out": 0, "bytes_out": 0, "dropped": {}}
     result = {"started_ns": 10**9, "wall_s": 1.0, "check": {"rtt_ns": 80_300_000}, "reasons": ["sky.up: late"],
-              "record_error": None, "segments": [{"name": "sky", "up": up, "down": down}]}  # fmt: skip
+              "record_error": None, "links": [{"name": "sky", "up": up, "down": down}]}  # fmt: skip
     (folder / "result.json").write_text(json.dumps(result))
     return folder
 

@@ -92,9 +92,9 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
         (
             'reconfiguration = { phase = "12 s", delay = ["8 ms", "40 ms"], delay_jitter = ["0 ms", "2 ms"], jitter = "1 s", delay_correlation = 0.5 }',
-            "slot_delay",
+            "reconfiguration_delay",
             {
-                "slots": {"every_ns": 15 * 10**9, "phase_ns": 12 * 10**9, "jitter_ns": 10**9},
+                "reconfiguration": {"interval_ns": 15 * 10**9, "phase_ns": 12 * 10**9, "jitter_ns": 10**9},
                 "delay_ns": [8_000_000, 40_000_000],
                 "jitter_ns": [0, 2_000_000],
                 "step_ns": 10_000_000,
@@ -106,8 +106,8 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
             "loss",
             {
                 "model": {
-                    "kind": "slots",
-                    "slots": {"every_ns": 15 * 10**9, "phase_ns": 0, "jitter_ns": 0},
+                    "kind": "reconfiguration",
+                    "reconfiguration": {"interval_ns": 15 * 10**9, "phase_ns": 0, "jitter_ns": 0},
                     "probability": [0.0, 0.01],
                     "burst_probability": 0.3,
                     "burst_ns": [10_000_000, 20_000_000],
@@ -128,7 +128,7 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
         (
             'reorder = { probability = "1 %", delay = "20 ms" }',
             "reorder",
-            {"probability": 0.01, "hold_ns": 20_000_000},
+            {"probability": 0.01, "delay_ns": 20_000_000},
         ),
         (
             'outages = [{ at = "1 s", duration = "500 ms" }]',
@@ -169,7 +169,7 @@ def test_keys_of_a_direction(tmp_path: Path, direction: str, kind: str, part: di
         ),
         (
             '{ burst = { interval = "10 s", duration = "100 ms" } }',
-            {"kind": "burst", "period_ns": 10**10, "length_ns": 10**8, "offset_ns": 0},
+            {"kind": "burst", "interval_ns": 10**10, "duration_ns": 10**8, "offset_ns": 0},
         ),
         ('{ trace = "lost.txt" }', {"kind": "trace", "packets": [3, 7]}),
     ],
@@ -190,8 +190,8 @@ def test_traces_of_rate(tmp_path: Path) -> None:
     text = GEO.replace('up = { rate = "10 Mbit/s"', 'up = { trace = "link.mahi"')
     assert up(spec(tmp_path, text))[0]["service"] == {
         "kind": "trace",
-        "slots_ns": [10**6, 10**6, 2 * 10**6],
-        "slot_bytes": 1504,
+        "opportunities_ns": [10**6, 10**6, 2 * 10**6],
+        "opportunity_bytes": 1504,
         "repeat_ns": 2 * 10**6,
     }
 
@@ -273,7 +273,7 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
         "mean_interarrival_ns": 10**9,
         "send": "up",
         "duration_ns": 2 * 10**9,
-        "size": {"kind": "pareto", "shape": 1.2, "least_bytes": 1000, "most_bytes": 1_000_000},
+        "size": {"kind": "pareto", "shape": 1.2, "min_bytes": 1000, "max_bytes": 1_000_000},
     }
     assert (
         load('load = { on_off = { on = "1 s", off = "2 s", exponential = true, rate = "2 Mbit/s" } }')[

@@ -71,7 +71,7 @@ def queue_of(data: dict[str, Any]) -> dict[str, Any]:
             {"name": "m-lwdf", "delay": "150 ms", "violation_ratio": "1 %", "best_effort": ["web"]},
             {
                 "name": "m_lwdf", "average": AVERAGE,
-                "deadline": {"delay_ns": 150_000_000, "violation": 0.01, "best_effort": [1, 2, 3, 4]},
+                "deadline": {"delay_ns": 150_000_000, "violation_ratio": 0.01, "best_effort": [1, 2, 3, 4]},
             },
         ),
         (

@@ -75,7 +75,7 @@ class Machine:
         scenario.write_text(SCENARIO)
         near = {"name": name, "command": command, "output": str(self.place / name)}
         plan = self.place / f"{name}.json"
-        plan.write_text(json.dumps({"lab": lab(str(scenario)), "near": [near], "outside": True}))
+        plan.write_text(json.dumps({"lab": lab(str(scenario)), "commands": [near], "has_uplink": True}))
         return ["nsenter", "-t", str(self.holder), "-n", str(program), "lab", str(plan)]
 
     def answers(self, name: str, what: str) -> None:
@@ -230,8 +230,8 @@ def test_rules_that_are_refused_are_said(machine: Callable[[str], Machine], tmp_
     (tmp_path / "path.toml").write_text(SCENARIO)
     plan = {
         "lab": lab(str(tmp_path / "path.toml")),
-        "near": [{"name": "one", "command": ["true"]}],
-        "outside": True,
+        "commands": [{"name": "one", "command": ["true"]}],
+        "has_uplink": True,
     }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     done = subprocess.run(

@@ -62,8 +62,8 @@ def plan(tmp_path: Path) -> Maker:
     def make(command: list[str], *, check: bool = False) -> tuple[Path, Path]:
         result = tmp_path / f"result-{len(list(tmp_path.iterdir()))}.json"
         file = result.with_suffix(".plan")
-        words = {"lab": lab(str(scenario)), "near": [{"name": "command", "command": command}], "check": check,
-                 "outside": True, "result": str(result)}  # fmt: skip
+        words = {"lab": lab(str(scenario)), "commands": [{"name": "command", "command": command}], "check": check,
+                 "has_uplink": True, "result": str(result)}  # fmt: skip
         file.write_text(json.dumps(words))
         return file, result
 
@@ -258,8 +258,8 @@ def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_
         path, proxies = resolve_path("lte-4g", pep=pep)
         words = [sys.executable, "-c", ASK.replace("PORT", str(port))]
         status = shell.run_plan({
-            "lab": path, "proxies": proxies, "check": False, "outside": False,
-            "near": [{"name": "ask", "command": words, "output": str(output)}],
+            "lab": path, "proxies": proxies, "check": False, "has_uplink": False,
+            "commands": [{"name": "ask", "command": words, "output": str(output)}],
         })  # fmt: skip
     assert status == 0
     said = output.read_text().split()
@@ -313,7 +313,7 @@ seen = {{key: plan.get(key) for key in ("check", "calibrations")}}
 print(json.dumps(seen), file=open({seen!r}, "a"))
 way = {{"calibration_us": {{"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}}}}
 check = {{"rtt_ns": 240_300_000, "up_bit_s": 5_000_000, "down_bit_s": None, "waited_ns": int(os.environ["WAITED"]), "late_ns": 9}}
-result = {{"check": check if plan["check"] else None, "wall_s": 7200.0, "segments": [{{"up": way, "down": way}}]}}
+result = {{"check": check if plan["check"] else None, "wall_s": 7200.0, "links": [{{"up": way, "down": way}}]}}
 json.dump(result, open(plan["result"], "w"))
 """
 """A ``bentpipe-rt`` whose sessions last two hours."""
@@ -454,8 +454,8 @@ def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"
     path, proxies = resolve_path("lte-4g")
     before, word = path["graph"]["links"][0]["name"], f"bentpipe-test-{tmp_path.name}"
-    plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
-            "near": [{"name": "wait", "command": ["sh", "-c", f"read _; : {word}"]}]}  # fmt: skip
+    plan = {"lab": path, "proxies": proxies, "control": str(control), "server_namespace": True,
+            "commands": [{"name": "wait", "command": ["sh", "-c", f"read _; : {word}"]}]}  # fmt: skip
     file = tmp_path / "plan"
     file.write_text(json.dumps(plan))
     with subprocess.Popen([program, "lab", file], stdin=subprocess.PIPE) as process:

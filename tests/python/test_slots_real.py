@@ -74,7 +74,7 @@ def slots_in_virtual_time(seed: int) -> list[tuple[float, float]]:
         "flow": [{"name": "shell", "congestion": "cubic", "direction": "up", "load": steady}],
     }
     spec = {**spec_of(data), "seed": seed}
-    place = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]].index("slot_delay")
+    place = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]].index("reconfiguration_delay")
     steps = made(spec)["packet_steps"].filter(pl.col("link") == "dish.up")
     come = steps.filter(pl.col("stage") == place).select("packet", come="at_ns")
     gone = steps.filter(pl.col("stage") == place + 1).select("packet", gone="at_ns")

@@ -41,7 +41,7 @@ def test_every_default_is_written() -> None:
         "min_rto_ns": 200_000_000, "max_rto_ns": 120 * 10**9, "loss_detection": {"kind": "rack_tlp"}, "sack": True,
         "dsack": True, "adapt_reordering": True, "limited_transmit": True, "prr": True, "frto": True,
         "timestamps": True, "window_scaling": True,
-        "delayed_ack": {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
+        "delayed_ack": {"timeout_ns": 40_000_000, "segments_per_ack": 2, "quick_acks": 16},
         "ack_counting": {"kind": "unlimited"}, "ecn": False, "fast_open": False, "pacing": False,
         "restart_after_idle": True,
     }  # fmt: skip

@@ -66,12 +66,12 @@ QUEUES = draw.one_of(
     ),
 )
 AVERAGE = draw.fixed_dictionaries(
-    {"of": draw.sampled_from(["channel", "served"]), "window_ns": draw.integers(MS, 2000 * MS)}
+    {"quantity": draw.sampled_from(["channel", "served"]), "window_ns": draw.integers(MS, 2000 * MS)}
 )
 DEADLINE = draw.fixed_dictionaries(
     {
         "delay_ns": draw.integers(MS, 200 * MS),
-        "violation": draw.floats(0.001, 0.5),
+        "violation_ratio": draw.floats(0.001, 0.5),
         "best_effort": draw.sampled_from([[], [1]]),
     }
 )
@@ -96,8 +96,8 @@ SCHEDULERS = draw.one_of(
 )
 SERVICES = draw.one_of(
     of(
-        "slots",
-        slots=draw.deferred(lambda: TIMINGS),
+        "reconfiguration",
+        reconfiguration=draw.deferred(lambda: TIMINGS),
         rate_bit_s=draw.lists(RATES, min_size=1, max_size=5).map(sorted),
     ),
     of("rate", rate_bit_s=RATES, changes=changes("rate_bit_s", RATES)),
@@ -116,7 +116,7 @@ def quantiles(values: draw.SearchStrategy[Any]) -> draw.SearchStrategy[list[Any]
 
 
 TIMINGS = draw.tuples(draw.integers(50 * MS, 900 * MS), draw.floats(0, 0.99), draw.floats(0, 0.4)).map(
-    lambda t: {"every_ns": t[0], "phase_ns": int(t[0] * t[1]), "jitter_ns": int(t[0] * t[2])}
+    lambda t: {"interval_ns": t[0], "phase_ns": int(t[0] * t[1]), "jitter_ns": int(t[0] * t[2])}
 )
 LOSSES = draw.one_of(
     of("loss", model=of("bernoulli", probability=PART), changes=changes("probability", PART)),
@@ -128,13 +128,15 @@ LOSSES = draw.one_of(
         draw.floats(0, 1),
     ),
     draw.builds(
-        lambda p, n, o: loss("burst", period_ns=p, length_ns=n, offset_ns=o),
+        lambda p, n, o: loss("burst", interval_ns=p, duration_ns=n, offset_ns=o),
         draw.integers(300 * MS, 2000 * MS),
         draw.integers(0, 60 * MS),
         draw.integers(0, 2000 * MS),
     ),
     draw.builds(
-        lambda t, p, b, n: loss("slots", slots=t, probability=p, burst_probability=b, burst_ns=n),
+        lambda t, p, b, n: loss(
+            "reconfiguration", reconfiguration=t, probability=p, burst_probability=b, burst_ns=n
+        ),
         TIMINGS,
         quantiles(PART),
         draw.floats(0, 1),
@@ -143,7 +145,7 @@ LOSSES = draw.one_of(
     draw.sets(draw.integers(0, 500), max_size=10).map(lambda lost: loss("trace", packets=sorted(lost))),
 )
 JITTERS = draw.one_of(
-    of("uniform", most_ns=draw.integers(0, 10 * MS)),
+    of("uniform", max_ns=draw.integers(0, 10 * MS)),
     of("normal", mean_ns=draw.integers(0, 10 * MS), deviation_ns=draw.integers(0, 5 * MS)),
     of("exponential", mean_ns=draw.integers(0, 5 * MS)),
 )
@@ -228,8 +230,8 @@ STAGES = draw.one_of(
     ),
     of("transmit", queue=QUEUES, service=SERVICES),
     of(
-        "slot_delay",
-        slots=TIMINGS,
+        "reconfiguration_delay",
+        reconfiguration=TIMINGS,
         delay_ns=quantiles(NS),
         jitter_ns=draw.just([]) | quantiles(draw.integers(0, 10 * MS)),
         step_ns=draw.integers(MS, 50 * MS),
@@ -238,14 +240,14 @@ STAGES = draw.one_of(
     of("netem", rate_bit_s=RATES, delay_ns=NS, limit_packets=draw.integers(5, 300)),
     LOSSES,
     of("jitter", model=JITTERS, reorder=draw.booleans()),
-    of("reorder", probability=draw.floats(0, 0.1), hold_ns=draw.integers(0, 20 * MS)),
+    of("reorder", probability=draw.floats(0, 0.1), delay_ns=draw.integers(0, 20 * MS)),
     of(
         "outage",
         windows=draw.tuples(draw.integers(0, 400 * MS), draw.integers(1, 300 * MS)).map(
             lambda w: [(w[0], w[0] + w[1])]
         ),
         repeat_ns=draw.sampled_from([None, 1000 * MS]),
-        hold=draw.booleans(),
+        buffer_packets=draw.booleans(),
     ),
 )
 LINES = draw.lists(STAGES, max_size=3)
@@ -290,28 +292,28 @@ FLOWS = draw.lists(
 
 TENS = draw.integers(1, 40).map(lambda tens: tens * 10 * MS)
 INSTANTS = TENS | draw.integers(0, 600 * MS)
-FATES = draw.sampled_from(["in_order", "overtaken", "lost"])
+POLICIES = draw.sampled_from(["in_order", "reorder", "drop"])
 
 
-def fate(fates: draw.SearchStrategy[str]) -> draw.SearchStrategy[Stage]:
-    return of("in_flight", fate=fates)
+def in_flight(policies: draw.SearchStrategy[str]) -> draw.SearchStrategy[Stage]:
+    return of("in_flight", policy=policies)
 
 
 def changes_of(stage: Stage) -> draw.SearchStrategy[Stage]:
     """A change that this stage takes."""
-    lost = fate(draw.just("lost"))
+    lost = in_flight(draw.just("drop"))
     packets = draw.fixed_dictionaries({"packets": draw.integers(1, 80)})
     if stage["kind"] == "delay":
-        return of("delay", delay_ns=NS) | fate(FATES)
+        return of("delay", delay_ns=NS) | in_flight(POLICIES)
     if stage["kind"] == "transmit":
         some = [lost, of("limit", limit=packets if stage["queue"]["kind"] == "fq_codel" else LIMITS)]
-        rated = [of("rate", rate_bit_s=RATES), of("serves", serves=draw.booleans())]
+        rated = [of("rate", rate_bit_s=RATES), of("enabled", enabled=draw.booleans())]
         return draw.one_of(*some, *(rated if stage["service"]["kind"] == "rate" else []))
     if stage["kind"] == "netem":
         return of("delay", delay_ns=NS) | of("rate", rate_bit_s=RATES) | of("limit", limit=packets)
     if stage["kind"] == "loss":
         return of("loss", probability=PART)
-    return fate(FATES) if stage.get("reorder") is False else lost
+    return in_flight(POLICIES) if stage.get("reorder") is False else lost
 
 
 @draw.composite
@@ -327,24 +329,24 @@ def handed_over(take: draw.DrawFn, graph: Stage, detour: Stage) -> Stage:
         nodes.append({"name": "d", "kind": "router"})
     for node in nodes:
         if take(draw.booleans()):
-            node["hold_bytes"] = take(draw.integers(1, 60_000))
+            node["store_and_forward_bytes"] = take(draw.integers(1, 60_000))
     events: dict[int, Stage] = {}
 
     def at(instant: int) -> Stage:
-        return events.setdefault(instant, {"at_ns": instant, "links": [], "ways": [], "stages": []})
+        return events.setdefault(instant, {"at_ns": instant, "links": [], "routes": [], "stages": []})
 
     # A link is cut for a while, or for good.
     for _ in range(take(draw.integers(1, 3))):
         name, begin = take(draw.sampled_from([link["name"] for link in links])), take(INSTANTS)
-        at(begin)["links"].append({"link": name, "in_use": False})
+        at(begin)["links"].append({"link": name, "enabled": False})
         if take(draw.integers(0, 3)) < 3:
-            at(begin + take(TENS))["links"].append({"link": name, "in_use": True})
+            at(begin + take(TENS))["links"].append({"link": name, "enabled": True})
     hosts = [node["name"] for node in nodes if node["kind"] != "router"]
     ways = draw.fixed_dictionaries(
         {
             "node": draw.sampled_from([node["name"] for node in nodes]),
             "to": draw.sampled_from(hosts),
-            "way": draw.sampled_from(["none", "shortest", "shortest"]),
+            "route": draw.sampled_from(["no_route", "shortest", "shortest"]),
         }
     ).filter(lambda way: way["node"] != way["to"])
     stages = [
@@ -355,9 +357,9 @@ def handed_over(take: draw.DrawFn, graph: Stage, detour: Stage) -> Stage:
     ]
     for _ in range(take(draw.integers(0, 4))):
         event = at(take(INSTANTS))
-        event["ways"] += take(draw.lists(ways, max_size=1))
+        event["routes"] += take(draw.lists(ways, max_size=1))
         for line, number, stage in take(draw.lists(draw.sampled_from(stages), max_size=3)) if stages else []:
-            event["stages"].append({"line": line, "stage": number, "change": take(changes_of(stage))})
+            event["stages"].append({"simplex_link": line, "stage": number, "update": take(changes_of(stage))})
     return {"nodes": nodes, "links": links, "changes": [events[when] for when in sorted(events)]}
 
 

@@ -154,8 +154,8 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "link outage",
     ),
     "down and held": (
-        [transmit(), outage(hold=True), DELAY],
-        [transmit(), {**outage(hold=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
+        [transmit(), outage(buffer_packets=True), DELAY],
+        [transmit(), {**outage(buffer_packets=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
         "link outage",
     ),
     "more loss": (
@@ -190,7 +190,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     ),
     "another slot": (
         [transmit(), SLOT_DELAY],
-        [transmit(), {**SLOT_DELAY, "slots": {**TIMING, "phase_ns": 0}, "jitter_ns": []}],
+        [transmit(), {**SLOT_DELAY, "reconfiguration": {**TIMING, "phase_ns": 0}, "jitter_ns": []}],
         "a slot has one delay",
     ),
     "slots that are later": (
@@ -199,20 +199,62 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "minimum delay",
     ),
     "slots that are slower": (
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [9_000_000, 20_000_000],
+                }
+            ),
+            DELAY,
+        ],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [4_000_000, 8_000_000],
+                }
+            ),
+            DELAY,
+        ],
         "link rate",
     ),
     "slots that are faster": (
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
-        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [4_000_000, 8_000_000],
+                }
+            ),
+            DELAY,
+        ],
+        [
+            transmit(
+                service={
+                    "kind": "reconfiguration",
+                    "reconfiguration": TIMING,
+                    "rate_bit_s": [9_000_000, 20_000_000],
+                }
+            ),
+            DELAY,
+        ],
         "work conservation",
     ),
     "slots that lose more": (
         [transmit(), SLOT_LOSS, DELAY],
         [
             transmit(),
-            loss("slots", slots=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
+            loss(
+                "reconfiguration",
+                reconfiguration=TIMING,
+                probability=[0.05, 0.1],
+                burst_probability=0.0,
+                burst_ns=[],
+            ),
             DELAY,
         ],
         "loss model",
@@ -224,7 +266,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
     ),
     "opportunities": (
         [transmit(service=SLOTS), DELAY],
-        [transmit(service={**SLOTS, "slot_bytes": 1000}), DELAY],
+        [transmit(service={**SLOTS, "opportunity_bytes": 1000}), DELAY],
         "link rate",
     ),
     "netem": (
@@ -233,8 +275,8 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         "queue limit",
     ),
     "order": (
-        [transmit(), jitter(True, "uniform", most_ns=5_000_000), DELAY],
-        [transmit(), jitter(False, "uniform", most_ns=5_000_000), DELAY],
+        [transmit(), jitter(True, "uniform", max_ns=5_000_000), DELAY],
+        [transmit(), jitter(False, "uniform", max_ns=5_000_000), DELAY],
         "packet order",
     ),
     "an unknown stage": ([transmit(), DELAY], [transmit(), {"kind": "warp"}], "known stages"),

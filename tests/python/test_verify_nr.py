@@ -14,7 +14,7 @@ from traced import DELAY, DROP_TAIL, QUIC, TCP, judged, made, scenario, segment,
 MS = 1_000_000
 RLC = {
     "kind": "acknowledged", "poll_pdus": 16, "poll_bytes": None, "poll_retransmit_ns": 150 * MS, "reassembly_ns": 70 * MS,
-    "status_prohibit_ns": 30 * MS, "most_retransmissions": 32,
+    "status_prohibit_ns": 30 * MS, "max_retransmissions": 32,
 }  # fmt: skip
 UM = {"kind": "unacknowledged"}
 IN_ORDER = {"time_limit_ns": None}
@@ -25,8 +25,8 @@ def nr(**other: Any) -> dict[str, Any]:
     return {
         "kind": "nr", "queue": DROP_TAIL, "channel": None, "slot_ns": MS // 2, "block_bytes": 1000, "coded_bits": 16_000,
         "decoder": {"kind": "block_errors", "probabilities": [0.1, 0.3]}, "combining": "incremental", "processes": 16,
-        "without_feedback": 0, "repetitions": 1, "attempts": 3, "offset_slots": 0,
-        "feedback": {"delay_ns": 20 * MS, "loss": 0.0}, "rlc": RLC, "order": IN_ORDER,
+        "feedback_disabled_processes": 0, "repetitions": 1, "attempts": 3, "offset_slots": 0,
+        "feedback": {"delay_ns": 20 * MS, "loss": 0.0}, "rlc": RLC, "reordering": IN_ORDER,
     } | other  # fmt: skip
 
 
@@ -39,7 +39,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "unacknowledged, in order": nr(rlc=UM, order={"time_limit_ns": 30 * MS}),
     "late ones are lost": nr(order={"time_limit_ns": 10 * MS}),
     "repetitions": nr(repetitions=4, offset_slots=7),
-    "given up": nr(attempts=1, rlc=RLC | {"most_retransmissions": 1, "reassembly_ns": 0}),
+    "given up": nr(attempts=1, rlc=RLC | {"max_retransmissions": 1, "reassembly_ns": 0}),
     "a channel": nr(
         channel={"kind": "fixed", "snr_db": -1.0}, decoder={"kind": "information", "margin": 1.05}, combining="chase",
     ),

@@ -33,7 +33,7 @@ def link_layer(**other: Any) -> dict[str, Any]:
         "code": {"kind": "given", "coded_bits": [16_000]},
         "decoder": {"kind": "block_errors", "probabilities": [0.1, 0.3]},
         "combining": "none", "repeat": "selective", "attempts": 3, "window": 100,
-        "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "time_out_ns": None,
+        "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "timeout_ns": None,
     } | other  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def radio(
     }
 
 
-LOSSY = {"feedback": {"delay_ns": 20_000_000, "loss": 0.2}, "time_out_ns": 25_000_000}
+LOSSY = {"feedback": {"delay_ns": 20_000_000, "loss": 0.2}, "timeout_ns": 25_000_000}
 BUFFER = {"packets": 100, "time_limit_ns": None, "numbering": "link"}
 PATIENT = {**BUFFER, "packets": 10**9}
 INCREMENTAL = {
@@ -66,7 +66,7 @@ RAYLEIGH = {
 
 
 def per_user(scheduler: dict[str, Any], limit: Any = DROP_TAIL["limit"]) -> dict[str, Any]:
-    return {"kind": "per_user", "scheduler": scheduler, "limit": limit, "total": None, "channel_delay_ns": 0}
+    return {"kind": "per_user", "scheduler": scheduler, "limit": limit, "total": None, "csi_delay_ns": 0}
 
 
 STAGES: dict[str, dict[str, Any]] = {

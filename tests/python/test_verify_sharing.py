@@ -18,7 +18,7 @@ LIMIT = {"packets": 20}
 
 def spec(scheduler: dict[str, Any], limit: dict[str, int] | None = LIMIT) -> dict[str, Any]:
     """Three users over a wired link, who go by turns or have deadlines."""
-    queue = {"kind": "per_user", "scheduler": scheduler, "limit": limit, "total": None, "channel_delay_ns": 0}
+    queue = {"kind": "per_user", "scheduler": scheduler, "limit": limit, "total": None, "csi_delay_ns": 0}
     stage = {"kind": "transmit", "queue": queue, "service": RATE_10}
     found = spec_of(scenario(segment(), flows=(QUIC, QUIC, QUIC)))
     for number, flow in enumerate(found["flows"]):

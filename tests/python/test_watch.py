@@ -103,8 +103,8 @@ def session(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     realtime.need_namespaces()
     control = tmp_path / "control"
     path, proxies = resolve_path("lte-4g")
-    plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
-            "near": [{"name": "wait", "command": ["sh", "-c", "read _"]}]}  # fmt: skip
+    plan = {"lab": path, "proxies": proxies, "control": str(control), "server_namespace": True,
+            "commands": [{"name": "wait", "command": ["sh", "-c", "read _"]}]}  # fmt: skip
     (tmp_path / "plan").write_text(json.dumps(plan))
     with subprocess.Popen([realtime.program(), "lab", tmp_path / "plan"], stdin=subprocess.PIPE) as process:
         try:

@@ -18,21 +18,26 @@ PERF, CALLS, SERVE, DTN = (f"crates/programs/src/{name}/plan.rs" for name in ("p
 
 READ = {
     "LabSpec": (EMU, "LabSpec"), "LabPlan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
-    "Record": (LAB, "RecordPlan"), "Sides": (LAB, "PerHost"),
+    "Record": (LAB, "RecordPlan"), "PerHost": (LAB, "PerHost"),
     "Wakes": ("crates/rt/src/lab/result.rs", "CalibrationResult"),
     "PerfServerPlan": (PERF, "PerfServerPlan"), "PerfClientPlan": (PERF, "PerfClientPlan"),
     "Limits": (PERF, "PerfServerLimits"), "CertificateFiles": (PERF, "CertificateFiles"),
     "PerfTcp": (PERF, "PerfTcpPlan"), "ReportPlan": (PERF, "ReportPlan"), "FramesPlan": (PERF, "FramesPlan"),
     "Csv": (PERF, "CsvPlan"),
     "RequestedController": ("crates/transport/src/perf_load/controller_negotiation.rs", "RequestedController"),
-    "AnswerPlan": (CALLS, "CalleePlan"), "CallPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
+    "CalleePlan": (CALLS, "CalleePlan"), "CallerPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
     "ServePlan": (SERVE, "HttpServerPlan"), "Content": (SERVE, "SiteContent"), "ServeTcp": (SERVE, "HttpTcpPlan"),
     "TlsPlan": (SERVE, "HttpTlsPlan"), "BundleNodePlan": (DTN, "BundleNodePlan"), "NeighbourPlan": (DTN, "NeighbourPlan"),
     "NeighbourTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/programs/src/dtn/certificates.rs", "CertificatePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 
-ROLES = {"PerfServerPlan": "server", "PerfClientPlan": "client", "AnswerPlan": "answer", "CallPlan": "call"}
+ROLES = {
+    "PerfServerPlan": "server",
+    "PerfClientPlan": "client",
+    "CalleePlan": "callee",
+    "CallerPlan": "caller",
+}
 """Tags of the variants of their enum."""
 
 NAMES = {
@@ -78,7 +83,7 @@ def _python(rust: str, file: str) -> str:
     if (inner := re.fullmatch(r"Vec<\((\w+), (\w+)\)>", rust)) is not None:
         return f"Sequence[tuple[{_python(inner[1], file)}, {_python(inner[2], file)}]]"
     if (inner := re.fullmatch(r"(Vec|PerHost)<(.*)>", rust)) is not None:
-        outer = "Sequence" if inner[1] == "Vec" else "Sides"
+        outer = "Sequence" if inner[1] == "Vec" else "PerHost"
         return f"{outer}[{_python(inner[2], file)}]"
     if (inner := re.fullmatch(r"\[(\w+); \d+\]", rust)) is not None:
         return f"Sequence[{_python(inner[1], file)}]"
@@ -119,8 +124,8 @@ def test_no_table_is_left_out() -> None:
 
 def test_one_place_writes_plans() -> None:
     """Everywhere else plans are tables, not text."""
-    plan: process_plans.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
-    assert process_plans.to_json(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
+    plan: process_plans.CalleePlan = {"role": "callee", "listen": "[::]:7", "once": True, "calls": 3}
+    assert process_plans.to_json(plan) == b'{"role": "callee", "listen": "[::]:7", "once": true, "calls": 3}'
     folder = ROOT / "python/bentpipe/lab"
     sends = [
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))

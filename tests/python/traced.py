@@ -52,8 +52,8 @@ RATE_10 = {"kind": "rate", "rate_bit_s": 10_000_000}
 DELAY = {"kind": "delay", "delay_ns": 20_000_000}
 SLOTS = {
     "kind": "trace",
-    "slots_ns": [2_000_000, 2_000_000, 5_000_000],
-    "slot_bytes": 1504,
+    "opportunities_ns": [2_000_000, 2_000_000, 5_000_000],
+    "opportunity_bytes": 1504,
     "repeat_ns": 6_000_000,
 }
 
@@ -81,9 +81,9 @@ def jitter(reorder: bool, kind: str, **model: Any) -> dict[str, Any]:
     return {"kind": "jitter", "model": {"kind": kind, **model}, "reorder": reorder}
 
 
-def outage(hold: bool) -> dict[str, Any]:
+def outage(buffer_packets: bool) -> dict[str, Any]:
     windows = [(200_000_000, 260_000_000), (260_000_000, 300_000_000)]
-    return {"kind": "outage", "windows": windows, "repeat_ns": 700_000_000, "hold": hold}
+    return {"kind": "outage", "windows": windows, "repeat_ns": 700_000_000, "buffer_packets": buffer_packets}
 
 
 def made(spec: dict[str, Any]) -> dict[str, pl.DataFrame]:

@@ -71,14 +71,12 @@ pub struct IntegritySpec {
     pub check: Vec<BibCheckSpec>,
     /// Whether the node also verifies forwarded bundles.
     #[serde(default)]
-    #[serde(rename = "on_the_way")]
     pub checks_forwarded: bool,
     /// The action on a bundle of a source in `check` without the signature of that source.
     #[serde(default)]
     pub unsigned: UnverifiedAction,
     /// The action on bundles of all other sources.
     #[serde(default)]
-    #[serde(rename = "others")]
     pub other_sources: UnverifiedAction,
 }
 

@@ -29,7 +29,7 @@ pub use integrity_spec::{
 };
 pub use spec::{
     BundleNodeSpec, ClaLinkSpec, ContactStartSpec, DtnPerfAmount, DtnPerfPace, DtnPerfSpec,
-    DtnSpec, EpidemicSpec, NodeFailureSpec, PlanChangeSpec, StaticRouteSpec, StatusReportSpec,
+    DtnSpec, EpidemicSpec, NodeOutageSpec, PlanChangeSpec, StaticRouteSpec, StatusReportSpec,
 };
 
 /// The shared source of all zero chunks, which need no further memory. Its size fits the processor cache while a

@@ -28,7 +28,6 @@ pub struct DtnSpec {
     pub epidemic: Option<EpidemicSpec>,
     /// Derives a key that is not configured from its name, so that the run contains no secret.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    #[serde(rename = "keys_of_names")]
     pub derive_keys_from_names: bool,
     /// Contact plan changes during the run, sorted by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,12 +62,10 @@ pub struct BundleNodeSpec {
     pub routes: Vec<StaticRouteSpec>,
     /// The delay until a stored bundle is durable.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[serde(rename = "store_ns")]
     pub store_delay_ns: u64,
     /// The failures of the node, sorted by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "stops")]
-    pub failures: Vec<NodeFailureSpec>,
+    pub outages: Vec<NodeOutageSpec>,
     /// The integrity policy. `None` disables integrity processing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integrity: Option<IntegritySpec>,
@@ -81,14 +78,13 @@ fn is_zero(found: &u64) -> bool {
 /// A node failure: all connections end without a close, and the node discards all input.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct NodeFailureSpec {
+pub struct NodeOutageSpec {
     /// The start of the failure.
     pub at_ns: u64,
     /// The restart of the node. `None` means never.
     #[serde(default)]
     pub until_ns: Option<u64>,
     /// Whether durable bundles survive the failure.
-    #[serde(rename = "keeps")]
     pub keeps_store: bool,
 }
 
@@ -109,23 +105,18 @@ pub struct ClaLinkSpec {
     /// The name of the flow.
     pub flow: String,
     /// The CLA of the sessions.
-    #[serde(rename = "layer")]
     pub cla: ClaSpec,
     /// Whether the server also sends bundles over connections of the client. Otherwise only the client sends.
     pub shared: bool,
     /// Whether a connection is opened at the start of a contact, or only when a bundle is due.
-    #[serde(rename = "with_contact")]
     pub opens_with_contact: bool,
     /// Whether the connection is closed at the end of the contact.
-    #[serde(rename = "closes")]
     pub closes_after_contact: bool,
     /// The action on an existing connection when a contact starts again.
     #[serde(default)]
-    #[serde(rename = "on_return")]
     pub on_contact_start: ContactStartSpec,
     /// Whether planned light times and gaps set lower bounds for timers and windows of transport and CLA.
     #[serde(default = "by_plan")]
-    #[serde(rename = "by_plan")]
     pub adapts_to_plan: bool,
 }
 
@@ -135,14 +126,12 @@ pub struct ClaLinkSpec {
 pub enum ContactStartSpec {
     /// Keeps the connection: its transport waits for its timers.
     #[default]
-    #[serde(rename = "alone")]
     Keep,
     /// Aborts the connection and opens another one.
     Reopen,
     /// Like `reopen`, with a resumed session: bundles are sent as early data.
     Resume,
     /// Signals to the transport that the link to the peer is up again.
-    #[serde(rename = "cue")]
     LinkUp,
 }
 
@@ -205,7 +194,6 @@ pub struct DtnPerfSpec {
     /// The CRC type of the primary and payload blocks. Without one, the primary block still has CRC-16.
     pub crc: Crc,
     /// Whether the bundles must not be fragmented.
-    #[serde(rename = "whole")]
     pub do_not_fragment: bool,
     /// The requested status reports.
     #[serde(default)]

@@ -127,8 +127,7 @@ impl ExternalScheduler for RecordingScheduler {
 impl Subject<'_> {
     /// Creates a new queue with the scheduler.
     fn queue(&mut self) -> PerUserQueue {
-        let spec =
-            |scheduler| PerUserSpec { scheduler, limit: None, total: None, channel_delay_ns: 0 };
+        let spec = |scheduler| PerUserSpec { scheduler, limit: None, total: None, csi_delay_ns: 0 };
         match self {
             Subject::BuiltIn(scheduler) => PerUserQueue::new(&spec(scheduler.clone())),
             Subject::External(make, faults) => {

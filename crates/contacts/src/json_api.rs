@@ -24,7 +24,7 @@ const MAX_ROUTES: usize = 1000;
 /// Parses ION's commands. Returns the plan, skipped lines and errors, by line.
 pub fn parse_ion_json(text: &str) -> String {
     let found = ion::parse(text);
-    json!({"plan": found.spec, "notes": found.notes, "problems": found.problems}).to_string()
+    json!({"plan": found.spec, "notes": found.notes, "errors": found.problems}).to_string()
 }
 
 /// Returns errors and warnings of a plan, and the ranges of each pair with contacts, including implied ones.
@@ -46,7 +46,7 @@ pub fn check_plan_json(plan_json: &str) -> Result<String, String> {
             pairs.push(json!({"from": plan.name(from), "to": plan.name(to), "ranges": ranges}));
         }
     }
-    Ok(json!({"problems": problems, "warnings": warnings, "pairs": pairs}).to_string())
+    Ok(json!({"errors": problems, "warnings": warnings, "pairs": pairs}).to_string())
 }
 
 /// A request for the delivery bound of a destination.
@@ -62,8 +62,8 @@ struct BoundRequest {
     stores: BTreeMap<String, u64>,
 }
 
-/// Computes the delivery bound over time (`corners`: nanoseconds, bytes) and its maximum excess over the optimum
-/// (`above_bytes`). `arrivals_ns` contains the earliest arrival of each supply, if they are sent by time. Request and
+/// Computes the delivery bound over time (`breakpoints`: nanoseconds, bytes) and its maximum excess over the optimum
+/// (`max_excess_bytes`). `arrivals_ns` contains the earliest arrival of each supply, if they are sent by time. Request and
 /// response are JSON. An error names the field.
 pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String> {
     let request: BoundRequest =
@@ -91,7 +91,7 @@ pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String
     }
     let corners: Vec<(u64, f64)> =
         found.breakpoints().map(|(at, bytes)| (at.nanos(), bytes)).collect();
-    Ok(json!({"corners": corners, "above_bytes": found.max_excess, "arrivals_ns": arrivals})
+    Ok(json!({"breakpoints": corners, "max_excess_bytes": found.max_excess, "arrivals_ns": arrivals})
         .to_string())
 }
 
@@ -116,21 +116,16 @@ struct RouteRequest {
     at_ns: u64,
     bytes: u64,
     priority: Priority,
-    #[serde(rename = "fragmentable")]
-    is_fragmentable: bool,
+    fragmentable: bool,
     deadline_ns: Option<u64>,
-    #[serde(rename = "critical")]
-    is_critical: bool,
+    critical: bool,
     excluded: Vec<String>,
-    #[serde(rename = "least_confidence")]
     min_confidence: f64,
     /// The backlog: neighbour, priority, bytes.
-    #[serde(rename = "waiting")]
     backlog: Vec<(String, Priority, u64)>,
-    /// The booked volume of contacts by their declaration: `at` of the contact, priority, bytes.
+    /// The booked volume of contacts by their declaration: `declared_at` of the contact, priority, bytes.
     booked: Vec<(String, Priority, u64)>,
     /// The static routes: destination (null for all), neighbour.
-    #[serde(rename = "statics")]
     static_routes: Vec<(Option<String>, String)>,
     /// The number of additional routes to evaluate, by best-case arrival.
     alternatives: usize,
@@ -147,12 +142,12 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
         request.excluded.iter().map(|one| node("excluded", one)).collect::<Result<Vec<_>, _>>()?;
     let mut statics = Vec::new();
     for (to, via) in &request.static_routes {
-        let to = to.as_ref().map(|one| node("static", one)).transpose()?;
-        statics.push(StaticRoute { to, via: node("static", via)? });
+        let to = to.as_ref().map(|one| node("static_routes", one)).transpose()?;
+        statics.push(StaticRoute { to, via: node("static_routes", via)? });
     }
     let mut backlog = Backlog::default();
     for (neighbour, priority, bytes) in &request.backlog {
-        backlog.add(node("waiting", neighbour)?, *priority, *bytes);
+        backlog.add(node("backlog", neighbour)?, *priority, *bytes);
     }
     let mut ledger = BookedVolume::default();
     for (declared_at, priority, bytes) in &request.booked {
@@ -171,7 +166,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     let bundle = BundleDemand {
         size: request.bytes,
         priority: request.priority,
-        is_fragmentable: request.is_fragmentable,
+        is_fragmentable: request.fragmentable,
         deadline: request.deadline_ns.map_or(Time::MAX, Time),
     };
     let load =
@@ -185,7 +180,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
         at,
         &bundle,
         &load,
-        request.is_critical,
+        request.critical,
         &statics,
     );
     let show = |route: &Route, judgement: &CandidateEvaluation| {
@@ -200,7 +195,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     let (by, forwarded, no_route_reason) = match &decision {
         ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
         ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
-        ForwardingDecision::NoRoute(why) => ("kept", Vec::new(), Some(why)),
+        ForwardingDecision::NoRoute(why) => ("no_route", Vec::new(), Some(why)),
     };
     let best_case = RouteDemand::best_case(&[], request.min_confidence);
     let alternatives: Vec<Value> = if from == to {
@@ -214,7 +209,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     Ok(json!({
         "by": by,
         "forwarded": forwarded,
-        "kept": no_route_reason,
+        "no_route_reason": no_route_reason,
         "consumption_bytes": bundle.consumption(),
         "alternatives": alternatives,
     })
@@ -243,7 +238,7 @@ fn describe_route(
             json!({
                 "from": plan.name(one.edge.from),
                 "to": plan.name(one.edge.to),
-                "at": contact.map(|contact| contact.declared_at.as_str()),
+                "declared_at": contact.map(|contact| contact.declared_at.as_str()),
                 "start_ns": contact.map(|contact| contact.start.nanos()),
                 "stop_ns": one.edge.stop.nanos(),
                 "rate_bit_s": one.edge.rate.bits_per_second(),

@@ -8,7 +8,6 @@ use crate::spec::{ContactSpec, PlanSpec, RangeSpec};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct PlanDiagnostic {
     /// The locations of the entries concerned, in plan sequence.
-    #[serde(rename = "at")]
     pub declared_at: Vec<String>,
     /// The text.
     pub text: String,

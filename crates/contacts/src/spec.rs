@@ -20,7 +20,6 @@ pub struct PlanSpec {
     pub ranges: Vec<RangeSpec>,
     /// The pairs with contacts before zero and none after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "over")]
     pub expired_pairs: Vec<ExpiredPairSpec>,
 }
 
@@ -52,7 +51,6 @@ pub struct ContactSpec {
     #[serde(default = "certain")]
     pub confidence: f64,
     /// The location of the declaration, such as `line 3`.
-    #[serde(rename = "at")]
     pub declared_at: String,
 }
 
@@ -73,7 +71,6 @@ pub struct RangeSpec {
     /// Whether the range also applies to the reverse direction, where that has no explicit range.
     pub implies_reverse: bool,
     /// The location of the declaration.
-    #[serde(rename = "at")]
     pub declared_at: String,
 }
 

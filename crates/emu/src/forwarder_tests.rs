@@ -176,7 +176,7 @@ fn radio() -> StageSpec {
         attempts: Some(3),
         window: Some(60),
         feedback: Some(FeedbackSpec { delay_ns: 7 * MS, loss: 0.1 }),
-        time_out_ns: Some(9 * MS),
+        timeout_ns: Some(9 * MS),
     };
     let reference = ReferenceSnr { snr_db: 6.0, error_db: 0.0 };
     StageSpec::Radio(RadioSpec {
@@ -202,7 +202,7 @@ fn nr() -> StageSpec {
         decoder: DecoderSpec::BlockErrors { probabilities: vec![0.2, 0.1] },
         combining: HarqCombining::Incremental,
         processes: 16,
-        without_feedback: 2,
+        feedback_disabled_processes: 2,
         repetitions: 1,
         attempts: 3,
         offset_slots: 2,
@@ -247,7 +247,7 @@ fn lines(seed: u64) -> Vec<SimplexLink> {
         StageSpec::Outage(OutageSpec {
             windows: vec![(100 * MS, 150 * MS)],
             repeat_ns: Some(400 * MS),
-            hold: true,
+            buffer_packets: true,
         }),
         StageSpec::Transmit(TransmitSpec {
             queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),
@@ -373,7 +373,7 @@ fn a_scheduler_distinguishes_users_by_port() {
         }),
         limit: Some(QueueLimit::Packets(20)),
         total: None,
-        channel_delay_ns: 10 * MS,
+        csi_delay_ns: 10 * MS,
     });
     let users = [(1, 5), (2, 7)];
     for seed in 0..6 {

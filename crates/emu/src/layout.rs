@@ -334,7 +334,7 @@ fn pair_directions(
 fn reject_store_forward(spec: &LabSpec, topology: &Topology, paths: &[HostPath]) -> io::Result<()> {
     let stores = |node: NodeId| {
         let name = topology.node_name(node);
-        spec.graph.nodes.iter().any(|one| one.name == name && one.buffer_bytes.is_some())
+        spec.graph.nodes.iter().any(|one| one.name == name && one.store_and_forward_bytes.is_some())
     };
     let storing = paths.iter().find_map(|path| {
         let end = path.links.last().map_or(path.from, |link| topology.far_end(*link));

@@ -27,7 +27,7 @@ fn spec(nodes: &str, links: &[(&str, &str, &str)], changes: &str, hosts: &[&str]
 }
 
 fn in_use(at: u64, link: &str, in_use: bool) -> String {
-    format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","in_use":{in_use}}}]}}"#)
+    format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","enabled":{in_use}}}]}}"#)
 }
 
 fn names(net: &NetworkLayout) -> Vec<&str> {
@@ -74,8 +74,8 @@ fn a_linear_path_is_split_only_at_proxies() {
 #[test]
 fn a_linear_path_supports_link_changes() {
     let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
-    let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
-        "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
+    let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","enabled":false}],
+        "stages":[{"simplex_link":"a.up","stage":0,"update":{"kind":"in_flight","policy":"drop"}}]}"#;
     let net = |changes: &str| {
         NetworkLayout::new(&spec("c r:router s", &links, changes, &["c", "s"])).unwrap()
     };
@@ -163,7 +163,7 @@ fn invalid_topologies_are_rejected() {
     let error = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
     assert_eq!(error, "no route at any time from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
-    holds.graph.nodes[2].buffer_bytes = Some(1000);
+    holds.graph.nodes[2].store_and_forward_bytes = Some(1000);
     assert!(wrong(&holds).contains("\"c\" holds packets"));
     holds.graph.changes.clear();
     assert!(NetworkLayout::new(&holds).is_ok(), "a way is always there");

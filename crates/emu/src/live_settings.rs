@@ -18,7 +18,6 @@ pub struct ManualChange {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LiveSettings {
     /// `"<link>.up"` or `"<link>.down"`.
-    #[serde(rename = "line")]
     pub simplex_link: String,
     /// The rate in bit/s; `None` if unlimited or not constant.
     pub rate_bit_s: Option<u64>,
@@ -27,7 +26,6 @@ pub struct LiveSettings {
     /// The loss probability of a packet; `None` if a model draws it.
     pub loss: Option<f64>,
     /// The kinds of the other stages, as named in the specification.
-    #[serde(rename = "beside")]
     pub other_stages: Vec<&'static str>,
 }
 
@@ -153,10 +151,10 @@ fn model_kind(stage: &StageSpec) -> Option<&'static str> {
         StageSpec::Transmit(spec) => match spec.service {
             ServiceSpec::Rate { .. } => None,
             ServiceSpec::Trace { .. } => Some("rate_trace"),
-            ServiceSpec::Slots { .. } => Some("slot_rate"),
+            ServiceSpec::Reconfiguration { .. } => Some("reconfiguration_rate"),
         },
         StageSpec::DelayTrace(_) => Some("delay_trace"),
-        StageSpec::SlotDelay(_) => Some("slot_delay"),
+        StageSpec::ReconfigurationDelay(_) => Some("reconfiguration_delay"),
         StageSpec::Radio(_) => Some("radio"),
         StageSpec::Nr(_) => Some("nr"),
         StageSpec::Acm(_) => Some("acm"),
@@ -185,7 +183,7 @@ mod tests {
              "loss_good": 0.0, "loss_bad": 1.0}},
         ]);
         let change = json!({"at_ns": 200, "stages": [
-            {"line": "sky.up", "stage": 1, "change": {"kind": "delay", "delay_ns": 30}}]});
+            {"simplex_link": "sky.up", "stage": 1, "update": {"kind": "delay", "delay_ns": 30}}]});
         let nodes = json!([{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}]);
         let link =
             json!({"name": "sky", "client_side": "a", "server_side": "b", "up": up, "down": []});

@@ -37,7 +37,7 @@ fn plan((layer, tls): (&str, &str)) -> BundleNodePlan {
     if over_udp {
         words["rate_bit_s"] = json!(1_000_000_000);
     }
-    let integrity = json!({"check": [{"node": "1", "key": "k"}], "on_the_way": true});
+    let integrity = json!({"check": [{"node": "1", "key": "k"}], "checks_forwarded": true});
     let text = json!({
         "name": "2",
         "dtn": {
@@ -46,12 +46,12 @@ fn plan((layer, tls): (&str, &str)) -> BundleNodePlan {
                 {"name": "1", "eid": "ipn:1.0"},
                 {"name": "2", "eid": "ipn:2.0", "store_bytes": STORE_BYTES, "integrity": integrity},
             ],
-            "keys_of_names": true,
+            "derive_keys_from_names": true,
         },
-        "doors": [{
-            "neighbour": "1", "layer": words, "listen": "127.0.0.1:0",
+        "neighbours": [{
+            "neighbour": "1", "cla": words, "listen": "127.0.0.1:0",
             "peer": over_udp.then_some("127.0.0.1:9"),
-            "sends": layer != "mtcp", "with_contact": false, "closes": false, "quic": QuicSpec::default(),
+            "can_send": layer != "mtcp", "opens_with_contact": false, "closes_after_contact": false, "quic": QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         }],
     });

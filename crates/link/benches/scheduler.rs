@@ -22,7 +22,7 @@ fn schedulers() -> Vec<(&'static str, SchedulerSpec)> {
     let average = |of| AverageSpec { quantity: of, window_ns: 300_000_000 };
     let channel = average(AveragedQuantity::Channel);
     let deadline =
-        || DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
+        || DeadlineSpec { delay_ns: 100_000_000, violation_ratio: 0.03, best_effort: Vec::new() };
     vec![
         ("round robin", SchedulerSpec::RoundRobin(RoundRobinSpec {})),
         (
@@ -99,7 +99,7 @@ fn cpu_microseconds() -> f64 {
 /// Returns the microseconds per packet: one decision, and one new packet for the departed one.
 fn microseconds(scheduler: &SchedulerSpec, users: u32, channel: &mut dyn Channel) -> f64 {
     let spec =
-        PerUserSpec { scheduler: scheduler.clone(), limit: None, total: None, channel_delay_ns: 0 };
+        PerUserSpec { scheduler: scheduler.clone(), limit: None, total: None, csi_delay_ns: 0 };
     let (mut queue, mut out) = (PerUserQueue::new(&spec), StageOutput::default());
     for user in (0..users).chain(0..users) {
         queue.enqueue(Time::ZERO, Packet { user, ..Packet::of_bytes(1_000) }, &mut out);

@@ -53,8 +53,8 @@ impl FifoDelayQueue {
     /// Applies `policy` at `now` to the packets in flight.
     pub fn apply_policy(&mut self, now: Time, policy: InFlightPolicy, out: &mut StageOutput) {
         match policy {
-            InFlightPolicy::KeepOrder => self.min_due = self.min_due.max(self.max_due),
-            InFlightPolicy::AllowOvertaking => self.min_due = now,
+            InFlightPolicy::InOrder => self.min_due = self.min_due.max(self.max_due),
+            InFlightPolicy::Reorder => self.min_due = now,
             InFlightPolicy::Drop => {
                 for (_, packet) in self.packets.drain(..) {
                     out.drop(now, packet, DropReason::Outage);

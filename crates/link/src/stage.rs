@@ -159,13 +159,10 @@ pub enum StageUpdate {
 #[serde(rename_all = "snake_case")]
 pub enum InFlightPolicy {
     /// Later packets do not overtake them.
-    #[serde(rename = "in_order")]
-    KeepOrder,
+    InOrder,
     /// Later packets can overtake them; they do not overtake each other.
-    #[serde(rename = "overtaken")]
-    AllowOvertaking,
+    Reorder,
     /// They are dropped with [`DropReason::Outage`]. In a transmitter, this applies to waiting packets.
-    #[serde(rename = "lost")]
     Drop,
 }
 

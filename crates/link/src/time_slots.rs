@@ -11,24 +11,27 @@ use units::{RandomStream, Time};
 /// Slots of equal length with optional random offsets of the boundaries.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct SlotsSpec {
+pub struct ReconfigurationSpec {
     /// Nominal length of a slot.
-    pub every_ns: u64,
-    /// The first boundary after the start, less than `every_ns`: the end of slot 0.
+    pub interval_ns: u64,
+    /// The first boundary after the start, less than `interval_ns`: the end of slot 0.
     pub phase_ns: u64,
-    /// Maximum offset of each boundary, uniform in both directions; less than half of `every_ns`.
+    /// Maximum offset of each boundary, uniform in both directions; less than half of `interval_ns`.
     pub jitter_ns: u64,
 }
 
-impl SlotsSpec {
+impl ReconfigurationSpec {
     /// Validates the slots.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        above_zero("slots: every_ns", self.every_ns)?;
-        if self.phase_ns >= self.every_ns {
-            return Err(format!("slots: phase_ns = {} is a slot or more", self.phase_ns));
+        above_zero("reconfiguration: interval_ns", self.interval_ns)?;
+        if self.phase_ns >= self.interval_ns {
+            return Err(format!("reconfiguration: phase_ns = {} is a slot or more", self.phase_ns));
         }
-        if self.jitter_ns >= self.every_ns.div_ceil(2) {
-            return Err(format!("slots: jitter_ns = {} is half a slot or more", self.jitter_ns));
+        if self.jitter_ns >= self.interval_ns.div_ceil(2) {
+            return Err(format!(
+                "reconfiguration: jitter_ns = {} is half a slot or more",
+                self.jitter_ns
+            ));
         }
         Ok(())
     }
@@ -62,7 +65,7 @@ impl SlotStreams {
 /// Finds the slot of an instant; calls are in order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeSlots {
-    spec: SlotsSpec,
+    spec: ReconfigurationSpec,
     streams: SlotStreams,
     current: TimeSlot,
 }
@@ -78,7 +81,7 @@ pub(crate) struct TimeSlot {
 
 impl TimeSlots {
     /// Creates the slots of the link of which simplex link `name` of run `seed` is one direction.
-    pub fn new(spec: SlotsSpec, name: &str, seed: u64) -> TimeSlots {
+    pub fn new(spec: ReconfigurationSpec, name: &str, seed: u64) -> TimeSlots {
         let chance = SlotStreams::for_link(name, seed);
         let mut slots = TimeSlots {
             spec,
@@ -91,7 +94,7 @@ impl TimeSlots {
 
     /// Returns the boundary at which slot `number` ends.
     fn boundary(&self, number: u64) -> Time {
-        let at = number.saturating_mul(self.spec.every_ns).saturating_add(self.spec.phase_ns);
+        let at = number.saturating_mul(self.spec.interval_ns).saturating_add(self.spec.phase_ns);
         let reach = 2 * self.spec.jitter_ns + 1;
         let later = self.streams.stream("boundary", number).below(reach);
         Time(at.saturating_add(later).saturating_sub(self.spec.jitter_ns))
@@ -106,7 +109,7 @@ impl TimeSlots {
     pub fn at(&mut self, at: Time) -> TimeSlot {
         if at >= self.current.end {
             // The offset of a boundary is less than half a slot: the result is this slot or a neighbour.
-            let about = at.nanos().saturating_sub(self.spec.phase_ns) / self.spec.every_ns;
+            let about = at.nanos().saturating_sub(self.spec.phase_ns) / self.spec.interval_ns;
             let mut number = about.max(self.current.number);
             while self.boundary(number) <= at {
                 number += 1;
@@ -148,7 +151,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn slots(phase_ns: u64, jitter_ns: u64, name: &str) -> TimeSlots {
-        TimeSlots::new(SlotsSpec { every_ns: 15 * S, phase_ns, jitter_ns }, name, 1)
+        TimeSlots::new(ReconfigurationSpec { interval_ns: 15 * S, phase_ns, jitter_ns }, name, 1)
     }
 
     #[test]

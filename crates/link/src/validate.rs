@@ -22,21 +22,21 @@ pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
             in_order("changes", changes.iter().map(|c| c.at_ns))?;
             changes.iter().try_for_each(|c| above_zero("changes: rate_bit_s", c.rate_bit_s))
         }
-        ServiceSpec::Slots { slots, rate_bit_s } => {
-            slots.validate()?;
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s } => {
+            reconfiguration.validate()?;
             check_quantiles("rate_bit_s", rate_bit_s.iter().map(|rate| *rate as f64))?;
             above_zero("rate_bit_s", rate_bit_s[0])
         }
-        ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
-            not_empty("slots_ns", slots_ns)?;
-            above_zero("slot_bytes", u64::from(*slot_bytes))?;
+        ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns } => {
+            not_empty("opportunities_ns", opportunities_ns)?;
+            above_zero("opportunity_bytes", u64::from(*opportunity_bytes))?;
             above_zero("repeat_ns", *repeat_ns)?;
-            if !slots_ns.is_sorted() {
-                return Err("slots_ns run backwards".into());
+            if !opportunities_ns.is_sorted() {
+                return Err("opportunities_ns run backwards".into());
             }
-            match slots_ns.last() {
+            match opportunities_ns.last() {
                 Some(last) if last > repeat_ns => {
-                    Err(format!("slots_ns end at {last}, after repeat_ns = {repeat_ns}"))
+                    Err(format!("opportunities_ns end at {last}, after repeat_ns = {repeat_ns}"))
                 }
                 _ => Ok(()),
             }

@@ -29,7 +29,6 @@ pub struct ForwardingTablesSpec {
     /// The destinations of packets.
     pub stations: Vec<GroundStationSpec>,
     /// The visibility criterion of ground stations.
-    #[serde(rename = "reach")]
     pub visibility: VisibilitySpec,
     /// The links between satellites.
     pub links: IslTopology,

@@ -38,18 +38,14 @@ struct JsonResponse {
     /// The one-way delay by step, or null without a path.
     delay_ns: Vec<Option<u64>>,
     /// The delay of the last hop by step.
-    #[serde(rename = "last_ns")]
     last_hop_delay_ns: Vec<Option<u64>>,
     /// The numbers of visible satellites by step: at the source, and at the destination that sees most.
-    #[serde(rename = "seen")]
     visible_satellites: (Vec<u32>, Vec<u32>),
     /// The elevations by step: of the first satellite at the source, and of the last one at the destination.
     elevations_deg: (Vec<Option<f64>>, Vec<Option<f64>>),
     /// The paths in time sequence.
-    #[serde(rename = "routes")]
     paths: Vec<SatellitePath>,
     /// Both delays as piecewise linear functions of time: at, first, last.
-    #[serde(rename = "legs")]
     breakpoints: Vec<(u64, u64, u64)>,
     /// The positions of all satellites by frame.
     frames: Vec<PositionFrame>,
@@ -71,7 +67,7 @@ pub fn compute_path_series_json(
     should_continue: &mut dyn FnMut() -> bool,
 ) -> Result<String, OrbitError> {
     let question: JsonRequest = serde_json::from_str(request_json)
-        .map_err(|error| OrbitError::new("question", error.to_string()))?;
+        .map_err(|error| OrbitError::new("request", error.to_string()))?;
     let found = compute_path_series_while(&question.orbit, should_continue)?;
     let orbit = &question.orbit;
     let grid =
@@ -111,9 +107,9 @@ pub fn compute_path_series_json(
     };
     let mut text = Vec::with_capacity(answer.delay_ns.len() * JSON_BYTES_PER_STEP);
     serde_json::to_writer(&mut text, &answer)
-        .map_err(|error| OrbitError::new("answer", error.to_string()))?;
+        .map_err(|error| OrbitError::new("response", error.to_string()))?;
     drop((answer, found.delays, found.visibility, found.breakpoints));
-    String::from_utf8(text).map_err(|error| OrbitError::new("answer", error.to_string()))
+    String::from_utf8(text).map_err(|error| OrbitError::new("response", error.to_string()))
 }
 
 fn frames(orbit: &OrbitSpec, start_ns: i64, count: u32) -> Result<Vec<PositionFrame>, OrbitError> {

@@ -29,7 +29,6 @@ pub struct PassesSpec {
     /// The ground stations.
     pub stations: Vec<GroundStationSpec>,
     /// The visibility criterion of ground stations.
-    #[serde(rename = "reach")]
     pub visibility: VisibilitySpec,
     /// The links between satellites.
     pub links: IslTopology,
@@ -341,7 +340,7 @@ mod tests {
             compute_passes(&spec).unwrap_err().field
         };
         assert_eq!(wrong(|one| one.step_ns = 0), "step_ns");
-        assert_eq!(wrong(|one| one.visibility = VisibilitySpec::ElevationDeg(90.0)), "reach");
+        assert_eq!(wrong(|one| one.visibility = VisibilitySpec::ElevationDeg(90.0)), "visibility");
         assert_eq!(wrong(|one| one.stations[0].latitude_deg = 91.0), "a");
         assert!(compute_passes_json("{}").is_err());
     }

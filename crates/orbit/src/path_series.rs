@@ -47,18 +47,14 @@ pub struct VisibilityStep {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SatellitePath {
     /// The start of the path.
-    #[serde(rename = "at_ns")]
     pub start_ns: u64,
     /// Satellites (from 0) and relays (from the number of satellites) in path sequence; empty without a path.
     pub nodes: Vec<u32>,
     /// The index of the destination.
-    #[serde(rename = "end")]
     pub destination: usize,
     /// The present delay over the previous path, or `None` without one.
-    #[serde(rename = "before_ns")]
     pub old_path_delay_ns: Option<u64>,
     /// The present delay over this path.
-    #[serde(rename = "after_ns")]
     pub new_path_delay_ns: Option<u64>,
 }
 
@@ -149,15 +145,16 @@ impl VisibilityLimit {
                 Ok(VisibilityLimit::MinElevationSine(libm::sin(radians(min_deg))))
             }
             VisibilitySpec::ElevationDeg(min_deg) => Err(OrbitError::new(
-                "reach",
+                "visibility",
                 format!("found {min_deg} degrees, expected 0 to less than 90"),
             )),
             VisibilitySpec::SlantKm(max_km) if max_km > 0.0 && max_km.is_finite() => {
                 Ok(VisibilityLimit::MaxRangeSquared(max_km * max_km))
             }
-            VisibilitySpec::SlantKm(max_km) => {
-                Err(OrbitError::new("reach", format!("found {max_km} km, expected more than 0")))
-            }
+            VisibilitySpec::SlantKm(max_km) => Err(OrbitError::new(
+                "visibility",
+                format!("found {max_km} km, expected more than 0"),
+            )),
         }
     }
 
@@ -241,14 +238,14 @@ impl<'a> PathStepper<'a> {
         if spec.to.is_empty() {
             return Err(OrbitError::new("to", "found none, expected at least one place"));
         }
-        if let HandoverPolicy::Slots { period_ns, jitter_ns, .. } = spec.handover_policy
-            && (period_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= period_ns)
+        if let HandoverPolicy::Periodic { interval_ns, jitter_ns, .. } = spec.handover_policy
+            && (interval_ns < MIN_SLOT_PERIOD_NS || jitter_ns >= interval_ns)
         {
-            let found = Span(period_ns).seconds();
+            let found = Span(interval_ns).seconds();
             let message = format!(
                 "found an interval of {found} s, expected 1 ms or more and a jitter below it"
             );
-            return Err(OrbitError::new("policy", message));
+            return Err(OrbitError::new("handover_policy", message));
         }
         let sky = Constellation::new(&spec.constellation)?;
         let count = sky.len();

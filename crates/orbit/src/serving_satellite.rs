@@ -25,7 +25,7 @@ impl ServingSatellite {
         let again = match policy {
             HandoverPolicy::ShortestPath | HandoverPolicy::BestElevation => true,
             HandoverPolicy::KeepUntilLost => false,
-            HandoverPolicy::Slots { .. } => boundary,
+            HandoverPolicy::Periodic { .. } => boundary,
         };
         self.satellite =
             if again || current.is_none() { highest_elevation(within) } else { current };
@@ -56,14 +56,14 @@ pub(crate) struct SlotBoundaries {
 impl SlotBoundaries {
     /// Returns `None` for policies without slots.
     pub fn new(policy: &HandoverPolicy) -> Option<SlotBoundaries> {
-        let HandoverPolicy::Slots { period_ns, phase_ns, jitter_ns, seed } = *policy else {
+        let HandoverPolicy::Periodic { interval_ns, phase_ns, jitter_ns, seed } = *policy else {
             return None;
         };
         let mut chance = RandomStream::named(seed, "orbit", "slots");
         let due = Time(phase_ns);
         let next = due + chance.span_below(Span(jitter_ns));
         Some(SlotBoundaries {
-            period: Span(period_ns),
+            period: Span(interval_ns),
             jitter: Span(jitter_ns),
             random: chance,
             nominal: due,
@@ -87,8 +87,8 @@ impl SlotBoundaries {
 mod tests {
     use super::*;
 
-    const SLOTS: HandoverPolicy = HandoverPolicy::Slots {
-        period_ns: 15_000_000_000,
+    const SLOTS: HandoverPolicy = HandoverPolicy::Periodic {
+        interval_ns: 15_000_000_000,
         phase_ns: 12_000_000_000,
         jitter_ns: 1_000_000_000,
         seed: 7,

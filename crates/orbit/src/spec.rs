@@ -24,12 +24,10 @@ pub struct OrbitSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<GroundStationSpec>,
     /// The visibility criterion of ground stations.
-    #[serde(rename = "reach")]
     pub visibility: VisibilitySpec,
     /// The links between satellites.
     pub links: IslTopology,
     /// The handover policy of ground stations.
-    #[serde(rename = "policy")]
     pub handover_policy: HandoverPolicy,
 }
 
@@ -164,9 +162,9 @@ pub enum HandoverPolicy {
     /// When the satellite becomes invisible; the new one has the highest elevation.
     KeepUntilLost,
     /// At slot boundaries, to the highest elevation. Between them only when the satellite becomes invisible.
-    Slots {
+    Periodic {
         /// The interval between boundaries.
-        period_ns: u64,
+        interval_ns: u64,
         /// The first boundary.
         phase_ns: u64,
         /// The upper bound of the random delay of each boundary.

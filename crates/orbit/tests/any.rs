@@ -15,8 +15,8 @@ const ISS: &str = "\
 
 fn policies() -> impl Strategy<Value = HandoverPolicy> {
     let slots = (1_u64..60, 0_u64..60, 0_u64..1000, any::<u64>()).prop_map(
-        |(period, phase, jitter, seed)| HandoverPolicy::Slots {
-            period_ns: period * 1_000_000_000,
+        |(period, phase, jitter, seed)| HandoverPolicy::Periodic {
+            interval_ns: period * 1_000_000_000,
             phase_ns: phase * 1_000_000_000,
             jitter_ns: jitter * 1_000_000,
             seed,
@@ -27,7 +27,7 @@ fn policies() -> impl Strategy<Value = HandoverPolicy> {
         Just(HandoverPolicy::BestElevation),
         Just(HandoverPolicy::KeepUntilLost),
         slots.prop_filter("a jitter below the period", |one| !matches!(one,
-            HandoverPolicy::Slots { period_ns, jitter_ns, .. } if jitter_ns >= period_ns)),
+            HandoverPolicy::Periodic { interval_ns, jitter_ns, .. } if jitter_ns >= interval_ns)),
     ]
 }
 

@@ -122,7 +122,7 @@ fn plan(store: &Path) -> BundleNodePlan {
     let contact = |from: &str, to: &str, start: u64| {
         json!({
             "from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": (start + 600) * 1_000_000_000,
-            "rate_bit_s": 100_000_000, "at": format!("{from} {to} {start}"),
+            "rate_bit_s": 100_000_000, "declared_at": format!("{from} {to} {start}"),
         })
     };
     let contacts: Vec<_> = (0..20_u64)
@@ -137,7 +137,7 @@ fn plan(store: &Path) -> BundleNodePlan {
     let range = |from: &str, to: &str| {
         json!({
             "from": from, "to": to, "start_ns": 0, "stop_ns": 72_000_000_000_000_u64, "owlt_ns": 1_000_000,
-            "implies_reverse": true, "at": format!("{from} {to}"),
+            "implies_reverse": true, "declared_at": format!("{from} {to}"),
         })
     };
     let ranges = [range("2", "3"), range("2", "4"), range("3", "4")];
@@ -148,9 +148,9 @@ fn plan(store: &Path) -> BundleNodePlan {
             "nodes": [{"name": "2", "eid": "ipn:2.0"}, {"name": "3", "eid": "ipn:3.0"}, {"name": "4", "eid": "ipn:4.0"}],
             "plan": {"contacts": contacts, "ranges": ranges},
         },
-        "doors": (["3", "4"]).map(|name| json!({
-            "neighbour": name, "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
-            "sends": true, "with_contact": false, "closes": false, "quic": transport::quic::QuicSpec::default(),
+        "neighbours": (["3", "4"]).map(|name| json!({
+            "neighbour": name, "cla": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "can_send": true, "opens_with_contact": false, "closes_after_contact": false, "quic": transport::quic::QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         })),
     });

@@ -212,7 +212,7 @@ fn check_scheduler(
     let rows: Vec<_> = verdicts
         .iter()
         .map(|verdict| {
-            serde_json::json!({"name": verdict.name, "asks": verdict.requirement, "passed": verdict.passed,
+            serde_json::json!({"name": verdict.name, "requirement": verdict.requirement, "passed": verdict.passed,
                 "detail": verdict.detail, "exemption": verdict.exemption})
         })
         .collect();

@@ -91,12 +91,12 @@ fn plan(name: &str, layer: &str, peer: Option<&str>) -> Value {
                 "amount": {"kind": "data", "bytes": BUNDLES as u64 * BYTES},
                 "pace": {"kind": "window", "bundles": 4}, "payload_bytes": BYTES,
                 "lifetime_ns": 600_000_000_000_u64, "priority": "normal", "crc": "crc32c",
-                "whole": true,
+                "do_not_fragment": true,
             }],
         },
-        "doors": [{
-            "neighbour": other, "layer": {"kind": layer}, "listen": "127.0.0.1:0", "peer": peer,
-            "sends": true, "with_contact": false, "closes": false, "quic": quic,
+        "neighbours": [{
+            "neighbour": other, "cla": {"kind": layer}, "listen": "127.0.0.1:0", "peer": peer,
+            "can_send": true, "opens_with_contact": false, "closes_after_contact": false, "quic": quic,
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         }],
     })
@@ -108,7 +108,7 @@ fn two_processes_exchange_bundles_over_udp_and_tcp() {
         let mut server = Node::start(layer, &plan("2", layer, None));
         let ready = server.next().unwrap();
         assert_eq!((&ready["ready"], &ready["node"]), (&json!(true), &json!("2")), "{ready}");
-        let at = ready["listens"][0].as_str().unwrap().to_owned();
+        let at = ready["listen"][0].as_str().unwrap().to_owned();
         let mut client = Node::start(layer, &plan("1", layer, Some(&at)));
         assert_eq!(client.next().unwrap()["ready"], json!(true));
         let sent = client.until("acknowledged", BUNDLES);

@@ -52,7 +52,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     }
     let seconds = (bundles * BUNDLE * 8 / RATE) * 11 / 10 + 10;
     let mut run = json!({"seed": 1, "duration_ns": seconds * 1_000_000_000,
-        "sample_ns": 1_000_000_000u64, "graph": {"nodes": graph, "links": links}, "flows": flows});
+        "sample_interval_ns": 1_000_000_000u64, "graph": {"nodes": graph, "links": links}, "flows": flows});
     if nodes {
         let route = |from: usize, to: usize| {
             let via = if to > from { from + 1 } else { from - 1 };
@@ -69,8 +69,8 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
         let links: Vec<Value> = flows
             .iter()
             .map(|flow| {
-                json!({"flow": flow["name"], "shared": layer != "mtcp", "with_contact": true,
-                    "closes": false, "layer": {"kind": layer}})
+                json!({"flow": flow["name"], "shared": layer != "mtcp", "opens_with_contact": true,
+                    "closes_after_contact": false, "cla": {"kind": layer}})
             })
             .collect();
         run["dtn"] = json!({"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": links,
@@ -79,7 +79,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
                 "amount": {"kind": "data", "bytes": bundles * BUNDLE},
                 "pace": {"kind": "window", "bundles": 32}, "payload_bytes": BUNDLE,
                 "lifetime_ns": 3_600_000_000_000u64, "priority": "normal", "crc": "none",
-                "whole": false}]});
+                "do_not_fragment": false}]});
     }
     RunSpec::from_json(&run.to_string()).expect("a valid specification")
 }

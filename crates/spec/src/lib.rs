@@ -23,7 +23,7 @@ pub struct RunSpec {
     /// The length of the run.
     pub duration_ns: u64,
     /// The sampling interval of the series.
-    pub sample_ns: u64,
+    pub sample_interval_ns: u64,
     /// The topology: nodes and links.
     pub graph: TopologySpec,
     /// The flows over the topology.
@@ -122,7 +122,7 @@ pub struct GroupSpec {
     pub links: Vec<String>,
     /// Whether each flow and each link also has a separate series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub each: bool,
+    pub per_flow: bool,
 }
 
 /// Call admission: a flow starts only if its rate and the rates of all active flows fit into a limit. The rate of a
@@ -206,7 +206,7 @@ pub struct TraceSpec {
     pub packets: bool,
     /// The table of stages: every step of every packet. It implies the table of packets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stages: bool,
+    pub packet_steps: bool,
     /// The table of TCP-specific counters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,

@@ -19,7 +19,7 @@ impl StageUpdateSpec {
             StageUpdateSpec::Limit { limit } => StageUpdate::Limit(*limit),
             StageUpdateSpec::Loss { probability } => StageUpdate::Loss(*probability),
             StageUpdateSpec::InFlight { policy } => StageUpdate::InFlight(*policy),
-            StageUpdateSpec::Enabled { is_enabled: serves } => StageUpdate::Enabled(*serves),
+            StageUpdateSpec::Enabled { enabled: serves } => StageUpdate::Enabled(*serves),
         }
     }
 
@@ -30,7 +30,7 @@ impl StageUpdateSpec {
             StageUpdateSpec::Limit { .. } => "limit",
             StageUpdateSpec::Loss { .. } => "loss",
             StageUpdateSpec::InFlight { .. } => "in_flight",
-            StageUpdateSpec::Enabled { .. } => "serves",
+            StageUpdateSpec::Enabled { .. } => "enabled",
         }
     }
 }
@@ -63,7 +63,7 @@ impl Topology {
                 self.simplex_links[simplex_link].schedule_update(update.effective_at, index, &new);
             }
             for one in &change.links {
-                update.links.push((find(&one.link).map_err(wrong)?, one.in_use));
+                update.links.push((find(&one.link).map_err(wrong)?, one.enabled));
             }
             for one in &change.routes {
                 update.route_overrides.push(resolve_route_change(self, find, one).map_err(wrong)?);
@@ -137,7 +137,7 @@ fn resolve_route_change(
     if node == to {
         return Err(format!("no route from {:?} to itself", one.to));
     }
-    let simplex_link = match &one.route_override {
+    let simplex_link = match &one.route {
         RouteOverride::Shortest => None,
         RouteOverride::NoRoute => Some(NO_LINK),
         RouteOverride::Link(name) => {

@@ -27,8 +27,7 @@ pub struct NodeSpec {
     pub kind: NodeKind,
     /// Limit in bytes of the store-and-forward buffer; without a buffer, packets without a route are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "hold_bytes")]
-    pub buffer_bytes: Option<u64>,
+    pub store_and_forward_bytes: Option<u64>,
 }
 
 /// The role of a node.
@@ -72,7 +71,6 @@ pub struct TopologyChange {
     pub links: Vec<LinkAdminState>,
     /// Static routes from this instant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "ways")]
     pub routes: Vec<RouteChange>,
     /// Updates of stages, applied after the scheduled updates of the stages at this instant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,7 +84,7 @@ pub struct LinkAdminState {
     /// Name of the link.
     pub link: String,
     /// Whether the link is in use.
-    pub in_use: bool,
+    pub enabled: bool,
 }
 
 /// A static route from `node` to `to`, or its removal.
@@ -98,8 +96,7 @@ pub struct RouteChange {
     /// Name of the destination, a host or a proxy.
     pub to: String,
     /// The route.
-    #[serde(rename = "way")]
-    pub route_override: RouteOverride,
+    pub route: RouteOverride,
 }
 
 /// The route of packets at a node.
@@ -111,7 +108,6 @@ pub enum RouteOverride {
     /// This link, which must be in use.
     Link(String),
     /// No route: packets are dropped or buffered at this node.
-    #[serde(rename = "none")]
     NoRoute,
 }
 
@@ -120,12 +116,10 @@ pub enum RouteOverride {
 #[serde(deny_unknown_fields)]
 pub struct ScheduledStageUpdate {
     /// `"<link>.up"` or `"<link>.down"`.
-    #[serde(rename = "line")]
     pub simplex_link: String,
     /// Index of the stage, from 0.
     pub stage: u32,
     /// The update.
-    #[serde(rename = "change")]
     pub update: StageUpdateSpec,
 }
 
@@ -156,14 +150,11 @@ pub enum StageUpdateSpec {
     /// The policy for the packets in the stage.
     InFlight {
         /// Whether they preserve their order, can be overtaken, or are dropped.
-        #[serde(rename = "fate")]
         policy: InFlightPolicy,
     },
     /// Whether the transmitter serves its queue.
-    #[serde(rename = "serves")]
     Enabled {
         /// The new state; transmitters are enabled initially.
-        #[serde(rename = "serves")]
-        is_enabled: bool,
+        enabled: bool,
     },
 }

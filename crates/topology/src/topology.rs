@@ -50,9 +50,12 @@ impl Topology {
         };
         let mut buffers = BTreeMap::new();
         for (index, node) in graph.nodes.iter().enumerate() {
-            let Some(bytes) = node.buffer_bytes else { continue };
+            let Some(bytes) = node.store_and_forward_bytes else { continue };
             if bytes == 0 {
-                return Err(SpecError::new(format!("node {:?}", node.name), "hold_bytes is 0"));
+                return Err(SpecError::new(
+                    format!("node {:?}", node.name),
+                    "store_and_forward_bytes is 0",
+                ));
             }
             buffers.insert(NodeId(index as u32), StoreForwardBuffer::new(bytes));
         }

@@ -99,7 +99,7 @@ def list_nr_links(plan: Plan) -> tuple[NrUse, ...]:
                     values = (
                         name,
                         stage["processes"],
-                        stage["without_feedback"],
+                        stage["feedback_disabled_processes"],
                         cycle_slots(stage),
                         used_ratio,
                         rate,

@@ -190,6 +190,8 @@ def _path_rtt(document: ScenarioDocument) -> Duration | None:
 
 
 def _delay_ns(stage: StageSpec) -> int:
-    if stage["kind"] == "slot_delay":  # lists of quantiles: their median is that of the distribution
+    if (
+        stage["kind"] == "reconfiguration_delay"
+    ):  # lists of quantiles: their median is that of the distribution
         return round(median(stage["delay_ns"]) + median(stage["jitter_ns"] or [0]))
     return min(delays_ns(stage), default=0)

@@ -110,7 +110,7 @@ def check_scheduler(
     if as_json:
         emit(rows)
     else:
-        print_table([_conformance_row(row, "asks") for row in rows], f"Conformance of {scheduler}")
+        print_table([_conformance_row(row, "requirement") for row in rows], f"Conformance of {scheduler}")
     if any(not row["passed"] and row["exemption"] is None for row in rows):
         raise typer.Exit(FAILED)
 

@@ -81,21 +81,21 @@ def read(file: Path, step: Callable[[str], None] = ignore_step) -> CheckedPlan:
             raise error.with_source(name) from None
     else:
         parsed = engine.read_contact_plan(text)
-        if parsed["problems"]:
-            raise _problems_error([(f"line {line}", problem) for line, problem in parsed["problems"]], name)
+        if parsed["errors"]:
+            raise _problems_error([(f"line {line}", problem) for line, problem in parsed["errors"]], name)
         notes = [PlanWarning((f"line {line}",), note) for line, note in parsed["notes"]]
         spec = parsed["plan"]
     step(f"checking {len(spec['contacts']):,} contacts")
     checked = engine.check_contact_plan(spec)
-    if checked["problems"]:
-        problems = [(" and ".join(entry["at"]), entry["text"]) for entry in checked["problems"]]
+    if checked["errors"]:
+        problems = [(" and ".join(entry["declared_at"]), entry["text"]) for entry in checked["errors"]]
         raise _problems_error(problems, name)
     if not spec["contacts"] and not spec.get("nodes"):
         example = {".toml": "a table [[contact]]", ".json": 'a list "contact"'}.get(
             file.suffix, '"a contact +0 +60 1 2 125000"'
         )
         raise ScenarioError([("", f"has no contacts, expected some, such as {example}")], name)
-    warnings = [PlanWarning(tuple(entry["at"]), entry["text"]) for entry in checked["warnings"]]
+    warnings = [PlanWarning(tuple(entry["declared_at"]), entry["text"]) for entry in checked["warnings"]]
     ranges = {
         (entry["from"], entry["to"]): [tuple(interval) for interval in entry["ranges"]]
         for entry in checked["pairs"]

@@ -93,8 +93,8 @@ def curve(
         field, _, text = str(error).partition(": ")
         raise ScenarioError([({"supplies": "FROM", "to": "TO"}.get(field, ""), text or str(error))]) from None
     return Curve(
-        [(time / 1e9, bytes_) for time, bytes_ in bound["corners"]],
-        bound["above_bytes"],
+        [(time / 1e9, bytes_) for time, bytes_ in bound["breakpoints"]],
+        bound["max_excess_bytes"],
         [None if time is None else time / 1e9 for time in bound["arrivals_ns"]],
     )
 

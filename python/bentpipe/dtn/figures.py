@@ -63,7 +63,7 @@ def _contacts(plan: CheckedPlan) -> Figure:
         for contact in contacts:
             bars.append(
                 {"pair": name, "start_s": contact["start_ns"] / 1e9, "stop_s": contact["stop_ns"] / 1e9,
-                 "rate": contact["rates"], "confidence": contact["confidence"], "said": contact["at"]}
+                 "rate": contact["rates"], "confidence": contact["confidence"], "said": contact["declared_at"]}
             )  # fmt: skip
             gaps = _range_gaps(contact["start_ns"], contact["stop_ns"], ranges)
             gaps_drawn += [{"pair": name, "start_s": begin / 1e9, "stop_s": end / 1e9} for begin, end in gaps]

@@ -61,7 +61,7 @@ def unused_neighbours(plan: BundleNodePlan) -> list[str]:
     reachable |= {hop["via"] for hop in node.get("routes", ())}
     return [
         neighbour
-        for neighbour in dict.fromkeys(door["neighbour"] for door in plan["doors"])
+        for neighbour in dict.fromkeys(door["neighbour"] for door in plan["neighbours"])
         if neighbour not in reachable
     ]
 
@@ -150,11 +150,11 @@ def _started_event(row: Mapping[str, Any], plan: BundleNodePlan) -> Row:
     doors = [
         {
             "neighbour": door["neighbour"],
-            "layer": door["layer"]["kind"],
+            "layer": door["cla"]["kind"],
             "listens": address,
             "peer": door["peer"],
         }
-        for door, address in zip(plan["doors"], row["listens"], strict=True)
+        for door, address in zip(plan["neighbours"], row["listen"], strict=True)
     ]
     return {"time_s": 0.0, "node": plan["name"], "event": "started", "eid": eid, "neighbours": doors}
 
@@ -189,10 +189,10 @@ def _contact_end_events(plan: BundleNodePlan) -> list[Row]:
     head = {"time_s": 0.0, "node": plan["name"], "event": "contacts_over"}
     past = {
         neighbour["to"]
-        for neighbour in plan["dtn"]["plan"].get("over", ())
+        for neighbour in plan["dtn"]["plan"].get("expired_pairs", ())
         if neighbour["from"] == plan["name"]
     }
-    neighbours = dict.fromkeys(door["neighbour"] for door in plan["doors"])
+    neighbours = dict.fromkeys(door["neighbour"] for door in plan["neighbours"])
     return [{**head, "neighbour": neighbour} for neighbour in neighbours if neighbour in past]
 
 

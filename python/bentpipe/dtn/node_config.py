@@ -244,8 +244,10 @@ def node_file(file: Path, shown: IdentityOptions | None = None) -> tuple[NodeFil
         except ValueError as error:
             raise ScenarioError([("plan", str(error))], name) from None
         config = config.model_copy(update={"route": [*config.route, *routes]})
-    elif problems := engine.check_contact_plan(spec)["problems"]:
-        raise ScenarioError([(" and ".join(member["at"]), member["text"]) for member in problems], name)
+    elif problems := engine.check_contact_plan(spec)["errors"]:
+        raise ScenarioError(
+            [(" and ".join(member["declared_at"]), member["text"]) for member in problems], name
+        )
     for key, members in (("node", config.node), ("neighbour", config.neighbour)):
         names = [member.name for member in members]
         if duplicates := [member for number, member in enumerate(names) if member in names[:number]]:

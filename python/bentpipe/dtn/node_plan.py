@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bentpipe.dtn.bundle_keys import read_secrets
 from bentpipe.dtn.node_config import OVER_UDP
 from bentpipe.plan.dtn.integrity import integrity_spec
-from bentpipe.plan.dtn.nodes import SINCE_2000_S, add_ltp_rate, cla_spec
+from bentpipe.plan.dtn.nodes import CONTACT_START, SINCE_2000_S, add_ltp_rate, cla_spec
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.network.contact_plan import FOREVER_NS
@@ -75,7 +75,11 @@ def node_plan(config: NodeFile, contacts: PlanSpec, name: str | None, source: st
         except ScenarioError as error:
             raise error.with_source(source) from None
         interfaces += _interfaces(neighbour, layer, source, _tls(neighbour, config, folder))
-    plan: BundleNodePlan = {"name": node_name, "dtn": _dtn(config, contacts, node_name), "doors": interfaces}
+    plan: BundleNodePlan = {
+        "name": node_name,
+        "dtn": _dtn(config, contacts, node_name),
+        "neighbours": interfaces,
+    }
     if config.integrity is not None:
         _add_integrity(plan, config.integrity, None if config.keys is None else folder / config.keys, source)
     return plan
@@ -152,7 +156,7 @@ def _shift(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
         for start, destination in pairs
         if (start, destination) not in remaining
     ]
-    return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "over": over}
+    return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "expired_pairs": over}
 
 
 def _interfaces(
@@ -179,17 +183,17 @@ def _interfaces(
     return [
         {
             "neighbour": neighbour.name,
-            "layer": layer,
+            "cla": layer,
             "listen": listen_address,
             "peer": peer_address,
-            "sends": sends,
-            "with_contact": neighbour.opened == "with_contact",
-            "closes": neighbour.closed == "with_contact",
-            "on_return": neighbour.on_return,
+            "can_send": sends,
+            "opens_with_contact": neighbour.opened == "with_contact",
+            "closes_after_contact": neighbour.closed == "with_contact",
+            "on_contact_start": CONTACT_START[neighbour.on_return],
             "quic": quic,
             "congestion": {"name": neighbour.congestion, "options": {}},
             "idle_timeout_ns": neighbour.idle_timeout.ns,
-            "by_plan": neighbour.by_plan,
+            "adapts_to_plan": neighbour.by_plan,
             "tls": tls,
         }
         for listen_address, peer_address, sends in endpoints

@@ -28,7 +28,7 @@ def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any])
         "to": bundle.destination,
         "consumption_bytes": answer["consumption_bytes"],
         "by": answer["by"],
-        "kept": answer["kept"],
+        "kept": answer["no_route_reason"],
         "forwarded": [
             {"next": forwarding["next"], "route": _seconds(forwarding["route"])} for forwarding in forwarded
         ],
@@ -40,7 +40,7 @@ def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any])
     if bundle.lifetime is not None:
         head += f", lifetime {bundle.lifetime}"
     shown: list[str | TextTable] = [head]
-    if answer["kept"] is not None:
+    if answer["no_route_reason"] is not None:
         shown.append(f"Kept: {answer['kept']}.")
     for forwarding in forwarded:
         shown += _describe_forwarding(forwarding, answer)
@@ -86,7 +86,7 @@ def _describe_forwarding(forwarding: Mapping[str, Any], answer: Mapping[str, Any
         {
             "from": hop["from"],
             "to": hop["to"],
-            "contact": hop["at"],
+            "contact": hop["declared_at"],
             "contact, s": f"{_time(hop['start_ns'] / 1e9)} to {_time(hop['stop_ns'] / 1e9)}",
             "queued before it, B": hop["ahead_bytes"],
             "first byte, s": _time(hop["first_ns"] / 1e9),
@@ -113,7 +113,7 @@ def _nodes(route: Mapping[str, Any]) -> list[str]:
 
 
 def _hop_key(route: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return [(hop["from"], hop["to"], hop["at"], hop["start_ns"]) for hop in route["contacts"]]
+    return [(hop["from"], hop["to"], hop["declared_at"], hop["start_ns"]) for hop in route["contacts"]]
 
 
 def _describe_alternative(route: Mapping[str, Any], chosen: list[Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _describe_alternative(route: Mapping[str, Any], chosen: list[Any]) -> dict[s
         verdict = "selected" if _hop_key(route) in chosen else "candidate"
     return {
         "nodes": _nodes(route),
-        "contacts": [hop["at"] for hop in route["contacts"]],
+        "contacts": [hop["declared_at"] for hop in route["contacts"]],
         "best_case_s": route["best_case_ns"] / 1e9,
         "projected_s": route["projected_ns"] / 1e9 if route["projected_ns"] < NEVER_NS else None,
         "termination_s": route["termination_ns"] / 1e9,

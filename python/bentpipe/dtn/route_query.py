@@ -63,8 +63,8 @@ def ask(plan: CheckedPlan, bundle: BundleQuery) -> dict[str, Any]:
 
 
 _OPTIONS = {
-    "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static": "--static",
-    "waiting": "--queued", "booked": "--booked",
+    "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static_routes": "--static",
+    "backlog": "--queued", "booked": "--booked",
 }  # fmt: skip
 
 
@@ -102,10 +102,10 @@ def question(plan: CheckedPlan, bundle: BundleQuery) -> dict[str, Any]:
         "deadline_ns": None if lifetime is None else time_ns + lifetime,
         "critical": bundle.critical,
         "excluded": excluded,
-        "least_confidence": float(bundle.confidence),
-        "waiting": [_amount("--queued", text) for text in bundle.waiting],
+        "min_confidence": float(bundle.confidence),
+        "backlog": [_amount("--queued", text) for text in bundle.waiting],
         "booked": [_amount("--booked", text) for text in bundle.booked],
-        "statics": statics,
+        "static_routes": statics,
         "alternatives": bundle.alternatives,
     }
 

@@ -144,7 +144,7 @@ def find_route_changes(graph: TopologySpec) -> list[tuple[str, str]]:
     if not events:
         return []
     link, time = events[0]["links"][0], Duration(events[0]["at_ns"])
-    change = f'at {time} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
+    change = f'at {time} the link "{link["link"]}" {"comes into" if link["enabled"] else "goes out of"} use'
     reason = (
         "an access can change delay, rate, queue and loss, but no routes; expected no gap and no other link"
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import CallPlan
+    from bentpipe.lab.process_plans import CallerPlan
 
 __all__ = ["CALLS_FILE", "CallRecording", "is_call_recording", "read", "write"]
 
@@ -37,7 +37,7 @@ class CallRecording:
     """Configuration of the rating."""
 
 
-def write(folder: Path, plan: CallPlan, results: Sequence[Mapping[str, Any]], config: RatingConfig) -> None:
+def write(folder: Path, plan: CallerPlan, results: Sequence[Mapping[str, Any]], config: RatingConfig) -> None:
     """Write the recording of calls into ``folder``, which is created.
 
     Args:

@@ -27,7 +27,7 @@ from bentpipe.scenario.model import Load
 from bentpipe.store.schema import table
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import AnswerPlan, CallPlan
+    from bentpipe.lab.process_plans import CalleePlan, CallerPlan
 
 __all__ = ["CallOptions", "answer", "answer_plan", "call", "call_plan", "rating_rows", "result_tables"]
 
@@ -61,7 +61,7 @@ class CallOptions:
     count: int = 1
 
 
-def answer_plan(listen: str, *, once: bool, calls: int) -> AnswerPlan:
+def answer_plan(listen: str, *, once: bool, calls: int) -> CalleePlan:
     """Return the plan of the server.
 
     Args:
@@ -72,10 +72,10 @@ def answer_plan(listen: str, *, once: bool, calls: int) -> AnswerPlan:
     Raises:
         ScenarioError: the address is invalid.
     """
-    return {"role": "answer", "listen": listen_address(listen), "once": once, "calls": calls}
+    return {"role": "callee", "listen": listen_address(listen), "once": once, "calls": calls}
 
 
-def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
+def call_plan(options: CallOptions, seed: int = 1) -> CallerPlan:
     """Return the plan of the client.
 
     Args:
@@ -102,7 +102,7 @@ def call_plan(options: CallOptions, seed: int = 1) -> CallPlan:
         raise TypeError("a load without datagrams")
     sources = {"up": spec["up"], "down": spec["down"], "duration_ns": spec["duration_ns"]}
     return {
-        "role": "call", "host": host, "port": port, "count": options.count, "load": sources, "seed": seed,
+        "role": "caller", "host": host, "port": port, "count": options.count, "load": sources, "seed": seed,
         "timeout_ns": TIMEOUT.ns,
     }  # fmt: skip
 
@@ -120,14 +120,14 @@ def _to_scenario_error(error: ValueError) -> ScenarioError:
     return ScenarioError([(f"--{key}" if key else "", text) for key, text in found.problems])
 
 
-def answer(plan: AnswerPlan) -> int:
+def answer(plan: CalleePlan) -> int:
     """Run the server until Ctrl-C and return its exit status."""
     from bentpipe.lab.perf import run
 
     return run(plan)
 
 
-def call(plan: CallPlan) -> list[dict[str, Any]]:
+def call(plan: CallerPlan) -> list[dict[str, Any]]:
     """Make the calls of ``plan`` and return the result of each.
 
     Raises:

@@ -83,18 +83,18 @@ def get_path(*, control: str | None = None, counters: bool = False) -> PathState
     Raises:
         ScenarioError: no lab runs, or it rejects the request.
     """
-    response = _request({"ask": "counters" if counters else "path"}, control)
+    response = _request({"query": "counters" if counters else "path"}, control)
     lines = tuple(
         LinkState(
-            line["line"],
+            line["simplex_link"],
             None if line["rate_bit_s"] is None else Rate(line["rate_bit_s"]),
             None if line["delay_ns"] is None else Duration(line["delay_ns"]),
             line["loss"],
-            tuple(kind.replace("_", " ") for kind in line["beside"]),
+            tuple(kind.replace("_", " ") for kind in line["other_stages"]),
         )
-        for line in response["lines"]
+        for line in response["simplex_links"]
     )
-    return PathState(response["time_ns"] / 1e9, lines, tuple(response["segments"] or ()))
+    return PathState(response["time_ns"] / 1e9, lines, tuple(response["links"] or ()))
 
 
 def set_path(assignment: str, *, control: str | None = None) -> list[str]:
@@ -114,11 +114,11 @@ def set_path(assignment: str, *, control: str | None = None) -> list[str]:
     kind, change = _parse_change(assignment)
     before = get_path(control=control)
     segments = {line.name.rpartition(".")[0] for line in before.lines} - {GROUND}
-    if change["segment"] is None and len(segments) == 1:
-        change["segment"] = segments.pop()
+    if change["link"] is None and len(segments) == 1:
+        change["link"] = segments.pop()
     _request(change, control)
     after = get_path(control=control)
-    segment, direction = change["segment"], change["direction"]
+    segment, direction = change["link"], change["direction"]
     rows = zip(before.lines, after.lines, strict=True)
     return [
         f"{current.name}: {kind} {format_cell(current.as_row()[kind])}, was {format_cell(previous.as_row()[kind])}"
@@ -172,7 +172,7 @@ def _parse_change(assignment: str) -> tuple[str, dict[str, object]]:
     if len(parts) == 3 and parts[1] not in ("up", "down"):
         raise ScenarioError([("", expected)])
     change: dict[str, object] = {
-        "segment": parts[0] if len(parts) > 1 else None,
+        "link": parts[0] if len(parts) > 1 else None,
         "direction": parts[1] if len(parts) == 3 else None,
     }
     try:

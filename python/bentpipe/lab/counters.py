@@ -120,7 +120,7 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
         result: content of the lab's ``result.json``.
     """
     series = Series()
-    for segment in result.get("segments", ()):
+    for segment in result.get("links", ()):
         for direction in DIRECTIONS:
             series.totals[f"{segment['name']}.{direction}"] = _convert_totals(segment[direction])
     started = int(result.get("started_ns", 0))

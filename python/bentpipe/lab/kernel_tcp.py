@@ -41,7 +41,7 @@ FIXED = {
         "Linux paces only with BBR, or with a queueing discipline that the lab lacks",
     ),
     "delayed_ack": (
-        {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
+        {"timeout_ns": 40_000_000, "segments_per_ack": 2, "quick_acks": 16},
         "delayed_ack",
         "Linux has no setting for it",
     ),

@@ -101,7 +101,7 @@ def save_check(plan: LabPlan, program: Path, result: Mapping[str, Any]) -> None:
         "check": check,
         "calibrations": [
             [segment[direction]["calibration_us"] for direction in ("up", "down")]
-            for segment in result["segments"]
+            for segment in result["links"]
         ],
     }
     with suppress(OSError):
@@ -127,6 +127,6 @@ def _cache_file(plan: LabPlan, program: Path) -> Path | None:
         return None
     program_status, system = program.stat(), os.uname()
     identity = [str(program), program_status.st_size, program_status.st_mtime_ns, *system, os.geteuid() == 0]
-    path = to_json({"lab": plan["lab"], "near": [], "proxies": plan.get("proxies", ())})
+    path = to_json({"lab": plan["lab"], "commands": [], "proxies": plan.get("proxies", ())})
     name = hashlib.sha256(json.dumps(identity).encode() + path).hexdigest()[:24]
     return folder / "checks" / f"{name}.json"

@@ -22,7 +22,7 @@ from bentpipe.scenario.quantities import Duration, Size, UnitError, WindowSize
 
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import (
-        AnswerPlan,
+        CalleePlan,
         CertificateFiles,
         Csv,
         FramesPlan,
@@ -272,7 +272,7 @@ def server_plan(server: Server, options: Options, output: Output) -> PerfServerP
             "handshakes": server.handshakes,
             "streams": server.streams,
         },
-        "choose": server.choose,
+        "controller_policy": server.choose,
         **_endpoint_plan(options, output, transport),
     }
 
@@ -299,17 +299,17 @@ def client_plan(client: Client, options: Options, output: Output) -> PerfClientP
         "port": port,
         "load": stream_specs(client.streams),
         "alpn": client.alpn,
-        "trust": trust,
+        "server_verification": trust,
         "timeout_ns": timeout.ns,
-        "asks": client.negotiate,
-        "wish": None
+        "negotiates_controller": client.negotiate,
+        "requested_controller": None
         if client.requested is None
         else {"name": client.requested[0], "options": client.requested[1]},
         **_endpoint_plan(options, output, transport),
     }
 
 
-def run(plan: PerfServerPlan | PerfClientPlan | AnswerPlan) -> int:
+def run(plan: PerfServerPlan | PerfClientPlan | CalleePlan) -> int:
     """Run an endpoint and return its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
     Raises:

@@ -56,7 +56,7 @@ class ProcessCheck(Table):
     command: Annotated[list[StrictStr], Field(min_length=1)]
     node: Text | None = None
     start_ns: NonNegativeInt = 0
-    listens: Annotated[int, PlainValidator(_parse_port)] | None = None
+    listen_port: Annotated[int, PlainValidator(_parse_port)] | None = None
     output: Text | None = None
     errors: Text | None = None
 
@@ -64,16 +64,16 @@ class ProcessCheck(Table):
 class TcpCheck(Table):
     """Options of the hosts' kernel TCP (``TcpSpec`` of a resolved run), which the executable validates."""
 
-    near: Specification | None = None
-    far: Specification | None = None
+    client: Specification | None = None
+    server: Specification | None = None
     hosts: dict[str, Specification | None] = Field(default_factory=dict)
 
 
 class SettingsCheck(Table):
     """Further kernel settings of the hosts."""
 
-    near: dict[str, StrictStr] = Field(default_factory=dict)
-    far: dict[str, StrictStr] = Field(default_factory=dict)
+    client: dict[str, StrictStr] = Field(default_factory=dict)
+    server: dict[str, StrictStr] = Field(default_factory=dict)
     hosts: dict[str, dict[str, StrictStr]] = Field(default_factory=dict)
 
 
@@ -83,8 +83,8 @@ Window = Annotated[StrictInt, Field(ge=1, le=2**32 - 1)]
 class WindowsCheck(Table):
     """Initial windows of kernel TCP, in segments."""
 
-    near: Window | None = None
-    far: Window | None = None
+    client: Window | None = None
+    server: Window | None = None
     hosts: dict[str, Window | None] = Field(default_factory=dict)
 
 
@@ -112,35 +112,45 @@ class PlanCheck(Table):
 
     lab: LabCheck
     proxies: list[Specification] = Field(default_factory=list)
-    crowd: Specification | None = None
-    private: StrictBool = False
-    outside: StrictBool = False
+    background: Specification | None = None
+    server_namespace: StrictBool = False
+    has_uplink: StrictBool = False
     check: StrictBool = False
     calibrations: list[tuple[WakesCheck, WakesCheck]] = Field(default_factory=list)
-    far: list[ProcessCheck] = Field(default_factory=list)
-    near: Annotated[list[ProcessCheck], Field(min_length=1)]
+    services: list[ProcessCheck] = Field(default_factory=list)
+    commands: Annotated[list[ProcessCheck], Field(min_length=1)]
     tcp: TcpCheck = TcpCheck()
     settings: SettingsCheck = SettingsCheck()
     initial_windows: WindowsCheck = WindowsCheck()
     record: RecordCheck | None = None
-    watch: StrictBool = False
+    has_status_display: StrictBool = False
     control: Text | None = None
     result: Text | None = None
 
     @model_validator(mode="after")
     def _check_combinations(self) -> PlanCheck:
-        far = [("far", self.far), ("tcp.far", self.tcp.far), ("settings.far", self.settings.far)]
+        far = [
+            ("services", self.services),
+            ("tcp.server", self.tcp.server),
+            ("settings.server", self.settings.server),
+        ]
         for key, value in far:
-            if value and not self.private:
-                raise ValueError(f"{key}: requires private = true, which gives the server side a namespace")
-        if self.lab.hosts and not self.private:
-            raise ValueError("lab.hosts: requires private = true, which gives the server side a namespace")
-        if self.lab.hosts and self.crowd is not None:
-            raise ValueError("crowd: cannot be combined with lab.hosts, expected a path between two hosts")
+            if value and not self.server_namespace:
+                raise ValueError(
+                    f"{key}: requires server_namespace = true, which gives the server side a namespace"
+                )
+        if self.lab.hosts and not self.server_namespace:
+            raise ValueError(
+                "lab.hosts: requires server_namespace = true, which gives the server side a namespace"
+            )
+        if self.lab.hosts and self.background is not None:
+            raise ValueError(
+                "background: cannot be combined with lab.hosts, expected a path between two hosts"
+            )
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
         nodes = [
             (f"{side}.{process.name}.node", process.node)
-            for side in ("near", "far")
+            for side in ("client", "server")
             for process in getattr(self, side)
         ]
         for side in ("tcp", "settings", "initial_windows"):
@@ -148,13 +158,13 @@ class PlanCheck(Table):
         for key, name in nodes:
             if name is not None and name not in hosts:
                 raise ValueError(f"{key}: {unknown_name(name, hosts, 'host')}")
-        names = Counter(process.name for process in (*self.near, *self.far))
+        names = Counter(process.name for process in (*self.commands, *self.services))
         duplicate = next((name for name, count in names.items() if count > 1), None)
         if duplicate is not None:
             raise ValueError(f'duplicate command name "{duplicate}", expected a unique name for each command')
-        listener = next((process.name for process in self.near if process.listens is not None), None)
+        listener = next((process.name for process in self.commands if process.listen_port is not None), None)
         if listener is not None:
-            raise ValueError(f"near.{listener}.listens: only services at the far side can listen")
+            raise ValueError(f"commands.{listener}.listen_port: only services can listen")
         return self
 
 

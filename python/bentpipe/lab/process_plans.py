@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AnswerPlan",
     "BundleNodePlan",
-    "CallPlan",
+    "CalleePlan",
+    "CallerPlan",
     "CertificateFiles",
     "Content",
     "Csv",
@@ -42,6 +42,7 @@ __all__ = [
     "MeasuredSide",
     "NeighbourPlan",
     "NeighbourTls",
+    "PerHost",
     "PerfClientPlan",
     "PerfServerPlan",
     "PerfTcp",
@@ -51,7 +52,6 @@ __all__ = [
     "RequestedController",
     "ServePlan",
     "ServeTcp",
-    "Sides",
     "TlsPlan",
     "Wakes",
     "WirePlan",
@@ -87,16 +87,16 @@ class Process(TypedDict):
     command: Sequence[str]
     node: NotRequired[str | None]
     start_ns: NotRequired[int]
-    listens: NotRequired[int | None]
+    listen_port: NotRequired[int | None]
     output: NotRequired[str | None]
     errors: NotRequired[str | None]
 
 
-class Sides(TypedDict, Generic[T]):
+class PerHost(TypedDict, Generic[T]):
     """Values of the hosts: client, server, others by name."""
 
-    near: NotRequired[T]
-    far: NotRequired[T]
+    client: NotRequired[T]
+    server: NotRequired[T]
     hosts: NotRequired[Mapping[str, T]]
 
 
@@ -120,18 +120,18 @@ class LabPlan(TypedDict):
 
     lab: LabSpec
     proxies: NotRequired[Sequence[ProxySpec]]
-    crowd: NotRequired[RunSpec | None]
-    private: NotRequired[bool]
-    outside: NotRequired[bool]
+    background: NotRequired[RunSpec | None]
+    server_namespace: NotRequired[bool]
+    has_uplink: NotRequired[bool]
     check: NotRequired[bool]
     calibrations: NotRequired[Sequence[Sequence[Wakes]]]
-    far: NotRequired[Sequence[Process]]
-    near: Sequence[Process]
-    tcp: NotRequired[Sides[TcpSpec | None]]
-    settings: NotRequired[Sides[Mapping[str, str]]]
-    initial_windows: NotRequired[Sides[int | None]]
+    services: NotRequired[Sequence[Process]]
+    commands: Sequence[Process]
+    tcp: NotRequired[PerHost[TcpSpec | None]]
+    settings: NotRequired[PerHost[Mapping[str, str]]]
+    initial_windows: NotRequired[PerHost[int | None]]
     record: NotRequired[Record | None]
-    watch: NotRequired[bool]
+    has_status_display: NotRequired[bool]
     control: NotRequired[str | None]
     result: NotRequired[str | None]
 
@@ -212,7 +212,7 @@ class PerfServerPlan(MeasuredSide):
     once: bool
     certificate: CertificateFiles | None
     limits: Limits
-    choose: NotRequired[str]
+    controller_policy: NotRequired[str]
 
 
 class PerfClientPlan(MeasuredSide):
@@ -223,16 +223,16 @@ class PerfClientPlan(MeasuredSide):
     port: int
     load: Sequence[StreamSpec]
     alpn: str
-    trust: str | Mapping[str, str]
+    server_verification: str | Mapping[str, str]
     timeout_ns: int
-    asks: NotRequired[bool]
-    wish: NotRequired[RequestedController | None]
+    negotiates_controller: NotRequired[bool]
+    requested_controller: NotRequired[RequestedController | None]
 
 
-class AnswerPlan(TypedDict):
+class CalleePlan(TypedDict):
     """Server of calls."""
 
-    role: Literal["answer"]
+    role: Literal["callee"]
     listen: str
     once: bool
     calls: int
@@ -246,10 +246,10 @@ class Flow(TypedDict):
     since_ns: int
 
 
-class CallPlan(TypedDict):
+class CallerPlan(TypedDict):
     """Client of calls."""
 
-    role: Literal["call"]
+    role: Literal["caller"]
     host: str
     port: int
     count: int
@@ -317,17 +317,17 @@ class NeighbourPlan(TypedDict):
     """Neighbour of a bundle node, and the convergence layer to it."""
 
     neighbour: str
-    layer: ClaSpec
+    cla: ClaSpec
     listen: str
     peer: str | None
-    sends: bool
-    with_contact: bool
-    closes: bool
-    on_return: NotRequired[ContactStartSpec]
+    can_send: bool
+    opens_with_contact: bool
+    closes_after_contact: bool
+    on_contact_start: NotRequired[ContactStartSpec]
     quic: QuicSpec
     congestion: CongestionSpec
     idle_timeout_ns: int | None
-    by_plan: NotRequired[bool]
+    adapts_to_plan: NotRequired[bool]
     tls: NotRequired[NeighbourTls]
 
 
@@ -336,8 +336,8 @@ class BundleNodePlan(TypedDict):
 
     name: str
     dtn: DtnSpec
-    doors: Sequence[NeighbourPlan]
-    zero: NotRequired[str | None]
+    neighbours: Sequence[NeighbourPlan]
+    time_zero_file: NotRequired[str | None]
     duration_ns: NotRequired[int | None]
     store: NotRequired[str | None]
     file: NotRequired[str | None]
@@ -356,7 +356,14 @@ class IssuePlan(TypedDict):
 
 
 WirePlan = (
-    LabPlan | PerfServerPlan | PerfClientPlan | AnswerPlan | CallPlan | ServePlan | BundleNodePlan | IssuePlan
+    LabPlan
+    | PerfServerPlan
+    | PerfClientPlan
+    | CalleePlan
+    | CallerPlan
+    | ServePlan
+    | BundleNodePlan
+    | IssuePlan
 )
 
 

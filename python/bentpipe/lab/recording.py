@@ -59,7 +59,7 @@ def read_recording(folder: Path) -> Recording:
         plan = parse_json(read_input_text(folder / PLAN))
         result = parse_json(read_input_text(folder / RESULT))
         series = read_series(folder, result)
-        command = list(plan["near"][0]["command"])
+        command = list(plan["commands"][0]["command"])
         start_ns, rows = int(result["started_ns"]), []
         for line, points in series.links.items():
             for (previous_ns, previous), (time_ns, current) in pairwise(points):

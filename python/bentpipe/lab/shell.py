@@ -87,7 +87,7 @@ def run(
 
         pep = outside_pep(pep) if outside else pep
         plan = _build_plan(access, command_line, overrides, users=users, mix=mix, pep=pep)
-        plan |= {"outside": outside, "watch": watch, "control": control}
+        plan |= {"has_uplink": outside, "has_status_display": watch, "control": control}
         cached = load_check(plan, program) if check is None else None
         plan["check"] = check is not False and cached is None
         if cached is not None:
@@ -136,13 +136,13 @@ def _build_plan(
         return {
             "lab": path,
             "proxies": list(background.get("proxies", ())),
-            "near": client_processes,
-            "crowd": background,
+            "commands": client_processes,
+            "background": background,
         }
     if mix is not None:
         raise ScenarioError([("--background-mix", "requires --background-users")])
     path, proxies = resolve_path(access, overrides, pep=pep)
-    return {"lab": path, "proxies": proxies, "near": client_processes}
+    return {"lab": path, "proxies": proxies, "commands": client_processes}
 
 
 ACCESS_VARIABLE = "BENTPIPE_ACCESS"

@@ -95,16 +95,16 @@ def run_command(
         near = _process_plan("command", timer_command, folder, "")
         far = [_process_plan("server", server, folder, "server-")] if server else []
         if far and listens is not None:
-            far[0]["listens"] = listens
+            far[0]["listen_port"] = listens
         plan: LabPlan = {
-            "lab": path[0], "proxies": path[1], "near": [near], "far": far,
-            "private": bool(far), "outside": not far,
+            "lab": path[0], "proxies": path[1], "commands": [near], "services": far,
+            "server_namespace": bool(far), "has_uplink": not far,
         }  # fmt: skip
         result = run_lab(plan)
         timer_output = (folder / "took").read_text() if (folder / "took").exists() else "nan "
         seconds, status = timer_output.split(" ")
         bytes_by_direction = {
-            direction: max((segment[direction]["bytes_out"] for segment in result["segments"]), default=0)
+            direction: max((segment[direction]["bytes_out"] for segment in result["links"]), default=0)
             for direction in ("up", "down")
         }
         yield CommandResult(

@@ -67,7 +67,7 @@ def contact_plan(query: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Mappi
     stations = _stations(table["from"], table["to"])
     spec = {
         key: table[key]
-        for key in ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
+        for key in ("constellation", "start_unix_ns", "duration_ns", "step_ns", "visibility", "links")
     }
     try:
         result = engine.orbit_passes(spec | {"stations": stations, "tolerance_ns": rates.tolerance.ns})

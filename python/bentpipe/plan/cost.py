@@ -89,12 +89,12 @@ def estimate_cost(resolved: Resolved) -> CostEstimate:
     _share_links(loads, duration_s)
     packets = sum(load.packets for load in loads)
     packet_links = sum(load.packets * load.links for load in loads)
-    samples = spec["duration_ns"] / spec["sample_ns"]
+    samples = spec["duration_ns"] / spec["sample_interval_ns"]
     flow_series, link_series = count_series(spec)
     rows = samples * 2 * (flow_series * (1 + len(spec.get("proxies", ()))) + link_series)
     trace = spec["trace"]
     traced = packets * sum(bool(trace.get(kind)) for kind in ("qlog", "pcapng", "packets"))
-    traced += packet_links * bool(trace.get("stages"))
+    traced += packet_links * bool(trace.get("packet_steps"))
     return CostEstimate(
         packets + packet_links + samples + sum(load.source_events for load in loads),
         BYTES_RUN
@@ -157,7 +157,7 @@ class _Load:
             for stream in load["streams"]:
                 amount = stream["amount"]
                 if amount["mode"] == "time":
-                    amounts[amount["send"]] += self.rate(amount["send"]) * amount["duration_ns"] / 1e9
+                    amounts[amount["direction"]] += self.rate(amount["direction"]) * amount["duration_ns"] / 1e9
                 else:
                     amounts["up"] += amount["up_bytes"]
                     amounts["down"] += amount["down_bytes"]
@@ -184,12 +184,12 @@ class _Load:
                     amounts[direction] = count * source["payload_bytes"]
         elif load["kind"] == "poisson":
             self.connections = 1 + active_s * 1e9 / load["mean_interarrival_ns"]
-            amounts[load["send"]] = self.connections * _mean_bytes(load["size"])
+            amounts[load["direction"]] = self.connections * _mean_bytes(load["size"])
         else:
             period_ns = load["on_ns"] + load["off_ns"]
             self.source_events = 2 * active_s * 1e9 / period_ns
-            rate = load["rate_bit_s"] / 8 if load["rate_bit_s"] is not None else self.rate(load["send"])
-            amounts[load["send"]] = rate * active_s * load["on_ns"] / period_ns
+            rate = load["rate_bit_s"] / 8 if load["rate_bit_s"] is not None else self.rate(load["direction"])
+            amounts[load["direction"]] = rate * active_s * load["on_ns"] / period_ns
         return amounts
 
 
@@ -236,5 +236,5 @@ def _mean_bytes(size: SizeSpec) -> float:
         return float(size["bytes"])
     if size["kind"] == "exponential":
         return float(size["mean_bytes"])
-    minimum, maximum, shape = float(size["least_bytes"]), float(size["most_bytes"]), float(size["shape"])
+    minimum, maximum, shape = float(size["min_bytes"]), float(size["max_bytes"]), float(size["shape"])
     return min(maximum, minimum * shape / (shape - 1)) if shape > 1 else maximum

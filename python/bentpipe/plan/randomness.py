@@ -96,7 +96,7 @@ def _is_stage_stochastic(stage: StageSpec) -> bool:
     if stage["kind"] == "loss":
         return is_loss_stochastic(stage)
     if stage["kind"] == "transmit":
-        return stage["service"]["kind"] == "slots"
+        return stage["service"]["kind"] == "reconfiguration"
     return stage["kind"] in STOCHASTIC_STAGES
 
 
@@ -114,14 +114,14 @@ def _is_channel_stochastic(channel: ChannelSpec) -> bool:
     """Return whether a channel fades and has no seed in the scenario."""
     if channel["kind"] == "fixed" or channel["kind"] == "measured":
         return False
-    if channel["kind"] == "ranged":
+    if channel["kind"] == "range_loss":
         return _is_channel_stochastic(channel["channel"])
     return channel["motion"].get("seed") is None
 
 
 def _is_source_stochastic(source: SourceSpec | None) -> bool:
     periods = source["periods"] if source is not None else None
-    return periods is not None and periods["draw"]["kind"] != "fixed"
+    return periods is not None and periods["distribution"]["kind"] != "fixed"
 
 
 def _is_load_stochastic(load: LoadSpec) -> bool:

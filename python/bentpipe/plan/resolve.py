@@ -160,13 +160,13 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     if scenario.trace.packets or scenario.trace.packet_steps:
         trace["packets"] = True
     if scenario.trace.packet_steps:
-        trace["stages"] = True
+        trace["packet_steps"] = True
     if scenario.trace.tcp:
         trace["tcp"] = True
     spec: RunSpec = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,
-        "sample_ns": scenario.sample_interval.ns,
+        "sample_interval_ns": scenario.sample_interval.ns,
         "graph": graph,
         "flows": flows,
         "trace": trace,

@@ -110,7 +110,7 @@ def host_summary(store: Path) -> str:
 
 
 def _lateness(entry: dict[str, Any]) -> list[float]:
-    segments = entry.get("segments")
+    segments = entry.get("links")
     directions = [
         segment.get(side)
         for segment in (segments if isinstance(segments, list) else ())

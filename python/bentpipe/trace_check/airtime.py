@@ -279,7 +279,7 @@ def check_users(trace: Trace, direction: Direction, sums: Mapping[str, Sum]) -> 
         }
         decoded = _decoded(total)
         departed, dropped_count = bisect_right(departures, instant), bisect_right(drops, instant)
-        reordering = stage["reordering" if stage["kind"] == "radio" else "order"]
+        reordering = stage["reordering"]
         buffered = len(visits) if reordering is not None else 0
         yield from sums[stage["kind"]](direction, stage, instant, total)
         if stage["kind"] == "radio":

@@ -36,7 +36,7 @@ def _check_client(trace: BundleTrace, name: str, perf: Spec) -> Iterator[Finding
     ]
     generated = [event for event in client_events if event.action == "generated"]
     yield from _check_amount(generated, name, perf)
-    stops = next(node.get("stops", []) for node in trace.dtn["nodes"] if node["name"] == perf["client"])
+    stops = next(node.get("outages", []) for node in trace.dtn["nodes"] if node["name"] == perf["client"])
     yield from _check_pace(client_events, generated, name, perf, stops)
     yield from _check_acknowledged(trace, client_events, name, perf)
 
@@ -161,7 +161,7 @@ def _check_reports(trace: BundleTrace) -> Iterator[Finding]:
                 )
             # A node reports reception when the bundle is durable.
             storage_delay = next(
-                (event.get("store_ns", 0) for event in trace.dtn["nodes"] if event["name"] == node), 0
+                (event.get("store_delay_ns", 0) for event in trace.dtn["nodes"] if event["name"] == node), 0
             )
             delay = storage_delay if mark == "received" else 0
             times = occurrences[node or "", bundle, mark]

@@ -164,7 +164,7 @@ def _confirmed_pairs(trace: BundleTrace) -> dict[tuple[str, str], bool]:
     for link in trace.dtn["links"]:
         nodes = flows[link["flow"]]["client"], flows[link["flow"]]["server"]
         for pair in (nodes, nodes[::-1]):
-            layer = link["layer"]
+            layer = link["cla"]
             confirms = layer["kind"] in _CONFIRMING or (
                 layer["kind"] == "ltp" and layer.get("colour", "red") == "red"
             )

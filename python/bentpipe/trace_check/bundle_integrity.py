@@ -21,7 +21,7 @@ def check_signatures(trace: BundleTrace) -> Iterator[Finding]:
             continue
         is_destination = trace.nodes.get(node_of(event.destination)) == event.node
         policy = policies.get(event.node, {})
-        verifies = bool(policy.get("check")) and (is_destination or bool(policy.get("on_the_way")))
+        verifies = bool(policy.get("check")) and (is_destination or bool(policy.get("checks_forwarded")))
         expected = _deletion_reason(policies, event.node, source) if verifies else None
         if event.reason.endswith(" security operation"):
             if event.reason != expected:
@@ -43,7 +43,7 @@ def _deletion_reason(policies: dict[str, dict[str, object]], node: str, source: 
     key = sign["key"] if isinstance(sign, dict) else None
     if source in keys and key is not None:
         return None if key == keys[source] else "failed security operation"
-    if policy.get("unsigned" if source in keys else "others") != "delete":
+    if policy.get("unsigned" if source in keys else "other_sources") != "delete":
         return None
     return "missing security operation" if key is None else "unexpected security operation"
 

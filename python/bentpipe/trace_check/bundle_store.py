@@ -191,7 +191,7 @@ def _check_conservation(trace: BundleTrace) -> Iterator[Finding]:
 
 def _check_stops(trace: BundleTrace, node: Spec) -> Iterator[Finding]:
     """Check that a stopped node has no events, and deletes what it loses at the instant of the stop."""
-    name, stops = node["name"], node.get("stops", [])
+    name, stops = node["name"], node.get("outages", [])
     for event in trace.events:
         if event.node != name:
             continue
@@ -205,7 +205,7 @@ def _check_stops(trace: BundleTrace, node: Spec) -> Iterator[Finding]:
         elif stop is not None and event.instant > stop["at_ns"]:
             text = f"{event.id} was {event.action} at {event.instant} ns, stopped at {stop['at_ns']} ns"
             yield Finding("node outage", name, text)
-    last_loss = max((stop["at_ns"] for stop in stops if not stop["keeps"]), default=-1)
+    last_loss = max((stop["at_ns"] for stop in stops if not stop["keeps_store"]), default=-1)
     for row in trace.stored:
         arrival = nanoseconds(row["received_s"]) or 0
         if row["node"] == name and arrival < last_loss:
@@ -252,7 +252,7 @@ def _check_lifetimes(trace: BundleTrace) -> Iterator[Finding]:
     stopped_nodes = {
         node["name"]
         for node in trace.dtn["nodes"]
-        if any(stop["at_ns"] <= trace.end < _stop_end(stop, trace.end) for stop in node.get("stops", []))
+        if any(stop["at_ns"] <= trace.end < _stop_end(stop, trace.end) for stop in node.get("outages", []))
     }
     for row in trace.stored:
         if row["node"] in stopped_nodes:

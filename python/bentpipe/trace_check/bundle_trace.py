@@ -180,7 +180,7 @@ def contacts(trace: BundleTrace) -> list[Contact]:
             int(contact["stop_ns"]),
             contact["from"],
             contact["to"],
-            contact["at"],
+            contact["declared_at"],
         )
         result.append(Contact(*fields, since, trace.end + 1))
 

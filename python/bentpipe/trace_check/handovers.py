@@ -33,16 +33,16 @@ def merge_changes(graph: Spec, direction: str, stages: Sequence[Spec]) -> list[d
     for event in graph.get("changes", []):
         at = event["at_ns"]
         for stage_change in event.get("stages", []):
-            if stage_change["line"] != direction:
+            if stage_change["simplex_link"] != direction:
                 continue
-            stage, change = result[stage_change["stage"]], dict(stage_change["change"])
+            stage, change = result[stage_change["stage"]], dict(stage_change["update"])
             kind = change.pop("kind")
             if kind == "limit":
                 stage.setdefault("limits", []).append((at, change["limit"]))
-            elif kind == "serves":
-                stage.setdefault("serves", []).append((at, change["serves"]))
+            elif kind == "enabled":
+                stage.setdefault("serves", []).append((at, change["enabled"]))
             elif kind == "in_flight":
-                stage.setdefault("in_flight", []).append((at, change["fate"]))
+                stage.setdefault("in_flight", []).append((at, change["policy"]))
             else:
                 owner = stage.get("service", stage)
                 owner.setdefault("changes", []).append({"at_ns": at, **change})
@@ -78,8 +78,8 @@ class InFlightEvents:
     """Events of handovers that delay or drop the packets inside a stage."""
 
     def __init__(self, stage: Spec) -> None:
-        self.events: list[tuple[int, str]] = [(at, fate) for at, fate in stage.get("in_flight", [])]
-        self.losses = [at for at, fate in self.events if fate == "lost"]
+        self.events: list[tuple[int, str]] = [(at, policy) for at, policy in stage.get("in_flight", [])]
+        self.losses = [at for at, policy in self.events if policy == "drop"]
         self.next = 0
         self.floor = self.last = 0
 
@@ -96,13 +96,13 @@ class InFlightEvents:
     def ordered_departure(self, arrival: int, due: int) -> int:
         """Return the departure of a packet that keeps the order; call in order of arrival."""
         while self.next < len(self.events) and self.events[self.next][0] <= arrival:
-            at, fate = self.events[self.next]
+            at, policy = self.events[self.next]
             self.next += 1
-            if fate == "in_order":
+            if policy == "in_order":
                 self.floor = max(self.floor, self.last)
             else:
                 self.floor = at
-                self.last = at if fate == "lost" else self.last
+                self.last = at if policy == "drop" else self.last
         self.floor = max(self.floor, due)
         self.last = max(self.last, self.floor)
         return self.floor
@@ -121,7 +121,9 @@ class Routing:
                 ("down", "server_side", "client_side"),
             )
         }
-        self.buffer_nodes = {node["name"] for node in graph["nodes"] if node.get("hold_bytes") is not None}
+        self.buffer_nodes = {
+            node["name"] for node in graph["nodes"] if node.get("store_and_forward_bytes") is not None
+        }
         self.instants: list[int] = [0]
         self.unused: list[frozenset[str]] = [frozenset()]
         self.rules: list[dict[tuple[str, str], str | None]] = [{}]
@@ -133,13 +135,13 @@ class Routing:
     def _add(self, event: Spec) -> None:
         unused, rules = set(self.unused[-1]), dict(self.rules[-1])
         for change in event.get("links", []):
-            (unused.discard if change["in_use"] else unused.add)(change["link"])
-        for change in event.get("ways", []):
-            key, route = (change["node"], change["to"]), change["way"]
+            (unused.discard if change["enabled"] else unused.add)(change["link"])
+        for change in event.get("routes", []):
+            key, route = (change["node"], change["to"]), change["route"]
             if route == "shortest":
                 rules.pop(key, None)
             else:
-                rules[key] = None if route == "none" else route["link"]
+                rules[key] = None if route == "no_route" else route["link"]
         self.instants.append(event["at_ns"])
         self.unused.append(frozenset(unused))
         self.rules.append(rules)

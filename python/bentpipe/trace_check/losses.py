@@ -67,7 +67,7 @@ def _check_burst(
     del complete
     for visit in visits:
         since = visit.arrival - model["offset_ns"]
-        expected = since >= 0 and since % model["period_ns"] < model["length_ns"]
+        expected = since >= 0 and since % model["interval_ns"] < model["duration_ns"]
         yield from _check_one(direction, visit, expected=expected)
 
 
@@ -92,8 +92,8 @@ def _check_slots(
 ) -> Iterator[Finding]:
     """Check the loss ratio of reconfiguration intervals, away from instants where a burst is possible."""
     del complete
-    slots, longest = model["slots"], max(model["burst_ns"] or [0])
-    jitter, every = slots["jitter_ns"], slots["every_ns"]
+    slots, longest = model["reconfiguration"], max(model["burst_ns"] or [0])
+    jitter, every = slots["jitter_ns"], slots["interval_ns"]
 
     def is_quiet(at: int) -> bool:
         return bool((at - slots["phase_ns"] + jitter) % every > 2 * jitter + longest)
@@ -158,6 +158,6 @@ CHECKERS: Mapping[str, Callable[..., Iterator[Finding]]] = {
     "gilbert_elliott": _check_gilbert_elliott,
     "burst": _check_burst,
     "trace": _check_trace,
-    "slots": _check_slots,
+    "reconfiguration": _check_slots,
 }
 """The checker of each loss model, by its kind. ``complete``: the visits are those of the whole run."""

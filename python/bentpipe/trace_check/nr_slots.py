@@ -42,7 +42,7 @@ def _check_nr(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: 
         if visit.departure is not None and visit.departure < earliest:
             text = f"packet {visit.packet} of {visit.bytes} bytes left at {visit.departure} ns, expected {earliest} ns"
             yield Finding("link rate", direction.name, f"{text} or later")
-        if visit.departure is not None and stage["order"] is None and visit.departure % stage["slot_ns"]:
+        if visit.departure is not None and stage["reordering"] is None and visit.departure % stage["slot_ns"]:
             text = f"packet {visit.packet} left at {visit.departure} ns, within a slot"
             yield Finding("slot boundaries", direction.name, text)
         if visit.cause == "retry_limit":
@@ -50,7 +50,7 @@ def _check_nr(direction: Direction, stage: Spec, visits: Sequence[Visit], _end: 
         elif visit.dropped is not None:
             yield from check_other_drop(direction, stage, visit, in_flight)
     yield from _check_bytes(direction, stage, visits)
-    if stage["order"] is not None and discipline(stage).in_order:
+    if stage["reordering"] is not None and discipline(stage).in_order:
         yield from check_order(direction, visits)
     yield from check_overflow(direction, stage, visits)
 
@@ -61,13 +61,13 @@ def _check_retry_limit(direction: Direction, stage: Spec, visit: Visit) -> Itera
     earliest = _first_block(stage, visit.arrival)
     if stage["rlc"]["kind"] == "unacknowledged":
         earliest += _block_ns(stage)
-        if stage["order"] is None and stage["without_feedback"] == 0:
+        if stage["reordering"] is None and stage["feedback_disabled_processes"] == 0:
             earliest += (stage["attempts"] - 1) * _cycle_ns(stage)
     decoder = stage["decoder"]
     has_errors = decoder["kind"] != "block_errors" or any(
         probability > 0 for probability in decoder["probabilities"]
     )
-    waits_for_order = stage["order"] is None or stage["order"]["time_limit_ns"] is None
+    waits_for_order = stage["reordering"] is None or stage["reordering"]["time_limit_ns"] is None
     if (not has_errors and waits_for_order) or instant < earliest:
         text = f"packet {visit.packet} was dropped at {instant} ns, expected {earliest} ns or later (retry limit)"
         yield Finding("drop cause", direction.name, text)
@@ -86,7 +86,7 @@ def _check_bytes(direction: Direction, stage: Spec, visits: Sequence[Visit]) -> 
         total_bytes += visit.bytes
         elapsed = (visit.departure or 0) - start
         blocks = elapsed // _block_ns(stage)
-        if stage["without_feedback"] == 0:
+        if stage["feedback_disabled_processes"] == 0:
             blocks = min(blocks, stage["processes"] * -(-elapsed // _cycle_ns(stage)))
         if total_bytes > blocks * stage["block_bytes"]:
             text = (
@@ -102,7 +102,9 @@ def check_sums(
     """Check the sums over users: airtime, whole blocks, bits and processes."""
     slots = round(total["airtime_s"] * 1e9 / stage["slot_ns"])
     max_blocks = (
-        stage["processes"] * -(-instant // _cycle_ns(stage)) if stage["without_feedback"] == 0 else slots
+        stage["processes"] * -(-instant // _cycle_ns(stage))
+        if stage["feedback_disabled_processes"] == 0
+        else slots
     )
     violations = {
         "air": slots * stage["slot_ns"] > instant,

@@ -108,10 +108,10 @@ def _check_transmit(
     if service["kind"] == "rate":
         changes = [(change["at_ns"], change["rate_bit_s"]) for change in service.get("changes", [])]
         link = _Rate(step_function(service["rate_bit_s"], changes))
-    elif service["kind"] == "slots":
+    elif service["kind"] == "reconfiguration":
         link = _IntervalRates(service["rate_bit_s"][0], service["rate_bit_s"][-1])
     else:
-        link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
+        link = _Opportunities(service["opportunities_ns"], service["opportunity_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
     is_fifo = discipline(stage).in_order
     yield from _check_service(direction, link, visits, begins, end, is_fifo=is_fifo, pauses=Pauses(stage))

@@ -94,7 +94,7 @@ def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end:
 
     A delay is in its distribution, equal for all packets of an interval except for jitter, and keeps the order.
     """
-    slots, delays, jitter = stage["slots"], stage["delay_ns"], stage["jitter_ns"] or [0]
+    slots, delays, jitter = stage["reconfiguration"], stage["delay_ns"], stage["jitter_ns"] or [0]
     low, high = delays[0] + jitter[0], delays[-1] + jitter[-1]
     floor, in_flight = 0, InFlightEvents(stage)
     ranges: dict[int, tuple[int, int]] = {}
@@ -121,7 +121,7 @@ def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end:
             text = f"was delayed by {delay} ns, expected {low} to {high} ns, or until {floor} ns"
             yield _finding(direction, visit, "minimum delay", text)
         elif not is_queued and slots["jitter_ns"] == 0:
-            slot = (visit.arrival - slots["phase_ns"]) // slots["every_ns"]
+            slot = (visit.arrival - slots["phase_ns"]) // slots["interval_ns"]
             lower, upper = ranges.get(slot, (low - jitter[0], high - jitter[0]))
             lower, upper = max(lower, delay - jitter[-1] - 1), min(upper, delay - jitter[0] + 1)
             ranges[slot] = lower, upper
@@ -133,7 +133,7 @@ def _slot_delay(direction: Direction, stage: Spec, visits: Sequence[Visit], end:
 
 def _jitter(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     """Check random delays: within the range of the model, and in order unless the stage reorders."""
-    max_ns = stage["model"].get("most_ns") if stage["model"]["kind"] == "uniform" else None
+    max_ns = stage["model"].get("max_ns") if stage["model"]["kind"] == "uniform" else None
     floor, in_flight = 0, InFlightEvents(stage)
     for visit in visits:
         lost_at = in_flight.lost_at(visit.arrival, end if visit.departure is None else visit.departure)
@@ -166,7 +166,7 @@ def _jitter(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
 
 
 def _reorder(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
-    hold_ns, delayed_count, count = stage["hold_ns"], 0, 0
+    hold_ns, delayed_count, count = stage["delay_ns"], 0, 0
     in_flight = InFlightEvents(stage)
     for visit in visits:
         lost = in_flight.lost_at(visit.arrival, visit.arrival + hold_ns)
@@ -206,7 +206,7 @@ def _outage(direction: Direction, stage: Spec, visits: Sequence[Visit], end: int
             until, chained = later, chained + 1
         if chained > len(windows):
             until = end + 2  # for ever
-        if until > visit.arrival and not stage["hold"]:
+        if until > visit.arrival and not stage["buffer_packets"]:
             if visit.dropped != visit.arrival or visit.cause != "outage":
                 text = f"arrived at {visit.arrival} ns, when the link was down, and was not dropped"
                 yield _finding(direction, visit, "link outage", text)
@@ -227,7 +227,7 @@ def _finding(direction: Direction, visit: Visit, rule: str, text: str) -> Findin
 RULES: Mapping[str, Rule] = {
     "delay": _delay,
     "delay_trace": _delay_trace,
-    "slot_delay": _slot_delay,
+    "reconfiguration_delay": _slot_delay,
     "jitter": _jitter,
     "reorder": _reorder,
     "loss": check_losses,

@@ -156,7 +156,7 @@ def load_trace(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> T
     node_buffers = {
         node["name"]: Direction(node["name"], node["name"], node["name"], [_buffer_stage(node)], [[]], [None])
         for node in spec["graph"]["nodes"]
-        if node.get("hold_bytes") is not None
+        if node.get("store_and_forward_bytes") is not None
     }
     trace = Trace(spec, tables, directions, node_buffers, defaultdict(list), tables["packets"].to_dicts(), [])
     _read_steps(trace)
@@ -170,7 +170,7 @@ def load_trace(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> T
 
 def _buffer_stage(node: Spec) -> dict[str, Any]:
     """Return the stage that stands for the buffer of a node."""
-    return {"kind": "hold", "bytes": node["hold_bytes"]}
+    return {"kind": "hold", "bytes": node["store_and_forward_bytes"]}
 
 
 def _read_steps(trace: Trace) -> None:

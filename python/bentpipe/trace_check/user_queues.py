@@ -242,7 +242,7 @@ SCHEDULERS: Mapping[str, Callable[..., Iterator[Finding]]] = {
     "codes": _check_deadline,
     "m_lwdf": _check_nothing,
     "exp_pf": _check_nothing,
-    "own": _check_nothing,
+    "external": _check_nothing,
 }
 """Checker of each scheduler, by its name in a resolved run."""
 

@@ -18,7 +18,7 @@ use units::{Span, Time};
 use super::{BpaAction, BundleProtocolAgent, SessionId};
 use crate::cla::{ClaSpec, RememberedParameters, TlsPolicy};
 use crate::{
-    BundleNodeSpec, Mailbox, MemoryStore, NodeFailureSpec, Role, Session, SessionApp, SessionEvent,
+    BundleNodeSpec, Mailbox, MemoryStore, NodeOutageSpec, Role, Session, SessionApp, SessionEvent,
     Store, StoreCompletion,
 };
 
@@ -135,7 +135,7 @@ pub struct BundleNode {
     store: MemoryStore,
     completions: Vec<StoreCompletion>,
     /// The failures, sorted by time.
-    failures: VecDeque<NodeFailureSpec>,
+    failures: VecDeque<NodeOutageSpec>,
     /// The end of the current failure.
     failed_until: Option<Time>,
 }
@@ -161,7 +161,7 @@ impl BundleNode {
     /// Adds the store delay and the failures of `spec`.
     pub fn with_spec(mut self, spec: &BundleNodeSpec) -> BundleNode {
         self.store = MemoryStore::new(Span(spec.store_delay_ns));
-        self.failures = spec.failures.iter().copied().collect();
+        self.failures = spec.outages.iter().copied().collect();
         self
     }
 

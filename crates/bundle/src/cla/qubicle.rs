@@ -73,7 +73,6 @@ const QUANTUM_BYTES: usize = 16 << 10;
 #[serde(deny_unknown_fields, default)]
 pub struct QubicleSpec {
     /// The maximum number of concurrent bundles of the peer.
-    #[serde(rename = "most_streams")]
     pub max_streams: u16,
     /// The maximum length of a received bundle.
     pub transfer_bytes: u64,

@@ -27,7 +27,6 @@ pub struct TcpclSpec {
     /// The limit of partially received bundles in bytes.
     pub incoming_bytes: u64,
     /// The timeout for SESS_INIT of the peer and for its reply to SESS_TERM.
-    #[serde(rename = "patience_ns")]
     pub response_timeout_ns: u64,
     /// The TLS policy. Every policy other than `no` requires keys of the transport.
     pub tls: TlsPolicy,

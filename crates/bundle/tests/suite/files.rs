@@ -21,7 +21,7 @@ fn client(payload_bytes: u64, window: u32) -> BundleProtocolAgent {
             "name": "perf", "client": "1", "server": "2", "start_ns": 0,
             "amount": {"kind": "data", "bytes": 1}, "pace": {"kind": "window", "bundles": window},
             "payload_bytes": payload_bytes, "lifetime_ns": 60_000_000_000_u64,
-            "priority": "normal", "crc": "none", "whole": false,
+            "priority": "normal", "crc": "none", "do_not_fragment": false,
         }],
     }))
     .expect("a specification");

@@ -78,11 +78,11 @@ fn contact(start: u64, stop: u64) -> Value {
     json!({
         "contacts": [{
             "from": "2", "to": "3", "start_ns": start * SECOND, "stop_ns": stop * SECOND,
-            "rate_bit_s": 1_000_000_000_u64, "at": "line 1",
+            "rate_bit_s": 1_000_000_000_u64, "declared_at": "line 1",
         }],
         "ranges": [{
             "from": "2", "to": "3", "start_ns": 0, "stop_ns": stop * SECOND, "owlt_ns": SECOND,
-            "implies_reverse": true, "at": "line 2",
+            "implies_reverse": true, "declared_at": "line 2",
         }],
     })
 }
@@ -100,7 +100,7 @@ fn opens_connection(agent: &mut BundleProtocolAgent) -> bool {
 #[test]
 fn a_link_after_its_contacts_is_closed_and_one_without_a_plan_is_open() {
     for (over, expected) in [(json!([]), true), (json!([{"from": "2", "to": "3"}]), false)] {
-        let mut agent = agent(&json!({"contacts": [], "over": over}), &json!([]));
+        let mut agent = agent(&json!({"contacts": [], "expired_pairs": over}), &json!([]));
         let now = Time::ZERO;
         agent.restore_bundle(now, 1, bundle(1, Span::from_secs(60)), EPOCH, 0);
         agent.dispatch_recovered(now);

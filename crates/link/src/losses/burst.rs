@@ -7,14 +7,14 @@ use units::{Descriptor, Opt, RandomStream, Time};
 
 use super::{LossFactory, LossProcess};
 
-/// All packets are lost during `length_ns` at the start of every `period_ns`, from `offset_ns` onwards.
+/// All packets are lost during `duration_ns` at the start of every `interval_ns`, from `offset_ns` onwards.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLossSpec {
     /// Time between the starts of two bursts.
-    pub period_ns: u64,
+    pub interval_ns: u64,
     /// Length of a burst.
-    pub length_ns: u64,
+    pub duration_ns: u64,
     /// Start of the first burst.
     pub offset_ns: u64,
 }
@@ -28,10 +28,10 @@ impl BurstLossSpec {
         title: "All packets are lost for a time, periodically",
         reference: "",
         options: &[
-            Opt::duration("interval", "period_ns", "time between the starts of two bursts")
+            Opt::duration("interval", "interval_ns", "time between the starts of two bursts")
                 .min(1.0)
                 .required(),
-            Opt::duration("duration", "length_ns", "duration of a burst, shorter than interval")
+            Opt::duration("duration", "duration_ns", "duration of a burst, shorter than interval")
                 .min(1.0)
                 .required(),
             Opt::duration("offset", "offset_ns", "start of the first burst").default_integer(0),
@@ -43,10 +43,10 @@ impl BurstLossSpec {
 
 impl LossFactory for BurstLossSpec {
     fn validate(&self) -> ValidationResult {
-        let BurstLossSpec { period_ns, length_ns, .. } = self;
-        above_zero("period_ns", *period_ns)?;
-        if length_ns > period_ns {
-            return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
+        let BurstLossSpec { interval_ns, duration_ns, .. } = self;
+        above_zero("interval_ns", *interval_ns)?;
+        if duration_ns > interval_ns {
+            return Err(format!("duration_ns = {duration_ns} exceeds interval_ns = {interval_ns}"));
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ struct BurstLoss(BurstLossSpec);
 
 impl LossProcess for BurstLoss {
     fn is_lost(&mut self, at: Time, _random: &mut RandomStream) -> bool {
-        let BurstLossSpec { period_ns, length_ns, offset_ns } = self.0;
-        at.nanos() >= offset_ns && (at.nanos() - offset_ns) % period_ns < length_ns
+        let BurstLossSpec { interval_ns, duration_ns, offset_ns } = self.0;
+        at.nanos() >= offset_ns && (at.nanos() - offset_ns) % interval_ns < duration_ns
     }
 }

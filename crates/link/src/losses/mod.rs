@@ -10,7 +10,7 @@ mod trace;
 pub use bernoulli::BernoulliLossSpec;
 pub use burst::BurstLossSpec;
 pub use gilbert_elliott::GilbertElliottSpec;
-pub use slots::SlotLossSpec;
+pub use slots::ReconfigurationLossSpec;
 pub use trace::TraceLossSpec;
 
 pub(crate) use bernoulli::BernoulliLoss;
@@ -25,6 +25,6 @@ kind! {
         GilbertElliott(GilbertElliottSpec),
         Burst(BurstLossSpec),
         Trace(TraceLossSpec),
-        Slots(SlotLossSpec),
+        Reconfiguration(ReconfigurationLossSpec),
     }
 }

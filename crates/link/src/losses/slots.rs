@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use units::{Descriptor, RandomStream, Span, Time};
 
 use super::{LossFactory, LossProcess};
-use crate::SlotsSpec;
+use crate::ReconfigurationSpec;
 use crate::checks::{ValidationResult, check_quantiles, probability};
 use crate::time_slots::{Quantiles, SlotStreams, TimeSlot, TimeSlots};
 
 /// Packet loss per time slot: bursts at a handover between slots, and independent single losses.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct SlotLossSpec {
-    /// The time slots.
-    pub slots: SlotsSpec,
+pub struct ReconfigurationLossSpec {
+    /// The reconfiguration intervals.
+    pub reconfiguration: ReconfigurationSpec,
     /// The independent loss probability of each packet in a slot.
     pub probability: Vec<f64>,
     /// The probability that a slot begins with a burst, during which all packets are lost.
@@ -23,11 +23,11 @@ pub struct SlotLossSpec {
     pub burst_ns: Vec<u64>,
 }
 
-impl SlotLossSpec {
+impl ReconfigurationLossSpec {
     /// The descriptor of the member. The table `slots` of a direction has its options.
     pub const DESCRIPTOR: Descriptor = Descriptor {
         scenario_name: "",
-        spec_kind: "slots",
+        spec_kind: "reconfiguration",
         aliases: &[],
         title: "Losses that are drawn per time slot",
         reference: "",
@@ -37,9 +37,9 @@ impl SlotLossSpec {
     };
 }
 
-impl LossFactory for SlotLossSpec {
+impl LossFactory for ReconfigurationLossSpec {
     fn validate(&self) -> ValidationResult {
-        self.slots.validate()?;
+        self.reconfiguration.validate()?;
         check_quantiles("probability", self.probability.iter().copied())?;
         self.probability.iter().try_for_each(|p| probability("probability", *p))?;
         probability("burst_probability", self.burst_probability)?;
@@ -51,7 +51,7 @@ impl LossFactory for SlotLossSpec {
 
     fn build(&self, name: &str, seed: u64, _: &mut RandomStream) -> Box<dyn LossProcess> {
         Box::new(SlotLoss {
-            slots: TimeSlots::new(self.slots, name, seed),
+            slots: TimeSlots::new(self.reconfiguration, name, seed),
             probabilities: Quantiles::from_values(self.probability.iter().copied()),
             link_streams: SlotStreams::for_link(name, seed),
             simplex_link_streams: SlotStreams::for_simplex_link(name, seed),
@@ -66,7 +66,7 @@ impl LossFactory for SlotLossSpec {
 /// Losses per slot: a burst at a boundary is common to both directions of the link; single losses are independent.
 #[derive(Debug)]
 struct SlotLoss {
-    spec: SlotLossSpec,
+    spec: ReconfigurationLossSpec,
     slots: TimeSlots,
     probabilities: Quantiles,
     link_streams: SlotStreams,

@@ -132,7 +132,7 @@ impl Harq {
     }
 
     fn has_feedback(&self, process: usize) -> bool {
-        process < (self.spec.processes - self.spec.without_feedback) as usize
+        process < (self.spec.processes - self.spec.feedback_disabled_processes) as usize
     }
 
     /// Ends a transmission due by `due` and returns its result.

@@ -32,7 +32,7 @@ pub struct PerUserSpec {
     /// Limit of all queues together. An arrival above it evicts packets from the tail of the longest queue.
     pub total: Option<QueueLimit>,
     /// Age of the channel state at the scheduler.
-    pub channel_delay_ns: u64,
+    pub csi_delay_ns: u64,
 }
 
 impl PerUserSpec {
@@ -53,8 +53,8 @@ impl QueueFactory for PerUserSpec {
     fn validate(&self) -> ValidationResult {
         checks::limit(self.limit)?;
         checks::limit(self.total)?;
-        if self.channel_delay_ns > CHANNEL_HISTORY_NS {
-            return Err("channel_delay_ns is above one second".into());
+        if self.csi_delay_ns > CHANNEL_HISTORY_NS {
+            return Err("csi_delay_ns is above one second".into());
         }
         self.scheduler.factory().validate()
     }
@@ -101,7 +101,7 @@ impl PerUserQueue {
         spec: &PerUserSpec,
         external: Option<Box<dyn ExternalScheduler>>,
     ) -> PerUserQueue {
-        let scheduler = spec.scheduler.factory().build(Span(spec.channel_delay_ns), external);
+        let scheduler = spec.scheduler.factory().build(Span(spec.csi_delay_ns), external);
         PerUserQueue {
             max_wait: scheduler.max_wait(),
             scheduler,

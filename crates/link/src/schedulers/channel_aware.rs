@@ -15,7 +15,7 @@ pub(super) const AVERAGE: Opt = Opt::choice(
     &["channel", "served"],
     "average of the channel's rate, or of the served bytes",
 )
-.field("average.of")
+.field("average.quantity")
 .default_word("channel");
 
 /// The option `window`: 1,000 slots of 1.667 ms (Jalali, Padovani and Pankaj, VTC 2000).
@@ -35,7 +35,6 @@ pub(super) const CHANNEL_DELAY: Opt =
 #[serde(deny_unknown_fields)]
 pub struct AverageSpec {
     /// The averaged quantity.
-    #[serde(rename = "of")]
     pub quantity: AveragedQuantity,
     /// The time constant.
     pub window_ns: u64,

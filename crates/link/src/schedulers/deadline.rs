@@ -15,7 +15,7 @@ pub(super) const VIOLATION: Opt = Opt::probability(
     "violation_ratio",
     "share of packets that may exceed the bound, between 0 and 1",
 )
-.field("deadline.violation")
+.field("deadline.violation_ratio")
 .default_number(0.03);
 
 /// The option `best_effort`.
@@ -29,7 +29,7 @@ pub struct DeadlineSpec {
     /// The bound.
     pub delay_ns: u64,
     /// The share of packets that may exceed the bound.
-    pub violation: f64,
+    pub violation_ratio: f64,
     /// Users without a bound, in ascending order.
     pub best_effort: Vec<u32>,
 }
@@ -38,10 +38,10 @@ impl DeadlineSpec {
     pub(super) fn validate(&self) -> ValidationResult {
         above_zero("delay_ns", self.delay_ns)?;
         in_order("best_effort", self.best_effort.iter().map(|user| u64::from(*user)))?;
-        if self.violation > 0.0 && self.violation < 1.0 {
+        if self.violation_ratio > 0.0 && self.violation_ratio < 1.0 {
             Ok(())
         } else {
-            Err(format!("violation = {} is not between 0 and 1", self.violation))
+            Err(format!("violation_ratio = {} is not between 0 and 1", self.violation_ratio))
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct Urgency {
 impl Urgency {
     pub fn new(spec: &DeadlineSpec) -> Urgency {
         Urgency {
-            rate: -libm::log(spec.violation) / spec.delay_ns as f64,
+            rate: -libm::log(spec.violation_ratio) / spec.delay_ns as f64,
             best_effort: spec.best_effort.clone(),
             users: Vec::new(),
         }

@@ -11,7 +11,6 @@ use crate::{ServiceOutcome, Transmission};
 #[serde(deny_unknown_fields)]
 pub struct ExternalSchedulerSpec {
     /// Its name in the scenario.
-    #[serde(rename = "called")]
     pub scheduler_name: String,
     /// Its options as JSON.
     pub options_json: String,
@@ -21,7 +20,7 @@ impl ExternalSchedulerSpec {
     /// The descriptor of the member. A scenario names the scheduler's class.
     pub const DESCRIPTOR: Descriptor = Descriptor {
         scenario_name: "",
-        spec_kind: "own",
+        spec_kind: "external",
         aliases: &[],
         title: "A scheduler in Python",
         reference: "",

@@ -41,7 +41,6 @@ kind! {
         Codes(CodesSpec),
         MLwdf(MLwdfSpec),
         ExpPf(ExpPfSpec),
-        #[serde(rename = "own")]
         External(ExternalSchedulerSpec),
     }
 }

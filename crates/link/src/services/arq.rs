@@ -97,7 +97,7 @@ impl Arq {
 
     /// Returns the time of the next attempt without feedback.
     fn retry_deadline(&self, due: Time) -> Time {
-        self.spec.time_out_ns.map_or(Time::MAX, |after| due + Span(after))
+        self.spec.timeout_ns.map_or(Time::MAX, |after| due + Span(after))
     }
 
     /// Returns whether the receiver accepts the unacknowledged packet at `position` now.
@@ -138,7 +138,7 @@ impl RadioSpec {
 fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
-        CodeSpec::Adaptive { mother_rate, decoded } => {
+        CodeSpec::Adaptive { mother_rate, target_decoded_ratio } => {
             let information = f64::from(spec.frame_bytes) * 8.0;
             let margin = match spec.decoder {
                 DecoderSpec::Information { margin } => margin,
@@ -152,7 +152,7 @@ fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
             match channel {
                 Some(channel) => {
-                    harq_code_design::design_coded_bits(channel, frame, decoded, delay)
+                    harq_code_design::design_coded_bits(channel, frame, target_decoded_ratio, delay)
                 }
                 None => vec![frame.required_bits.ceil() as u32],
             }
@@ -208,7 +208,7 @@ impl ServiceProcess for Arq {
         if !self.receiver_accepts(position) {
             // The sender has gone back already, or will with the previous packet's feedback. If a scheduler selected
             // this one first, there is no feedback, and the next attempt follows after the feedback delay.
-            let ack_timeout = self.spec.time_out_ns.or(self.spec.feedback.map(|f| f.delay_ns));
+            let ack_timeout = self.spec.timeout_ns.or(self.spec.feedback.map(|f| f.delay_ns));
             let at = if self.attempt_start < self.last_go_back {
                 due
             } else {

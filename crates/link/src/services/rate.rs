@@ -2,7 +2,7 @@
 
 use units::{Rate, Serializer, Time};
 
-use crate::time_slots::{Quantiles, SlotStreams, SlotsSpec, TimeSlots};
+use crate::time_slots::{Quantiles, ReconfigurationSpec, SlotStreams, TimeSlots};
 use crate::{Channel, ServiceOutcome, ServiceProcess, StageOutput, StageUpdate, Transmission};
 
 /// Serves at an exact rate: a busy period lasts its bits divided by the rate, without rounding per packet.
@@ -58,7 +58,12 @@ pub struct SlotRate {
 
 impl SlotRate {
     /// Creates the rate of simplex link `name` of run `seed`, by its quantiles.
-    pub(crate) fn new(slots: SlotsSpec, rate_bit_s: &[u64], name: &str, seed: u64) -> SlotRate {
+    pub(crate) fn new(
+        slots: ReconfigurationSpec,
+        rate_bit_s: &[u64],
+        name: &str,
+        seed: u64,
+    ) -> SlotRate {
         SlotRate {
             slots: TimeSlots::new(slots, name, seed),
             rates: Quantiles::from_integers(rate_bit_s),

@@ -21,17 +21,17 @@ pub struct TraceService {
 }
 
 impl TraceService {
-    /// Creates opportunities at `slots_ns` (in order, none after `repeat_ns`), each of `slot_bytes`, with a period of
+    /// Creates opportunities at `opportunities_ns` (in order, none after `repeat_ns`), each of `opportunity_bytes`, with a period of
     /// `repeat_ns`.
-    pub fn new(slots_ns: &[u64], slot_bytes: u32, repeat_ns: u64) -> TraceService {
-        assert!(!slots_ns.is_empty(), "a delivery trace has at least one opportunity");
+    pub fn new(opportunities_ns: &[u64], opportunity_bytes: u32, repeat_ns: u64) -> TraceService {
+        assert!(!opportunities_ns.is_empty(), "a delivery trace has at least one opportunity");
         TraceService {
-            opportunities: slots_ns.to_vec(),
-            opportunity_bytes: slot_bytes,
+            opportunities: opportunities_ns.to_vec(),
+            opportunity_bytes: opportunity_bytes,
             repeat: repeat_ns,
             cursor: 0,
             cycle: 0,
-            remaining_bytes: slot_bytes,
+            remaining_bytes: opportunity_bytes,
             last_departure: Time::MAX,
         }
     }

@@ -45,7 +45,6 @@ pub enum ChannelSpec {
         repeat_ns: Option<u64>,
     },
     /// A channel to a satellite at varying distance.
-    #[serde(rename = "ranged")]
     RangeLoss {
         /// Times in ns and excess path loss over the reference distance of Es/N0 in dB, in order; linear in between.
         loss: Vec<(u64, f64)>,
@@ -63,7 +62,6 @@ pub struct ThreeStateSpec {
     /// The terminal and its time grid.
     pub motion: TerminalMotion,
     /// The direction to the satellite.
-    #[serde(rename = "sight")]
     pub look_angle: LookAngle,
     /// Transition probabilities after one frame, from each state (row) to each state (column).
     pub transitions: Vec<Vec<f64>>,
@@ -86,7 +84,6 @@ pub struct SemiMarkovSpec {
     /// The terminal and its time grid.
     pub motion: TerminalMotion,
     /// The direction to the satellite.
-    #[serde(rename = "sight")]
     pub look_angle: LookAngle,
     /// Parameters with the time from which they apply, the first from the start: they follow the satellite.
     pub cells: Vec<SemiMarkovCellSpec>,
@@ -107,7 +104,6 @@ pub struct SemiMarkovCellSpec {
     /// Transition length per dB of difference between the means of two state intervals (f1).
     pub transition_m_per_db: f64,
     /// Transition length at zero difference (f2).
-    #[serde(rename = "transition_least_m")]
     pub transition_offset_m: f64,
 }
 
@@ -120,7 +116,6 @@ pub struct SemiMarkovStateSpec {
     /// The standard deviation of the logarithm.
     pub ln_deviation: f64,
     /// Minimum state length.
-    #[serde(rename = "least_m")]
     pub min_length_m: f64,
     /// Mean, over state intervals, of the direct path's mean level.
     pub mean_db: f64,
@@ -282,7 +277,7 @@ impl SemiMarkovCellSpec {
         for state in [&self.good, &self.bad] {
             validate_range("ln_mean", state.ln_mean, -20.0, 20.0)?;
             validate_range("ln_deviation", state.ln_deviation, 1e-3, 10.0)?;
-            validate_length("least_m", state.min_length_m)?;
+            validate_length("min_length_m", state.min_length_m)?;
             validate_range("mean_db", state.mean_db, -200.0, 20.0)?;
             validate_range("mean_deviation_db", state.mean_deviation_db, 0.0, 50.0)?;
             validate_range("quantiles", state.quantiles.0, 0.0, state.quantiles.1)?;
@@ -294,7 +289,7 @@ impl SemiMarkovCellSpec {
         }
         validate_length("correlation_m", self.correlation_m)?;
         validate_range("transition_m_per_db", self.transition_m_per_db, -1e3, 1e3)?;
-        validate_range("transition_least_m", self.transition_offset_m, -1e6, 1e6)
+        validate_range("transition_offset_m", self.transition_offset_m, -1e6, 1e6)
     }
 }
 

@@ -33,7 +33,7 @@ pub enum StageSpec {
     /// A delay that follows a trace. The first value also applies before the first point.
     DelayTrace(DelayTraceSpec),
     /// A random delay, drawn per time slot.
-    SlotDelay(SlotDelaySpec),
+    ReconfigurationDelay(ReconfigurationDelaySpec),
     /// A queue before a transmitter.
     Transmit(TransmitSpec),
     /// A queue before a radio link.
@@ -60,7 +60,7 @@ impl StageSpec {
         match self {
             StageSpec::Delay(spec) => spec,
             StageSpec::DelayTrace(spec) => spec,
-            StageSpec::SlotDelay(spec) => spec,
+            StageSpec::ReconfigurationDelay(spec) => spec,
             StageSpec::Transmit(spec) => spec,
             StageSpec::Radio(spec) => spec,
             StageSpec::Nr(spec) => &**spec,

@@ -36,7 +36,7 @@ pub struct NrSpec {
     /// HARQ processes.
     pub processes: u32,
     /// HARQ processes with disabled feedback: their blocks are sent once.
-    pub without_feedback: u32,
+    pub feedback_disabled_processes: u32,
     /// Consecutive slots per transmission of a block (slot aggregation, blind repetition).
     pub repetitions: u32,
     /// Maximum number of transmissions of a block of the other processes.
@@ -48,7 +48,6 @@ pub struct NrSpec {
     /// The treatment of lost blocks by RLC.
     pub rlc: RlcSpec,
     /// Reordering in PDCP; without it, packets are delivered in order of arrival.
-    #[serde(rename = "order")]
     pub reordering: Option<PdcpReorderingSpec>,
 }
 
@@ -77,7 +76,6 @@ pub struct RlcAcknowledgedSpec {
     /// `t-StatusProhibit`.
     pub status_prohibit_ns: u64,
     /// `maxRetxThreshold`.
-    #[serde(rename = "most_retransmissions")]
     pub max_retransmissions: u32,
 }
 
@@ -101,7 +99,7 @@ impl NrSpec {
     /// no feedback delay.
     pub fn utilisation(&self) -> f64 {
         let block = f64::from(self.repetitions);
-        let without = f64::from(self.without_feedback);
+        let without = f64::from(self.feedback_disabled_processes);
         let answered = (f64::from(self.processes) - without) * block / self.cycle_slots() as f64;
         (answered + without * block / (f64::from(self.offset_slots) + block)).min(1.0)
     }
@@ -125,9 +123,9 @@ impl NrSpec {
         }
         within("processes", self.processes, MAX_PROCESSES)?;
         within("repetitions", self.repetitions, MAX_REPETITIONS)?;
-        if self.without_feedback > self.processes {
-            let (without, all) = (self.without_feedback, self.processes);
-            return Err(format!("without_feedback = {without} of {all} processes"));
+        if self.feedback_disabled_processes > self.processes {
+            let (without, all) = (self.feedback_disabled_processes, self.processes);
+            return Err(format!("feedback_disabled_processes = {without} of {all} processes"));
         }
         if u64::from(self.repetitions) * self.slot_ns > MAX_LOOKBACK_NS {
             return Err("a block's slots take more than a second".into());
@@ -150,20 +148,21 @@ impl NrSpec {
                 above_zero("feedback: delay_ns", feedback.delay_ns)?;
                 probability("feedback: loss", feedback.loss)?;
             }
-            None if acknowledged || self.without_feedback < self.processes => {
+            None if acknowledged || self.feedback_disabled_processes < self.processes => {
                 return Err("HARQ feedback and RLC's acknowledged mode need feedback".into());
             }
             None => {}
         }
         if let RlcSpec::Acknowledged(spec) = self.rlc {
             above_zero("poll_retransmit_ns", spec.poll_retransmit_ns)?;
-            above_zero("most_retransmissions", u64::from(spec.max_retransmissions))?;
+            above_zero("max_retransmissions", u64::from(spec.max_retransmissions))?;
             if spec.poll_pdus == Some(0) || spec.poll_bytes == Some(0) {
                 return Err("poll_pdus and poll_bytes are above 0, or none".into());
             }
         } else if self.reordering.is_some_and(|order| order.time_limit_ns.is_none()) {
             return Err(
-                "order: in unacknowledged mode nobody can wait for ever for what is lost".into()
+                "reordering: in unacknowledged mode nobody can wait for ever for what is lost"
+                    .into(),
             );
         }
         Ok(())

@@ -48,7 +48,7 @@ pub struct LinkLayerSpec {
     /// The feedback of the receiver; only a link with a single attempt can omit it.
     pub feedback: Option<FeedbackSpec>,
     /// Time that the sender waits for feedback after an attempt; without a limit, until feedback arrives.
-    pub time_out_ns: Option<u64>,
+    pub timeout_ns: Option<u64>,
 }
 
 impl RadioSpec {
@@ -93,7 +93,7 @@ impl LinkLayerSpec {
                     );
                 }
             }
-            CodeSpec::Adaptive { mother_rate, decoded } => {
+            CodeSpec::Adaptive { mother_rate, target_decoded_ratio } => {
                 if !(*mother_rate > 0.0 && *mother_rate <= 1.0) {
                     return Err(format!(
                         "mother_rate = {mother_rate} is no code rate above 0 and up to 1"
@@ -104,11 +104,13 @@ impl LinkLayerSpec {
                         "mother_rate = {mother_rate}: more coded bits than can be counted"
                     ));
                 }
-                decoded.iter().try_for_each(|share| probability("decoded", *share))?;
-                if self.attempts != u32::try_from(decoded.len() + 1).ok() {
+                target_decoded_ratio
+                    .iter()
+                    .try_for_each(|share| probability("target_decoded_ratio", *share))?;
+                if self.attempts != u32::try_from(target_decoded_ratio.len() + 1).ok() {
                     return Err(format!(
-                        "decoded has {} shares, for one attempt more",
-                        decoded.len()
+                        "target_decoded_ratio has {} shares, for one attempt more",
+                        target_decoded_ratio.len()
                     ));
                 }
                 if self.feedback.is_none() || self.combining != HarqCombining::Incremental {
@@ -136,12 +138,12 @@ impl LinkLayerSpec {
             Some(feedback) => {
                 above_zero("feedback: delay_ns", feedback.delay_ns)?;
                 probability("feedback: loss", feedback.loss)?;
-                match self.time_out_ns {
+                match self.timeout_ns {
                     None if feedback.loss > 0.0 => {
-                        Err("feedback that may be lost needs time_out_ns".into())
+                        Err("feedback that may be lost needs timeout_ns".into())
                     }
                     Some(after) if after < feedback.delay_ns => {
-                        Err(format!("time_out_ns = {after} is shorter than the feedback's delay"))
+                        Err(format!("timeout_ns = {after} is shorter than the feedback's delay"))
                     }
                     _ => Ok(()),
                 }
@@ -177,7 +179,7 @@ pub enum CodeSpec {
         mother_rate: f64,
         /// Share of packets to be decoded after the first, second... attempt. After the last, the rest of the mother
         /// code is sent.
-        decoded: Vec<f64>,
+        target_decoded_ratio: Vec<f64>,
     },
 }
 

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::checks::{above_zero, check_quantiles};
 
-pub use crate::time_slots::SlotsSpec;
+pub use crate::time_slots::ReconfigurationSpec;
 
 /// A delay drawn per time slot.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct SlotDelaySpec {
-    /// The time slots.
-    pub slots: SlotsSpec,
+pub struct ReconfigurationDelaySpec {
+    /// The reconfiguration intervals.
+    pub reconfiguration: ReconfigurationSpec,
     /// One-way delay of a slot without jitter; both directions of a link use the same rank.
     pub delay_ns: Vec<u64>,
     /// Additional delay per jitter step of a slot; empty: no jitter.
@@ -23,10 +23,10 @@ pub struct SlotDelaySpec {
     pub correlation: f64,
 }
 
-impl SlotDelaySpec {
+impl ReconfigurationDelaySpec {
     /// Validates the specification.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        self.slots.validate()?;
+        self.reconfiguration.validate()?;
         check_quantiles("delay_ns", self.delay_ns.iter().map(|ns| *ns as f64))?;
         if !self.jitter_ns.is_empty() {
             check_quantiles("jitter_ns", self.jitter_ns.iter().map(|ns| *ns as f64))?;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{QueueSpec, SlotsSpec};
+use crate::{QueueSpec, ReconfigurationSpec};
 
 /// A queue before a transmitter.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -37,19 +37,19 @@ pub enum ServiceSpec {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<RateChange>,
     },
-    /// Delivery opportunities of a trace (Mahimahi): up to `slot_bytes` may depart at each instant.
+    /// Delivery opportunities of a trace (Mahimahi): up to `opportunity_bytes` may depart at each instant.
     Trace {
         /// Times of the opportunities, in ascending order.
-        slots_ns: Vec<u64>,
+        opportunities_ns: Vec<u64>,
         /// Bytes per opportunity (Mahimahi: 1504).
-        slot_bytes: u32,
+        opportunity_bytes: u32,
         /// Period after which the trace repeats.
         repeat_ns: u64,
     },
-    /// A random rate, drawn per time slot.
-    Slots {
-        /// The time slots.
-        slots: SlotsSpec,
+    /// A random rate, drawn per reconfiguration interval.
+    Reconfiguration {
+        /// The reconfiguration intervals.
+        reconfiguration: ReconfigurationSpec,
         /// Quantiles of the rate, in bits per second, for equally spaced probabilities from 0 to 1.
         rate_bit_s: Vec<u64>,
     },

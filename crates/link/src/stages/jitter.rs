@@ -25,7 +25,6 @@ pub enum JitterModel {
     /// Uniform between 0 and `max_ns`.
     Uniform {
         /// Maximum.
-        #[serde(rename = "most_ns")]
         max_ns: u64,
     },
     /// Normal, truncated below 0.

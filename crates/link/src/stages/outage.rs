@@ -18,7 +18,7 @@ pub struct OutageSpec {
     /// Period after which the windows repeat.
     pub repeat_ns: Option<u64>,
     /// Whether packets are delayed until the outage ends, instead of dropped.
-    pub hold: bool,
+    pub buffer_packets: bool,
 }
 
 /// Drops the packets that arrive in a window `[from, to)`, or delays them until it ends and emits them together, in
@@ -117,7 +117,7 @@ impl StageFactory for OutageSpec {
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn Stage> {
-        Box::new(Outage::new(&self.windows, self.repeat_ns, self.hold))
+        Box::new(Outage::new(&self.windows, self.repeat_ns, self.buffer_packets))
     }
 
     fn supports(&self, update: &StageUpdate) -> bool {

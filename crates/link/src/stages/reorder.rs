@@ -16,7 +16,7 @@ pub struct ReorderSpec {
     /// Probability that a packet is delayed.
     pub probability: f64,
     /// The additional delay.
-    pub hold_ns: u64,
+    pub delay_ns: u64,
 }
 
 /// Delays each packet with a probability, by a fixed time; the others pass at once and overtake it.
@@ -69,7 +69,7 @@ impl StageFactory for ReorderSpec {
     }
 
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
-        Box::new(Reorder::new(self.probability, Span(self.hold_ns), context.random_stream()))
+        Box::new(Reorder::new(self.probability, Span(self.delay_ns), context.random_stream()))
     }
 
     /// The order is not preserved anyway: only the policy to drop applies.

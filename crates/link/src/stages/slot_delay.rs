@@ -6,7 +6,7 @@ use crate::checks::ValidationResult;
 use crate::delay_queue::DelayQueue;
 use crate::stage_factory::{BuildContext, StageFactory};
 use crate::time_slots::{Quantiles, SlotStreams, TimeSlots};
-use crate::{SlotDelaySpec, Stage, StageOutput, StageUpdate};
+use crate::{ReconfigurationDelaySpec, Stage, StageOutput, StageUpdate};
 
 /// Delays each packet by the slot's delay and by the jitter of the current step. Both directions of a link use the same
 /// rank per slot, so that the quantiles of the round-trip time are the sums of both. The jitter of each direction is
@@ -39,10 +39,10 @@ struct SlotJitter {
 
 impl SlotDelay {
     /// Creates the delay of simplex link `name` of run `seed`.
-    pub(crate) fn new(spec: &SlotDelaySpec, name: &str, seed: u64) -> SlotDelay {
+    pub(crate) fn new(spec: &ReconfigurationDelaySpec, name: &str, seed: u64) -> SlotDelay {
         let line = SlotStreams::for_simplex_link(name, seed);
         SlotDelay {
-            slots: TimeSlots::new(spec.slots, name, seed),
+            slots: TimeSlots::new(spec.reconfiguration, name, seed),
             delay: Quantiles::from_integers(&spec.delay_ns),
             jitter: (!spec.jitter_ns.is_empty()).then(|| {
                 let random = line.stream("jitter", 0);
@@ -136,13 +136,13 @@ impl Stage for SlotDelay {
     }
 }
 
-impl StageFactory for SlotDelaySpec {
+impl StageFactory for ReconfigurationDelaySpec {
     fn kind(&self) -> &'static str {
-        "slot_delay"
+        "reconfiguration_delay"
     }
 
     fn validate(&self) -> ValidationResult {
-        SlotDelaySpec::validate(self)
+        ReconfigurationDelaySpec::validate(self)
     }
 
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {

@@ -57,9 +57,9 @@ impl StageFactory for TransmitSpec {
     fn max_rate_bit_s(&self) -> Option<u64> {
         match &self.service {
             ServiceSpec::Rate { rate_bit_s, .. } => Some(*rate_bit_s),
-            ServiceSpec::Slots { rate_bit_s, .. } => rate_bit_s.last().copied(),
-            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
-                let bits = slots_ns.len() as u128 * u128::from(*slot_bytes) * 8;
+            ServiceSpec::Reconfiguration { rate_bit_s, .. } => rate_bit_s.last().copied(),
+            ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns } => {
+                let bits = opportunities_ns.len() as u128 * u128::from(*opportunity_bytes) * 8;
                 Some((bits * 1_000_000_000).div_ceil(u128::from(*repeat_ns)) as u64)
             }
         }
@@ -196,11 +196,11 @@ fn build_radio(
 fn build_service(spec: &ServiceSpec, context: &BuildContext) -> Box<dyn ServiceProcess> {
     match spec {
         ServiceSpec::Rate { rate_bit_s, .. } => Box::new(RateService::new(Rate(*rate_bit_s))),
-        ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
-            Box::new(TraceService::new(slots_ns, *slot_bytes, *repeat_ns))
+        ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns } => {
+            Box::new(TraceService::new(opportunities_ns, *opportunity_bytes, *repeat_ns))
         }
-        ServiceSpec::Slots { slots, rate_bit_s } => {
-            Box::new(SlotRate::new(*slots, rate_bit_s, context.link_name, context.seed))
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s } => {
+            Box::new(SlotRate::new(*reconfiguration, rate_bit_s, context.link_name, context.seed))
         }
     }
 }

@@ -31,7 +31,7 @@ fn line() -> SimplexLink {
         StageSpec::Outage(OutageSpec {
             windows: vec![(100_000_000, 150_000_000)],
             repeat_ns: None,
-            hold: true,
+            buffer_packets: true,
         }),
         StageSpec::Jitter(JitterSpec {
             model: JitterModel::Exponential { mean_ns: 2_000_000 },
@@ -45,8 +45,7 @@ fn line() -> SimplexLink {
         bernoulli(0.02),
     ];
     let mut line = SimplexLink::build(&stages, "satellite.up", 3).unwrap();
-    let policies =
-        [InFlightPolicy::Drop, InFlightPolicy::AllowOvertaking, InFlightPolicy::KeepOrder];
+    let policies = [InFlightPolicy::Drop, InFlightPolicy::Reorder, InFlightPolicy::InOrder];
     for (at, stage, policy) in
         (1..20).flat_map(|n| (0..4).map(move |s| (n, s, policies[(n + s) % 3])))
     {

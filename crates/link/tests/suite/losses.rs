@@ -3,7 +3,7 @@
 
 use link::{
     BernoulliLossSpec, BurstLossSpec, GilbertElliottSpec, LinkOutput, LossChange, LossModel,
-    LossSpec, SimplexLink, SlotLossSpec, StageSpec, TraceLossSpec,
+    LossSpec, ReconfigurationLossSpec, SimplexLink, StageSpec, TraceLossSpec,
 };
 use proptest::prelude::*;
 use units::Time;
@@ -23,16 +23,23 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
                 GilbertElliottSpec { good_to_bad, bad_to_good, loss_good, loss_bad }
             )
         ),
-        (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
-            LossModel::Burst(BurstLossSpec { period_ns, length_ns, offset_ns })
-        }),
+        (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(
+            |(interval_ns, duration_ns, offset_ns)| {
+                LossModel::Burst(BurstLossSpec { interval_ns, duration_ns, offset_ns })
+            }
+        ),
         prop::collection::btree_set(0u64..200, 0..20).prop_map(|packets| LossModel::Trace(
             TraceLossSpec { packets: packets.into_iter().collect() }
         )),
         (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
-            |(slots, mut probability, burst_probability, burst_ns)| {
+            |(reconfiguration, mut probability, burst_probability, burst_ns)| {
                 probability.sort_by(f64::total_cmp);
-                LossModel::Slots(SlotLossSpec { slots, probability, burst_probability, burst_ns })
+                LossModel::Reconfiguration(ReconfigurationLossSpec {
+                    reconfiguration,
+                    probability,
+                    burst_probability,
+                    burst_ns,
+                })
             },
         ),
     ];

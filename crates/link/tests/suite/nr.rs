@@ -35,7 +35,7 @@ fn link(processes: u32, rtt_ms: u64, error: f64) -> NrSpec {
         decoder: DecoderSpec::BlockErrors { probabilities: vec![error] },
         combining: HarqCombining::Incremental,
         processes,
-        without_feedback: 0,
+        feedback_disabled_processes: 0,
         repetitions: 1,
         attempts: 4,
         offset_slots: 0,
@@ -76,10 +76,11 @@ fn user(line: &SimplexLink) -> &UserLinkStats {
 /// slots and two have one of 11.
 #[test]
 fn the_cycle_of_a_process_without_feedback_excludes_it() {
-    for (processes, without_feedback, expected) in
+    for (processes, feedback_disabled_processes, expected) in
         [(1, 1, 1.0 / 11.0), (4, 2, 2.0 / 610.0 + 2.0 / 11.0), (11, 11, 1.0), (16, 15, 1.0)]
     {
-        let spec = NrSpec { without_feedback, offset_slots: 10, ..link(processes, 600, 0.0) };
+        let spec =
+            NrSpec { feedback_disabled_processes, offset_slots: 10, ..link(processes, 600, 0.0) };
         assert!((spec.utilisation() - expected).abs() < 1e-12, "{}", spec.utilisation());
         let (_, end) = all_at_once(&mut build(&spec), 20_000, FULL);
         let used = 20_000.0 * MS as f64 / end as f64;
@@ -159,7 +160,7 @@ fn rlc_alone_uses_every_slot() {
     let order = Some(PdcpReorderingSpec { time_limit_ns: None });
     for (error, loss) in [(0.0, 0.0), (0.1, 0.0), (0.01, 0.2)] {
         let spec = NrSpec {
-            without_feedback: 16,
+            feedback_disabled_processes: 16,
             feedback: Some(FeedbackSpec { delay_ns: 599 * MS, loss }),
             rlc: acknowledged(600),
             reordering: order,
@@ -241,7 +242,7 @@ fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
         ..timers
     };
     let spec = NrSpec {
-        without_feedback: 16,
+        feedback_disabled_processes: 16,
         rlc: RlcSpec::Acknowledged(timers),
         reordering: Some(PdcpReorderingSpec { time_limit_ns: None }),
         ..link(16, 20, error)
@@ -278,7 +279,7 @@ fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
 #[test]
 fn status_reports_respect_t_status_prohibit() {
     let spec = NrSpec {
-        without_feedback: 16,
+        feedback_disabled_processes: 16,
         rlc: acknowledged(20),
         reordering: Some(PdcpReorderingSpec { time_limit_ns: None }),
         ..link(16, 20, 0.1)
@@ -386,7 +387,7 @@ pub fn links() -> impl Strategy<Value = NrSpec> {
                 decoder,
                 combining,
                 processes,
-                without_feedback: without.min(processes),
+                feedback_disabled_processes: without.min(processes),
                 repetitions,
                 attempts,
                 offset_slots,

@@ -6,9 +6,9 @@ use link::{
     DropHeadSpec, DropTailSpec, ExpPfSpec, FeedbackSpec, FqCodelSpec, HarqCombining, Interpolation,
     JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, MLwdfSpec, MaximumRateSpec,
     ModcodSpec, NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, ProportionalFairSpec,
-    QueueLimit, QueueSpec, RadioSpec, RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec,
-    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, SlotDelaySpec, SlotsSpec, StageSpec,
-    TransmitSpec,
+    QueueLimit, QueueSpec, RadioSpec, RateChange, ReconfigurationDelaySpec, ReconfigurationSpec,
+    ReferenceSnr, ReorderSpec, ReorderingSpec, RoundRobinSpec, SchedulerSpec, ServiceSpec,
+    SimplexLink, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -37,9 +37,9 @@ pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
         })
     };
     let deadline = || {
-        (MS..200 * MS, 0.001..0.5, any::<bool>()).prop_map(|(delay_ns, violation, one)| {
+        (MS..200 * MS, 0.001..0.5, any::<bool>()).prop_map(|(delay_ns, violation_ratio, one)| {
             let best_effort = if one { vec![1] } else { vec![] };
-            DeadlineSpec { delay_ns, violation, best_effort }
+            DeadlineSpec { delay_ns, violation_ratio, best_effort }
         })
     };
     prop_oneof![
@@ -65,8 +65,8 @@ pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
 
 fn per_user() -> impl Strategy<Value = QueueSpec> {
     (schedulers(), limit(), limit(), prop_oneof![Just(0), 0..30 * MS]).prop_map(
-        |(scheduler, limit, total, channel_delay_ns)| {
-            QueueSpec::PerUser(PerUserSpec { scheduler, limit, total, channel_delay_ns })
+        |(scheduler, limit, total, csi_delay_ns)| {
+            QueueSpec::PerUser(PerUserSpec { scheduler, limit, total, csi_delay_ns })
         },
     )
 }
@@ -101,10 +101,10 @@ fn shared() -> impl Strategy<Value = QueueSpec> {
 }
 
 /// Generates slots shorter than a run, so that a run includes slot boundaries.
-pub fn slots() -> impl Strategy<Value = SlotsSpec> {
-    (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(every_ns, phase, jitter)| {
-        let part = |share: f64| (every_ns as f64 * share) as u64;
-        SlotsSpec { every_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
+pub fn slots() -> impl Strategy<Value = ReconfigurationSpec> {
+    (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(interval_ns, phase, jitter)| {
+        let part = |share: f64| (interval_ns as f64 * share) as u64;
+        ReconfigurationSpec { interval_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
     })
 }
 
@@ -119,15 +119,22 @@ pub fn quantiles(min: u64, max: u64) -> impl Strategy<Value = Vec<u64>> {
 fn slot_delays() -> impl Strategy<Value = StageSpec> {
     let jitter = prop_oneof![Just(Vec::new()), quantiles(0, 10 * MS)];
     (slots(), quantiles(0, 50 * MS), jitter, MS / 10..10 * MS, 0.0..1.0).prop_map(
-        |(slots, delay_ns, jitter_ns, step_ns, correlation)| {
-            StageSpec::SlotDelay(SlotDelaySpec { slots, delay_ns, jitter_ns, step_ns, correlation })
+        |(reconfiguration, delay_ns, jitter_ns, step_ns, correlation)| {
+            StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec {
+                reconfiguration,
+                delay_ns,
+                jitter_ns,
+                step_ns,
+                correlation,
+            })
         },
     )
 }
 
 fn slot_rates() -> impl Strategy<Value = ServiceSpec> {
-    (slots(), quantiles(100_000, 50_000_000))
-        .prop_map(|(slots, rate_bit_s)| ServiceSpec::Slots { slots, rate_bit_s })
+    (slots(), quantiles(100_000, 50_000_000)).prop_map(|(reconfiguration, rate_bit_s)| {
+        ServiceSpec::Reconfiguration { reconfiguration, rate_bit_s }
+    })
 }
 
 fn rates() -> impl Strategy<Value = ServiceSpec> {
@@ -140,9 +147,9 @@ fn rates() -> impl Strategy<Value = ServiceSpec> {
 
 fn traces() -> impl Strategy<Value = ServiceSpec> {
     (prop::collection::vec(0..50 * MS, 1..20), 100u32..2000).prop_map(
-        |(mut slots_ns, slot_bytes)| {
-            slots_ns.sort_unstable();
-            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns: 50 * MS }
+        |(mut opportunities_ns, opportunity_bytes)| {
+            opportunities_ns.sort_unstable();
+            ServiceSpec::Trace { opportunities_ns, opportunity_bytes, repeat_ns: 50 * MS }
         },
     )
 }
@@ -189,7 +196,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                         attempts: Some(attempts),
                         window,
                         feedback: (attempts > 1).then_some(FeedbackSpec { delay_ns, loss }),
-                        time_out_ns: (loss > 0.0).then_some(delay_ns + patience),
+                        timeout_ns: (loss > 0.0).then_some(delay_ns + patience),
                     },
                     reordering: buffer.map(|(packets, time_limit_ns)| ReorderingSpec {
                         packets,
@@ -290,10 +297,9 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
         any_loss(),
         (jitters, any::<bool>())
             .prop_map(|(model, reorder)| StageSpec::Jitter(JitterSpec { model, reorder })),
-        (0.0..1.0, 0..20 * MS).prop_map(|(probability, hold_ns)| StageSpec::Reorder(ReorderSpec {
-            probability,
-            hold_ns
-        })),
+        (0.0..1.0, 0..20 * MS).prop_map(|(probability, delay_ns)| StageSpec::Reorder(
+            ReorderSpec { probability, delay_ns }
+        )),
         (0..50 * MS, 1..30 * MS, any::<bool>(), any::<bool>()).prop_map(
             |(from, length, repeat, hold)| StageSpec::Outage(OutageSpec {
                 windows: vec![(from, from + length)],
@@ -461,7 +467,7 @@ proptest! {
     ) {
         // A rate change discards the remaining fraction of a nanosecond.
         let changes = |nanos: u64| match &service {
-            ServiceSpec::Slots { slots, .. } => u128::from(nanos / slots.every_ns) + 2,
+            ServiceSpec::Reconfiguration { reconfiguration, .. } => u128::from(nanos / reconfiguration.interval_ns) + 2,
             _ => 0,
         };
         let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });

@@ -27,7 +27,7 @@ fn arq(error: f64, delay: u64) -> LinkLayerSpec {
         attempts: None,
         window: None,
         feedback: Some(FeedbackSpec { delay_ns: delay * FRAME.nanos(), loss: 0.0 }),
-        time_out_ns: None,
+        timeout_ns: None,
     }
 }
 
@@ -111,7 +111,7 @@ fn go_back_n_keeps_the_order() {
         repeat: ArqScheme::GoBackN,
         window: Some(12),
         feedback: Some(lost),
-        time_out_ns: Some(5_000_000),
+        timeout_ns: Some(5_000_000),
         ..arq(0.2, 1)
     };
     let (out, _) = all_at_once(&mut build(link_layer, 10.0, None), 2_000, 125);
@@ -127,7 +127,7 @@ fn user(line: &SimplexLink) -> &UserLinkStats {
 fn lost_feedback_costs_duplicates() {
     let link_layer = LinkLayerSpec {
         feedback: Some(FeedbackSpec { delay_ns: 2_000_000, loss: 0.25 }),
-        time_out_ns: Some(2_000_000),
+        timeout_ns: Some(2_000_000),
         ..arq(0.0, 1)
     };
     let mut line = build(link_layer, 10.0, None);
@@ -268,7 +268,10 @@ fn flows_have_separate_reordering_buffers() {
 #[test]
 fn adaptive_bits_on_a_constant_channel() {
     let link_layer = LinkLayerSpec {
-        code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, decoded: vec![0.5, 0.7, 0.85] },
+        code: CodeSpec::Adaptive {
+            mother_rate: 1.0 / 6.0,
+            target_decoded_ratio: vec![0.5, 0.7, 0.85],
+        },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: HarqCombining::Incremental,
         attempts: Some(4),
@@ -290,14 +293,17 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         frame_bytes: 1_115,
         overhead_bits: 0,
         first_overhead_bits: 0,
-        code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, decoded: vec![0.5, 0.7, 0.85] },
+        code: CodeSpec::Adaptive {
+            mother_rate: 1.0 / 6.0,
+            target_decoded_ratio: vec![0.5, 0.7, 0.85],
+        },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: HarqCombining::Incremental,
         repeat: ArqScheme::Selective,
         attempts: Some(4),
         window: Some(500),
         feedback: Some(FeedbackSpec { delay_ns: 20_000_000, loss: 0.0 }),
-        time_out_ns: None,
+        timeout_ns: None,
     };
     let queue = QueueSpec::DropTail(DropTailSpec { limit: None });
     let mut channel = trees();
@@ -337,7 +343,7 @@ fn adaptive_harq_matches_a_second_implementation() {
 fn recorded_attempts_are_consecutive_and_complete() {
     let link_layer = LinkLayerSpec {
         feedback: Some(FeedbackSpec { delay_ns: 2_500_000, loss: 0.25 }),
-        time_out_ns: Some(4_000_000),
+        timeout_ns: Some(4_000_000),
         attempts: Some(3),
         ..arq(0.3, 1)
     };

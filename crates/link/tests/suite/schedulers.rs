@@ -24,7 +24,7 @@ fn pf(of: AveragedQuantity) -> SchedulerSpec {
 }
 
 fn deadline(best_effort: &[u32]) -> DeadlineSpec {
-    DeadlineSpec { delay_ns: 100 * MS, violation: 0.03, best_effort: best_effort.to_vec() }
+    DeadlineSpec { delay_ns: 100 * MS, violation_ratio: 0.03, best_effort: best_effort.to_vec() }
 }
 
 /// Returns every scheduler.
@@ -46,7 +46,7 @@ fn all() -> Vec<SchedulerSpec> {
 }
 
 fn queue(scheduler: SchedulerSpec) -> PerUserSpec {
-    PerUserSpec { scheduler, limit: None, total: None, channel_delay_ns: 0 }
+    PerUserSpec { scheduler, limit: None, total: None, csi_delay_ns: 0 }
 }
 
 /// A service of one packet per slot, or of one byte per microsecond.
@@ -356,12 +356,10 @@ fn a_channel_delay_reads_the_past_channel() {
             }
         }
     }
-    let run = |channel_delay_ns| {
+    let run = |csi_delay_ns| {
         let watched = Watched::default();
-        let spec = PerUserSpec {
-            channel_delay_ns,
-            ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {}))
-        };
+        let spec =
+            PerUserSpec { csi_delay_ns, ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {})) };
         let left = backlogged(&spec, watched.clone(), 6, 300, |_| 1_000);
         let asked = watched.0.lock().unwrap().clone();
         (left.into_iter().map(|(_, packet)| packet.user).collect::<Vec<_>>(), asked)

@@ -140,10 +140,10 @@ fn packets_in_flight_keep_order_are_overtaken_or_dropped() {
     let left = |out: &LinkOutput| -> Vec<_> {
         out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect()
     };
-    let kept = handed_over(InFlightPolicy::KeepOrder);
+    let kept = handed_over(InFlightPolicy::InOrder);
     assert_eq!(left(&kept), [(100, 0), (109, 1), (109, 2), (109, 3), (115, 4)]);
     // Overtaken packets retain their delivery times. The other packets do not overtake each other.
-    let overtaken = handed_over(InFlightPolicy::AllowOvertaking);
+    let overtaken = handed_over(InFlightPolicy::Reorder);
     assert_eq!(left(&overtaken), [(30, 2), (60, 3), (100, 0), (109, 1), (115, 4)]);
     let lost = handed_over(InFlightPolicy::Drop);
     assert_eq!(left(&lost), [(30, 2), (60, 3), (115, 4)]);
@@ -236,9 +236,12 @@ fn every_delaying_stage_drops_its_packets() {
             reorder,
         })
     };
-    let outage =
-        StageSpec::Outage(OutageSpec { windows: vec![(0, 100)], repeat_ns: None, hold: true });
-    let held = StageSpec::Reorder(ReorderSpec { probability: 1.0, hold_ns: 100 });
+    let outage = StageSpec::Outage(OutageSpec {
+        windows: vec![(0, 100)],
+        repeat_ns: None,
+        buffer_packets: true,
+    });
+    let held = StageSpec::Reorder(ReorderSpec { probability: 1.0, delay_ns: 100 });
     for stage in [trace(false), trace(true), jitter(false), jitter(true), outage, held] {
         let lost = StageUpdate::InFlight(InFlightPolicy::Drop);
         assert!(stage.supports(&lost));
@@ -285,7 +288,7 @@ fn an_update_precedes_work_of_the_same_instant() {
 
 #[test]
 fn a_bad_stage_is_named() {
-    let bad = StageSpec::Reorder(ReorderSpec { probability: 1.5, hold_ns: 1 });
+    let bad = StageSpec::Reorder(ReorderSpec { probability: 1.5, delay_ns: 1 });
     let error = SimplexLink::build(&[delay(1), bad], "satellite.up", 1).err().unwrap();
     assert_eq!(
         error.to_string(),

@@ -47,8 +47,8 @@ fn drop_tail_counts_exactly() {
 fn a_delivery_trace_gives_its_throughput() {
     let stages = |bytes| {
         let service = ServiceSpec::Trace {
-            slots_ns: vec![2 * MS, 4 * MS, 4 * MS, 5 * MS],
-            slot_bytes: 1504,
+            opportunities_ns: vec![2 * MS, 4 * MS, 4 * MS, 5 * MS],
+            opportunity_bytes: 1504,
             repeat_ns: 5 * MS,
         };
         let stage = StageSpec::Transmit(TransmitSpec {
@@ -99,7 +99,8 @@ fn netem_counts_its_delay_line() {
 #[test]
 fn bursts_and_traces_drop_the_specified_packets() {
     let loss = |model| StageSpec::Loss(LossSpec { model, changes: Vec::new() });
-    let burst = LossModel::Burst(BurstLossSpec { period_ns: 100, length_ns: 30, offset_ns: 50 });
+    let burst =
+        LossModel::Burst(BurstLossSpec { interval_ns: 100, duration_ns: 30, offset_ns: 50 });
     let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
     assert_eq!(handles(&out), [0, 1, 4, 5, 8]);
     let trace = LossModel::Trace(TraceLossSpec { packets: vec![0, 3, 4] });
@@ -121,7 +122,7 @@ fn an_outage_drops_or_holds() {
 
 #[test]
 fn reordering_holds_back_its_share() {
-    let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, hold_ns: 25 });
+    let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, delay_ns: 25 });
     let (_, out) = run(&[reorder], 1, (0..10_000).map(|n| n * 10));
     let held = out.delivered.iter().filter(|(due, packet)| *due != packet.created_at).count();
     assert!(

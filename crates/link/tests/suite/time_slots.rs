@@ -1,8 +1,9 @@
 //! Time slots: the random values of a slot are a function of (seed, link, slot), independent of the traffic.
 
 use link::{
-    DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec, QueueSpec, ServiceSpec, SimplexLink,
-    SlotDelaySpec, SlotLossSpec, SlotsSpec, StageSpec, TransmitSpec,
+    DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec, QueueSpec, ReconfigurationDelaySpec,
+    ReconfigurationLossSpec, ReconfigurationSpec, ServiceSpec, SimplexLink, StageSpec,
+    TransmitSpec,
 };
 use units::{RandomStream, Time};
 
@@ -10,11 +11,12 @@ use crate::common::packet;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
-const STARLINK: SlotsSpec = SlotsSpec { every_ns: 15 * S, phase_ns: 12 * S, jitter_ns: 0 };
+const STARLINK: ReconfigurationSpec =
+    ReconfigurationSpec { interval_ns: 15 * S, phase_ns: 12 * S, jitter_ns: 0 };
 
 fn delay(delay_ns: &[u64], jitter_ns: &[u64], correlation: f64) -> StageSpec {
-    StageSpec::SlotDelay(SlotDelaySpec {
-        slots: STARLINK,
+    StageSpec::ReconfigurationDelay(ReconfigurationDelaySpec {
+        reconfiguration: STARLINK,
         delay_ns: delay_ns.to_vec(),
         jitter_ns: jitter_ns.to_vec(),
         step_ns: 10 * MS,
@@ -112,7 +114,10 @@ fn the_jitter_keeps_its_distribution_and_its_correlation() {
 
 #[test]
 fn a_slot_has_one_rate_per_direction() {
-    let service = ServiceSpec::Slots { slots: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
+    let service = ServiceSpec::Reconfiguration {
+        reconfiguration: STARLINK,
+        rate_bit_s: vec![8_000_000, 80_000_000],
+    };
     let stage = StageSpec::Transmit(TransmitSpec {
         queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
         service,
@@ -135,13 +140,14 @@ fn a_slot_has_one_rate_per_direction() {
 
 #[test]
 fn bursts_occur_at_boundaries_and_single_losses_between_them() {
-    let spec = SlotLossSpec {
-        slots: STARLINK,
+    let spec = ReconfigurationLossSpec {
+        reconfiguration: STARLINK,
         probability: vec![0.0, 0.02],
         burst_probability: 0.4,
         burst_ns: vec![100 * MS, 500 * MS],
     };
-    let stage = StageSpec::Loss(LossSpec { model: LossModel::Slots(spec), changes: Vec::new() });
+    let stage =
+        StageSpec::Loss(LossSpec { model: LossModel::Reconfiguration(spec), changes: Vec::new() });
     let at = || (0..1_500_000u64).map(|n| n * 20 * MS); // 2,000 slots, 750 probes in each
     let (up, down) = (probe(&stage, "dish.up", 1, at()), probe(&stage, "dish.down", 1, at()));
     let slot = |n: usize| (n as u64 * 20 * MS + 3 * S) / (15 * S);
@@ -178,17 +184,20 @@ fn invalid_slots_are_refused() {
     };
     let with = |slots: &str, delay: &str, correlation: f64| {
         refused(&format!(
-            r#"{{"kind":"slot_delay","slots":{slots},"delay_ns":{delay},"jitter_ns":[],"step_ns":1,"correlation":{correlation}}}"#
+            r#"{{"kind":"reconfiguration_delay","reconfiguration":{slots},"delay_ns":{delay},"jitter_ns":[],"step_ns":1,"correlation":{correlation}}}"#
         ))
     };
-    let sound = r#"{"every_ns":10,"phase_ns":9,"jitter_ns":4}"#;
+    let sound = r#"{"interval_ns":10,"phase_ns":9,"jitter_ns":4}"#;
     assert!(
-        with(r#"{"every_ns":10,"phase_ns":10,"jitter_ns":0}"#, "[1]", 0.0).contains("phase_ns")
+        with(r#"{"interval_ns":10,"phase_ns":10,"jitter_ns":0}"#, "[1]", 0.0).contains("phase_ns")
     );
     assert!(
-        with(r#"{"every_ns":10,"phase_ns":0,"jitter_ns":5}"#, "[1]", 0.0).contains("half a slot")
+        with(r#"{"interval_ns":10,"phase_ns":0,"jitter_ns":5}"#, "[1]", 0.0)
+            .contains("half a slot")
     );
-    assert!(with(r#"{"every_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("every_ns"));
+    assert!(
+        with(r#"{"interval_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("every_ns")
+    );
     assert!(with(sound, "[2,1]", 0.0).contains("quantiles fall"));
     assert!(with(sound, "[]", 0.0).contains("empty"));
     assert!(with(sound, "[1]", 1.0).contains("correlation"));

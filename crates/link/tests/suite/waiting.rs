@@ -130,7 +130,7 @@ fn drop_tail(arrivals: &[Packet]) -> Vec<Span> {
 }
 
 fn shared(scheduler: SchedulerSpec, arrivals: &[Packet]) -> Vec<Span> {
-    let spec = PerUserSpec { scheduler, limit: None, total: None, channel_delay_ns: 0 };
+    let spec = PerUserSpec { scheduler, limit: None, total: None, csi_delay_ns: 0 };
     waits(
         Transmitter::with_channel(PerUserQueue::new(&spec), Bytes, FixedChannel::new(5.0)),
         arrivals,
@@ -182,7 +182,8 @@ fn in_turns() -> [SchedulerSpec; 3] {
 
 /// Returns every scheduler that drops no packets.
 fn all() -> Vec<SchedulerSpec> {
-    let deadline = DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
+    let deadline =
+        DeadlineSpec { delay_ns: 100_000_000, violation_ratio: 0.03, best_effort: Vec::new() };
     let average = average(AveragedQuantity::Served);
     let drr = |quantum_bytes| {
         SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {

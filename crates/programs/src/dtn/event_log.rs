@@ -96,7 +96,7 @@ impl EventLog {
 /// Returns the recovered content of a node's store.
 pub(super) fn recovered_store(store: &RecoveredStore) -> Value {
     let damaged = store.damaged.iter().map(|one| {
-        let mut row = json!({"why": one.reason, "file": one.file});
+        let mut row = json!({"reason": one.reason, "file": one.file});
         if let Some(name) = &one.bundle {
             row = with_bundle_key(row, name);
         }

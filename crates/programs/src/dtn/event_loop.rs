@@ -38,13 +38,13 @@ pub fn run(
     let (mut host, found) = build_with_store(plan)?;
     let listens = (0..plan.neighbours.len()).map(|end| Ok(host.local_addr(end)?.to_string()));
     let listens: Vec<String> = listens.collect::<io::Result<_>>()?;
-    let mut ready = json!({"ready": true, "node": plan.name, "listens": listens});
+    let mut ready = json!({"ready": true, "node": plan.name, "listen": listens});
     if let Some(found) = &found {
         ready["store"] = event_log::recovered_store(found);
     }
     writeln!(out, "{ready}")?;
     out.flush()?;
-    if let Some(file) = &plan.zero {
+    if let Some(file) = &plan.time_zero_file {
         match wait_for_time_zero(file, stop)? {
             Some(ns) => host.set_clock(Clock::with_zero_at(ns)),
             None => return Ok(()),
@@ -135,7 +135,7 @@ mod tests {
         let plan = json!({
             "name": "1",
             "dtn": {"epoch_ms": 0, "links": [], "nodes": [{"name": "1", "eid": "ipn:1.0"}], "plan": {"contacts": [], "ranges": []}},
-            "doors": [],
+            "neighbours": [],
             "duration_ns": 1_000_000_000,
         });
         let asked: BundleNodePlan = serde_json::from_value(plan).unwrap();

@@ -43,12 +43,11 @@ pub struct BundleNodePlan {
     /// All nodes, the contact plan and the senders. Times start at time zero of this node.
     pub dtn: DtnSpec,
     /// The neighbours of this node.
-    #[serde(rename = "doors")]
     pub neighbours: Vec<NeighbourPlan>,
     /// A file with the value of CLOCK_MONOTONIC at time zero, in ns. The node waits for it once it is reachable.
     /// `None`: time zero is the start.
     #[serde(default)]
-    pub zero: Option<PathBuf>,
+    pub time_zero_file: Option<PathBuf>,
     /// The duration of the run in ns, `None` to run until stopped.
     #[serde(default)]
     pub duration_ns: Option<u64>,
@@ -83,24 +82,19 @@ pub struct NeighbourPlan {
     /// The name of the neighbour.
     pub neighbour: String,
     /// The convergence-layer adapter.
-    #[serde(rename = "layer")]
     pub cla: ClaSpec,
     /// The address for connections from the neighbour; with QUIC also the source of connections to it.
     pub listen: SocketAddr,
     /// The address of the neighbour, `None` if only the neighbour opens connections. Over UDP it is required.
     pub peer: Option<SocketAddr>,
     /// Whether this node sends bundles to the neighbour.
-    #[serde(rename = "sends")]
     pub can_send: bool,
     /// Whether a connection is opened at the start of a contact, or when a bundle is queued.
-    #[serde(rename = "with_contact")]
     pub opens_with_contact: bool,
     /// Whether the connection is closed at the end of a contact.
-    #[serde(rename = "closes")]
     pub closes_after_contact: bool,
     /// The action on an open connection when a contact starts.
     #[serde(default)]
-    #[serde(rename = "on_return")]
     pub on_contact_start: ContactStartSpec,
     /// Options of QUIC connections.
     pub quic: QuicSpec,
@@ -110,7 +104,6 @@ pub struct NeighbourPlan {
     pub idle_timeout_ns: Option<u64>,
     /// Whether timers and windows are raised to the delays and gaps of the contact plan.
     #[serde(default = "by_plan")]
-    #[serde(rename = "by_plan")]
     pub adapts_to_plan: bool,
     /// Credentials for TLS. QUIC always uses TLS; over TCP the CLA decides.
     #[serde(default)]

@@ -8,10 +8,10 @@ use super::*;
 fn plan(by_plan: bool) -> BundleNodePlan {
     let contact = |start: u64, stop: u64, from: &str, to: &str| {
         json!({"from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": stop * 1_000_000_000,
-               "rate_bit_s": 20_000_000, "at": format!("{start} {from}")})
+               "rate_bit_s": 20_000_000, "declared_at": format!("{start} {from}")})
     };
     let range = json!({"from": "1", "to": "2", "start_ns": 0, "stop_ns": 400_000_000_000_u64,
-                       "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "at": "range"});
+                       "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "declared_at": "range"});
     let both = [(0, 100), (200, 300)]
         .into_iter()
         .flat_map(|(start, stop)| [contact(start, stop, "1", "2"), contact(start, stop, "2", "1")]);
@@ -22,10 +22,10 @@ fn plan(by_plan: bool) -> BundleNodePlan {
             "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
             "plan": {"contacts": both.collect::<Vec<_>>(), "ranges": [range]},
         },
-        "doors": [{
-            "neighbour": "2", "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
-            "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec { receive_window_bytes: 1 << 20, ..QuicSpec::default() },
-            "congestion": {"name": "cubic"}, "idle_timeout_ns": 30_000_000_000_u64, "by_plan": by_plan,
+        "neighbours": [{
+            "neighbour": "2", "cla": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "can_send": true, "opens_with_contact": false, "closes_after_contact": false, "quic": QuicSpec { receive_window_bytes: 1 << 20, ..QuicSpec::default() },
+            "congestion": {"name": "cubic"}, "idle_timeout_ns": 30_000_000_000_u64, "adapts_to_plan": by_plan,
         }],
     });
     serde_json::from_value(plan).unwrap()

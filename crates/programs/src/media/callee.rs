@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use runtime::{Clock, log_stderr};
 use transport::media::{LOSS_TIMEOUT, SourceSpec};
-use transport::perf_load::DrawSpec;
+use transport::perf_load::PeriodDistribution;
 use units::{RandomStream, Span, Time};
 
 use super::plan::CalleePlan;
@@ -213,9 +213,9 @@ fn timing_refusal(source: &SourceSpec) -> Option<String> {
     if periods.on_ns < MIN_PERIOD.nanos() {
         return report_minimum("on_ns", periods.on_ns.to_string(), "1000000");
     }
-    match periods.draw {
+    match periods.distribution {
         // The shortest period is then one twentieth of the mean.
-        DrawSpec::Pareto { shape } if shape < 1.05 => {
+        PeriodDistribution::Pareto { shape } if shape < 1.05 => {
             report_minimum("shape", shape.to_string(), "1.05")
         }
         _ => None,

@@ -52,7 +52,6 @@ pub struct CounterLine {
     /// Connections reset because of the limit.
     pub refused: u64,
     /// Half-open connections that were evicted for new ones.
-    #[serde(rename = "gave_way")]
     pub evicted_half_open: u64,
     /// Connections without an onward connection.
     pub unreachable: u64,

@@ -16,9 +16,9 @@ pub struct ProxyPlan {
     /// The proxy in the form of a resolved run.
     pub proxy: ProxySpec,
     /// The device of the client side.
-    pub near_device: String,
+    pub client_device: String,
     /// The device of the server side.
-    pub far_device: String,
+    pub server_device: String,
     /// The pool server of the next proxy; with [`HandshakeMode::Pooled`].
     #[serde(default)]
     pub to_pool: Option<PoolClient>,
@@ -73,21 +73,22 @@ impl ProxyPlan {
     /// # Errors
     /// The first contradiction.
     pub fn validate(&self) -> Result<(), String> {
-        let pooled = self.proxy.setup == HandshakeMode::Pooled;
+        let pooled = self.proxy.handshake == HandshakeMode::Pooled;
         if pooled != self.to_pool.is_some() {
             let found = if pooled { "missing" } else { "given" };
             return Err(format!(
-                "to_pool: {found} beside setup = {:?}; requires \"pooled\"",
-                self.proxy.setup
+                "to_pool: {found} beside handshake = {:?}; requires \"pooled\"",
+                self.proxy.handshake
             ));
         }
-        if self.near_device == self.far_device {
+        if self.client_device == self.server_device {
             return Err(format!(
-                "near_device and far_device are both {}, expected two",
-                self.near_device
+                "client_device and server_device are both {}, expected two",
+                self.client_device
             ));
         }
-        for (key, device) in [("near_device", &self.near_device), ("far_device", &self.far_device)]
+        for (key, device) in
+            [("client_device", &self.client_device), ("server_device", &self.server_device)]
         {
             // Names valid in Linux (dev_valid_name), without characters that have a meaning in a rule.
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -73,14 +73,14 @@ fn build_ruleset(plan: &ProxyPlan, ports: ListenerPorts, local_addresses: &[IpAd
         let (ip, port) = (pool.listen.ip(), pool.listen.port());
         let to = format!("{} daddr {ip} tcp dport {port}", word(&ip));
         let from =
-            format!("iifname \"{}\" {} saddr {}", plan.near_device, word(&pool.peer), pool.peer);
+            format!("iifname \"{}\" {} saddr {}", plan.client_device, word(&pool.peer), pool.peer);
         rule(&format!("{from} {to} accept"));
         rule(&format!("{to} drop"));
     }
     for address in local_addresses {
         rule(&format!("{} daddr {address} accept", word(address)));
     }
-    let devices = format!("iifname {{ \"{}\", \"{}\" }}", plan.near_device, plan.far_device);
+    let devices = format!("iifname {{ \"{}\", \"{}\" }}", plan.client_device, plan.server_device);
     rule(&format!("{devices} tcp flags & (fin|syn|rst|ack) == syn drop"));
     rule(&format!("{devices} meta l4proto tcp socket transparent 1 meta mark set {MARK} accept"));
     format!(

@@ -25,10 +25,8 @@ pub enum PerfPlan {
     /// The perf client.
     Client(PerfClientPlan),
     /// The callee of media calls over UDP.
-    #[serde(rename = "answer")]
     Callee(CalleePlan),
     /// The caller of media calls.
-    #[serde(rename = "call")]
     Caller(CallerPlan),
 }
 
@@ -54,7 +52,6 @@ pub struct PerfServerPlan {
     pub congestion: CongestionPlan,
     /// The controllers that clients can request instead.
     #[serde(default)]
-    #[serde(rename = "choose")]
     pub controller_policy: ControllerPolicy,
     /// The output of results.
     pub report: ReportPlan,
@@ -132,7 +129,6 @@ pub struct PerfClientPlan {
     /// The application protocol.
     pub alpn: String,
     /// The accepted servers.
-    #[serde(rename = "trust")]
     pub server_verification: ServerVerificationPlan,
     /// The timeout of the handshake in ns.
     pub timeout_ns: u64,
@@ -146,11 +142,9 @@ pub struct PerfClientPlan {
     pub congestion: CongestionPlan,
     /// Whether the client sends its controller name to the server and requests the server's.
     #[serde(default)]
-    #[serde(rename = "asks")]
     pub negotiates_controller: bool,
     /// The controller requested from the server, `None` for the server's default.
     #[serde(default)]
-    #[serde(rename = "wish")]
     pub requested_controller: Option<RequestedController>,
     /// The output of results.
     pub report: ReportPlan,

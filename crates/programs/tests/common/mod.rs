@@ -79,7 +79,7 @@ pub fn server_plan() -> Value {
 pub fn client_plan(port: u16, load: Value) -> Value {
     json!({
         "role": "client", "host": "127.0.0.1", "port": port, "load": load, "alpn": "perf",
-        "trust": "private", "timeout_ns": 5_000_000_000_u64,
+        "server_verification": "private", "timeout_ns": 5_000_000_000_u64,
         "transport": "quic", "quic": quic(), "tcp": tcp(), "congestion": {"name": "cubic"},
         "report": {"interval_ns": null, "csv": null, "json": true},
     })
@@ -98,7 +98,7 @@ pub fn data(stream: u64, after: Option<u64>, up: u64, down: u64) -> Value {
 }
 
 pub fn time(stream: u64, millis: u64, send: &str) -> Value {
-    let amount = json!({"mode": "time", "duration_ns": millis * 1_000_000, "send": send});
+    let amount = json!({"mode": "time", "duration_ns": millis * 1_000_000, "direction": send});
     json!({"stream_id": stream, "after": null, "amount": amount})
 }
 

@@ -53,8 +53,8 @@ fn both(server: Value, client: Value) -> [Value; 2] {
 
 fn client(transport: &str, load: Value, request: Value) -> Value {
     let mut plan = over(transport, 0, load);
-    plan["asks"] = json!(true);
-    plan["wish"] = request;
+    plan["negotiates_controller"] = json!(true);
+    plan["requested_controller"] = request;
     plan
 }
 
@@ -84,7 +84,7 @@ fn the_server_uses_the_requested_controller_and_both_report_it() {
 #[test]
 fn the_reported_controller_is_used() {
     let mut server = server_plan();
-    server["choose"] = json!("any");
+    server["controller_policy"] = json!("any");
     let load = json!([data(0, None, 8, 400_000), data(4, None, 1000, 200_000)]);
     let request = json!({"name": "fixed", "options": {"window_bytes": 7260}});
     let [client, server] = both(server, client("quic", load, request));
@@ -123,7 +123,7 @@ fn without_a_request_each_side_uses_its_controller() {
         assert_eq!(server["cwnd_bytes"], json!(null));
         // A client without negotiation, as in older versions, sends and receives the same bytes as before.
         asks["load"] = json!([data(0, None, 8, 100_000)]);
-        asks["asks"] = json!(false);
+        asks["negotiates_controller"] = json!(false);
         let [client, _] = both(plan, asks);
         assert_eq!((&client["up_bytes"], &client["peer_congestion"]), (&json!(8), &json!(null)));
     }
@@ -147,7 +147,7 @@ fn invalid_controller_requests_are_refused_with_a_reason() {
     ];
     for (transport, choose, request, reason) in cases {
         let mut plan = server_plan();
-        plan["choose"] = json!(choose);
+        plan["controller_policy"] = json!(choose);
         plan["once"] = json!(false);
         let server = Running::start(plan);
         let mut plan = client(transport, json!([data(0, None, 8, 100_000)]), request.clone());

@@ -168,7 +168,7 @@ fn a_call_of_a_run_sends_the_datagrams_of_its_flow() {
     );
     let mut source = voice(172);
     source["periods"] = json!({"on_ns": 100_000_000, "off_ns": 50_000_000,
-        "draw": {"kind": "exponential"}});
+        "distribution": {"kind": "exponential"}});
     let mut plan = plan(server.address, 1, &source, &source, 1500);
     plan.flow = Some(CallFlow { name: "speech-3".to_owned(), since_ns: 9_500_000_000 });
     let result = made(&plan).unwrap().remove(0);

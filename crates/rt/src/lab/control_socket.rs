@@ -27,10 +27,8 @@ pub struct ControlSocket {
 #[serde(deny_unknown_fields)]
 struct ControlRequest {
     /// A query, which changes no settings.
-    #[serde(rename = "ask")]
     query: Option<ControlQuery>,
     /// A link of the scenario; `None` for the only one.
-    #[serde(rename = "segment")]
     link: Option<String>,
     /// `up` or `down`; `None` for both.
     direction: Option<String>,
@@ -99,7 +97,7 @@ impl ControlSocket {
     /// Returns the current settings of the path.
     fn report_path(&self, lab: &Lab, running: &RunningLab, counters: Option<Value>) -> Value {
         let now = running.clock.now();
-        json!({"done": true, "time_ns": now.0, "lines": lab.settings_at(&self.manual_changes, now), "segments": counters})
+        json!({"done": true, "time_ns": now.0, "simplex_links": lab.settings_at(&self.manual_changes, now), "links": counters})
     }
 
     fn apply_change(

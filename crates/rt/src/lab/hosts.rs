@@ -38,7 +38,7 @@ impl Hosts {
         lifetime: &PipeWriter,
         client_namespace: Option<Namespace>,
     ) -> io::Result<(Hosts, NetworkClaim)> {
-        if !plan.far.is_empty() && !plan.private {
+        if !plan.services.is_empty() && !plan.server_namespace {
             return Err(io::Error::other("services require a private server side"));
         }
         let layout = plan.lab.build_layout()?;
@@ -51,7 +51,7 @@ impl Hosts {
         let server = server_node(&layout);
         let mut namespaces: Vec<Namespace> = client_namespace.into_iter().collect();
         for node in namespaces.len()..layout.nodes.len() {
-            let is_current = node == server && !plan.private;
+            let is_current = node == server && !plan.server_namespace;
             namespaces.push(if is_current {
                 Namespace::current()?
             } else {
@@ -101,7 +101,7 @@ impl Hosts {
             self.graph_routes(plan).install_initial_routes()?;
         }
         for (host, kernel) in plan.kernel_settings().iter().enumerate() {
-            if host == SERVER && !plan.private && !kernel.settings.is_empty() {
+            if host == SERVER && !plan.server_namespace && !kernel.settings.is_empty() {
                 return Err(io::Error::other(
                     "settings of the server side require a private server side",
                 ));
@@ -208,11 +208,11 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
     if layout.is_linear {
         return Ok(());
     }
-    if plan.simulated_users.is_some() {
+    if plan.background.is_some() {
         let text = "background traffic requires a single constant route between two hosts";
         return Err(io::Error::other(text));
     }
-    if !plan.private {
+    if !plan.server_namespace {
         let message =
             "a lab with other routes than one from client to server requires a private server side";
         return Err(io::Error::other(message));

@@ -36,8 +36,8 @@ impl LabPlan {
             settings_of(tcp, settings, windows.hosts.get(name).copied().flatten())
         };
         let ends = [
-            settings_of(&tcp.near, &settings.near, windows.near),
-            settings_of(&tcp.far, &settings.far, windows.far),
+            settings_of(&tcp.client, &settings.client, windows.client),
+            settings_of(&tcp.server, &settings.server, windows.server),
         ];
         ends.into_iter().chain(self.lab.hosts.iter().map(settings_of_host)).collect()
     }
@@ -55,10 +55,10 @@ mod tests {
         let plan: LabPlan = serde_json::from_value(json!({
             "lab": {"graph": {"nodes": [], "links": []}, "client": "a", "server": "b", "hosts": ["c"],
                 "seed": 1, "mtu": 1500},
-            "near": [],
-            "tcp": {"near": tcp},
-            "settings": {"near": {"net.ipv4.tcp_ecn": "2"}, "far": {"net.ipv4.tcp_sack": "0"}},
-            "initial_windows": {"far": 4, "hosts": {"c": 7}},
+            "commands": [],
+            "tcp": {"client": tcp},
+            "settings": {"client": {"net.ipv4.tcp_ecn": "2"}, "server": {"net.ipv4.tcp_sack": "0"}},
+            "initial_windows": {"server": 4, "hosts": {"c": 7}},
         }))
         .unwrap();
         let [near, far, third] = &plan.kernel_settings()[..] else { panic!("three hosts") };

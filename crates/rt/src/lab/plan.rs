@@ -21,15 +21,13 @@ pub struct LabPlan {
     pub proxies: Vec<ProxySpec>,
     /// A run with simulated users over the same topology. They share the path with the commands from its start on.
     #[serde(default)]
-    #[serde(rename = "crowd")]
-    pub simulated_users: Option<RunSpec>,
+    pub background: Option<RunSpec>,
     /// The far side gets a namespace; otherwise it uses that of the caller. A lab with further hosts needs a private
     /// far side.
     #[serde(default)]
-    pub private: bool,
+    pub server_namespace: bool,
     /// Connects the near side to the networks of the caller. Needs root, and a far side in the namespace of the caller.
     #[serde(default)]
-    #[serde(rename = "outside")]
     pub has_uplink: bool,
     /// Measure the path before a program uses it.
     #[serde(default)]
@@ -39,9 +37,9 @@ pub struct LabPlan {
     pub calibrations: Vec<[CalibrationResult; 2]>,
     /// Services of the far side, which must be private, or of another host. They end with the session.
     #[serde(default)]
-    pub far: Vec<ProcessPlan>,
+    pub services: Vec<ProcessPlan>,
     /// Commands of the near side, or of another host. The session lasts until all of them have ended.
-    pub near: Vec<ProcessPlan>,
+    pub commands: Vec<ProcessPlan>,
     /// Options of the kernel TCP of the hosts, as in a resolved run: kernel settings and initial windows.
     #[serde(default)]
     pub tcp: PerHost<Option<TcpSpec>>,
@@ -56,7 +54,6 @@ pub struct LabPlan {
     pub record: Option<RecordPlan>,
     /// Show rate, queue and drops while the session runs.
     #[serde(default)]
-    #[serde(rename = "watch")]
     pub has_status_display: bool,
     /// The path of the control socket.
     #[serde(default)]
@@ -71,9 +68,9 @@ pub struct LabPlan {
 #[serde(deny_unknown_fields, default)]
 pub struct PerHost<T: Default> {
     /// The value of the client.
-    pub near: T,
+    pub client: T,
     /// The value of the server.
-    pub far: T,
+    pub server: T,
     /// The values of other hosts, by name.
     pub hosts: BTreeMap<String, T>,
 }
@@ -95,7 +92,6 @@ pub struct ProcessPlan {
     pub start_ns: u64,
     /// Far services: the UDP or TCP port that is open once the service is ready.
     #[serde(default)]
-    #[serde(rename = "listens")]
     pub listen_port: Option<u16>,
     /// The file of standard output; `None` is the terminal, from which a near command may then read.
     #[serde(default)]

@@ -39,10 +39,10 @@ pub fn start(
         let Some(spec) = specs.iter().find(|spec| spec.node == *node) else { continue };
         let previous = index.checked_sub(1).map(|previous| &nodes[previous]);
         let pooled = |name: &String| {
-            specs.iter().any(|spec| spec.node == *name && spec.setup == HandshakeMode::Pooled)
+            specs.iter().any(|spec| spec.node == *name && spec.handshake == HandshakeMode::Pooled)
         };
         // The link between two nodes: its far end is the next node, which listens on the port of the pool.
-        let to_pool = (spec.setup == HandshakeMode::Pooled).then(|| {
+        let to_pool = (spec.handshake == HandshakeMode::Pooled).then(|| {
             let next = &link_addresses[index + 1][1];
             json!({"address": format!("{}:{POOL_PORT}", next.v4), "ready": POOL_CONNECTIONS})
         });
@@ -52,8 +52,8 @@ pub fn start(
         });
         let plan = json!({
             "proxy": spec,
-            "near_device": link_addresses[index][1].device,
-            "far_device": link_addresses[index + 1][0].device,
+            "client_device": link_addresses[index][1].device,
+            "server_device": link_addresses[index + 1][0].device,
             "to_pool": to_pool,
             "from_pool": from_pool,
             "counters": counters_plan(record, node)?,

@@ -24,8 +24,7 @@ pub struct LabResult {
     pub record_error: Option<String>,
     /// The bytes that each flow of the simulated users has received.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "crowd")]
-    pub simulated_users: Vec<UserBytes>,
+    pub background: Vec<UserBytes>,
     /// The exit status of each process, in the convention of shells.
     pub statuses: BTreeMap<String, u8>,
     /// The monotonic clock of the machine at the start of the schedule of the path, in ns.
@@ -37,7 +36,6 @@ pub struct LabResult {
     /// The check of the path from client to server before the session.
     pub check: Option<PathCheck>,
     /// The bounds of the path: round-trip propagation delay and both rates.
-    #[serde(rename = "promise")]
     pub path_bounds: PathBoundsResult,
     /// For a general topology: the checks of all paths between hosts that exist at the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +46,6 @@ pub struct LabResult {
     /// The address of each host, including client and server.
     pub hosts: BTreeMap<String, HostResult>,
     /// The links of the path, from the client on.
-    #[serde(rename = "segments")]
     pub links: Vec<EmulatedLinkResult>,
 }
 
@@ -59,7 +56,6 @@ pub struct PathCheckResult {
     pub to: String,
     #[serde(flatten)]
     pub check: PathCheck,
-    #[serde(rename = "promise")]
     pub path_bounds: PathBoundsResult,
     #[serde(skip)]
     pub emulator_bounds: emu::PathBounds,
@@ -100,7 +96,6 @@ pub struct PathBoundsResult {
 pub struct EmulatedLinkResult {
     pub name: String,
     /// The end nodes, and the device at each. Packets upwards go from the first to the second.
-    #[serde(rename = "between")]
     nodes: [String; 2],
     devices: [String; 2],
     /// Whether the kernel hands over super-frames, which the emulator splits.
@@ -117,7 +112,6 @@ pub struct DirectionResult {
     bytes_out: u64,
     dropped: BTreeMap<&'static str, u64>,
     /// Packets that the output device rejected, and super-frames that could not be split.
-    #[serde(rename = "refused")]
     pub device_rejected: u64,
     /// Packets (with offload: super-frames) that the input device dropped, because the emulator did not read in time.
     pub overrun: u64,

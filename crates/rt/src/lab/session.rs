@@ -83,7 +83,7 @@ pub fn run(plan: &str, handles: Option<ParentHandles<'_>>) -> io::Result<u8> {
     if plan.control.is_some() {
         plan.lab.add_adjustable_stages();
     }
-    let needs_uplink = plan.has_uplink && !plan.private;
+    let needs_uplink = plan.has_uplink && !plan.server_namespace;
     let mut user_network = if needs_uplink && is_unprivileged { prepare_uplink()? } else { None };
     if is_unprivileged {
         namespace::become_root()?;
@@ -207,7 +207,7 @@ impl LabSession {
             }
             preliminary.stop()?;
         }
-        let (running, simulated_users) = match &plan.simulated_users {
+        let (running, simulated_users) = match &plan.background {
             None => (self.lab.start()?, None),
             Some(spec) => {
                 let (result_sender, remaining) = mpsc::channel();
@@ -230,7 +230,7 @@ impl LabSession {
             None => None,
         };
         let mut status_display = StatusDisplay::start(plan)?;
-        let mut pending_commands: Vec<&ProcessPlan> = plan.near.iter().collect();
+        let mut pending_commands: Vec<&ProcessPlan> = plan.commands.iter().collect();
         pending_commands.sort_by_key(|process| process.start_ns);
         pending_commands.reverse();
         let mut commands: Vec<(String, Child)> = Vec::new();
@@ -303,13 +303,13 @@ impl LabSession {
         if let Some(series) = &mut series {
             series.finish(&stats);
         }
-        let status = plan.near.first().and_then(|process| statuses.get(&process.name).copied());
+        let status = plan.commands.first().and_then(|process| statuses.get(&process.name).copied());
         if let Some(file) = &plan.result {
             let result = LabResult {
                 interrupted: stopped_at.is_some(),
                 realtime: is_realtime,
                 record_error: series.and_then(|series| series.error),
-                simulated_users: user_bytes,
+                background: user_bytes,
                 ..self.build_result(checks, &stats, &routes_late, started_ns, wall_s, statuses)
             };
             std::fs::write(file, serde_json::to_vec(&result)?)
@@ -366,7 +366,7 @@ impl LabSession {
             interrupted: false,
             realtime: false,
             record_error: None,
-            simulated_users: Vec::new(),
+            background: Vec::new(),
             statuses,
             started_ns,
             wall_s,
@@ -389,7 +389,8 @@ fn terminate(process: &Child) {
 
 /// Returns whether traffic from the setup continues beside the commands: connections of a pool, and of services.
 fn has_lasting_traffic(plan: &LabPlan) -> bool {
-    plan.proxies.iter().any(|proxy| proxy.setup == HandshakeMode::Pooled) || !plan.far.is_empty()
+    plan.proxies.iter().any(|proxy| proxy.handshake == HandshakeMode::Pooled)
+        || !plan.services.is_empty()
 }
 
 /// Waits until no packet is in transit. Stopping the path would lose them.

@@ -97,7 +97,7 @@ mod tests {
             .collect();
         RunSpec::from_json(
             &serde_json::json!({
-                "seed": seed, "duration_ns": 1, "sample_ns": 1, "flows": flows,
+                "seed": seed, "duration_ns": 1, "sample_interval_ns": 1, "flows": flows,
                 "graph": {"nodes": [], "links": []},
                 "admissions": [{"name": "calls", "flows": names, "rate_bit_s": rate_bit_s}],
             })

@@ -2,7 +2,7 @@
 
 use bundle::cla::ClaTransport;
 use transport::media::{MediaSide, SourceSpec};
-use transport::perf_load::{DrawSpec, OnOffSource, PerfClient, PerfServer};
+use transport::perf_load::{OnOffSource, PerfClient, PerfServer, PeriodDistribution};
 use transport::quic::{self, Handshake, QuicRequirements, QuicSpec, prime_session};
 use transport::{
     AmountSpec, App, AppBuilder, ControllerBuilder, Endpoint, LoadSpec, Side, SizeSpec, StreamSpec,
@@ -131,7 +131,7 @@ pub fn build(
 fn validate_load(load: &LoadSpec) -> Result<(), String> {
     match load {
         LoadSpec::OnOff { pareto_shape: Some(shape), .. } => {
-            DrawSpec::Pareto { shape: *shape }.check()
+            PeriodDistribution::Pareto { shape: *shape }.check()
         }
         LoadSpec::Datagrams(datagrams) => datagrams.check(),
         _ => Ok(()),
@@ -382,9 +382,9 @@ fn build_app(
 ) -> Box<dyn App> {
     match (load, side) {
         (LoadSpec::Perf { streams }, Side::Client) => Box::new(PerfClient::new(streams)),
-        (LoadSpec::Poisson { size, send, .. }, Side::Client) => {
+        (LoadSpec::Poisson { size, direction, .. }, Side::Client) => {
             let bytes = draw_size(*size, sizes);
-            let (up_bytes, down_bytes) = match send {
+            let (up_bytes, down_bytes) = match direction {
                 Direction::Up => (bytes, 0),
                 Direction::Down => (8, bytes),
             };
@@ -398,16 +398,16 @@ fn build_app(
                 exponential,
                 pareto_shape,
                 rate_bit_s,
-                send,
+                direction,
                 duration_ns,
             },
             side,
-        ) if (*send == Direction::Up) == (side == Side::Client) => {
+        ) if (*direction == Direction::Up) == (side == Side::Client) => {
             let (on, off, duration) = (Span(*on_ns), Span(*off_ns), Span(*duration_ns));
             let draw = match pareto_shape {
-                Some(shape) => DrawSpec::Pareto { shape: *shape },
-                None if *exponential => DrawSpec::Exponential,
-                None => DrawSpec::Fixed,
+                Some(shape) => PeriodDistribution::Pareto { shape: *shape },
+                None if *exponential => PeriodDistribution::Exponential,
+                None => PeriodDistribution::Fixed,
             };
             Box::new(OnOffSource::new(on, off, draw, *rate_bit_s, duration, periods.clone()))
         }

@@ -79,9 +79,9 @@ pub fn build(
             peer: peer.clone(),
             rtt: Span(route.round_trip_ns(topology, near_hop)),
         };
-        if proxy.setup == HandshakeMode::Pooled && next.is_none() {
+        if proxy.handshake == HandshakeMode::Pooled && next.is_none() {
             return Err(format!(
-                "proxy {}: setup is pooled, but flow {flow_name} meets no other proxy after it",
+                "proxy {}: handshake is pooled, but flow {flow_name} meets no other proxy after it",
                 proxy.node
             ));
         }
@@ -107,10 +107,10 @@ pub fn build(
             spec: (*proxy).clone(),
             build_controllers: builders,
             inbound_pool: previous
-                .filter(|previous| previous.setup == HandshakeMode::Pooled)
+                .filter(|previous| previous.handshake == HandshakeMode::Pooled)
                 .map(|before| pool(&before.server_side, hop - 1)),
             outbound_pool: next
-                .filter(|_| proxy.setup == HandshakeMode::Pooled)
+                .filter(|_| proxy.handshake == HandshakeMode::Pooled)
                 .map(|next| pool(&next.client_side, hop)),
         };
         let label = FlowProxy {

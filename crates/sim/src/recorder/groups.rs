@@ -52,7 +52,7 @@ impl MeasurementGroups {
             groups
                 .link_series
                 .push(["up", "down"].map(|direction| format!("{series}.{direction}")));
-            groups.has_member_series.push(group.each);
+            groups.has_member_series.push(group.per_flow);
         }
         debug_assert_eq!(topology.simplex_links.len(), 2 * link_members.groups.len());
         (groups.flows, groups.links) = (flow_members.groups, link_members.groups);
@@ -211,7 +211,7 @@ mod tests {
     fn refused(groups: serde_json::Value) -> String {
         let spec = RunSpec::from_json(
             &serde_json::json!({
-                "seed": 1, "duration_ns": 1, "sample_ns": 1, "flows": [], "groups": groups,
+                "seed": 1, "duration_ns": 1, "sample_interval_ns": 1, "flows": [], "groups": groups,
                 "graph": {
                     "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
                     "links": [{"name": "x.access", "client_side": "a", "server_side": "b",

@@ -56,8 +56,8 @@ impl Tracer {
         attachments: &[Attachment],
         scaling: &[WindowScaling],
     ) -> Tracer {
-        let packets = (spec.packets || spec.stages).then(Box::default);
-        let stages = spec.stages.then(Box::default);
+        let packets = (spec.packets || spec.packet_steps).then(Box::default);
+        let stages = spec.packet_steps.then(Box::default);
         if !spec.qlog && !spec.pcapng {
             return Tracer { packets, stages, ..Tracer::default() };
         }

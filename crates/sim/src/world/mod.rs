@@ -89,8 +89,8 @@ impl World {
             return Err(format!("flow {name}: user {user}, expected less than {MAX_USERS}"));
         }
         let groups = MeasurementGroups::new(spec, &topology)?;
-        let recorder =
-            Recorder::new(spec.sample_ns, groups, page_specs(spec)).with_tcp(spec.trace.tcp);
+        let recorder = Recorder::new(spec.sample_interval_ns, groups, page_specs(spec))
+            .with_tcp(spec.trace.tcp);
         let scaling = node_set.window_scaling(spec, &topology);
         let tracer = Tracer::new(
             spec.trace,
@@ -99,7 +99,7 @@ impl World {
             &scaling,
         );
         let mut world = World::new(topology, node_set, recorder, tracer, Time(spec.duration_ns));
-        if spec.trace.stages {
+        if spec.trace.packet_steps {
             world.topology.simplex_links.iter_mut().for_each(SimplexLink::record_steps);
         }
         Ok(world)
@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn a_packet_without_a_route_is_dropped_with_its_payload() {
         let graph = serde_json::json!({
-            "seed": 1, "duration_ns": 1_000_000_000, "sample_ns": 1_000_000_000, "flows": [],
+            "seed": 1, "duration_ns": 1_000_000_000, "sample_interval_ns": 1_000_000_000, "flows": [],
             "graph": {
                 "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
                 "links": [{"name": "l", "client_side": "a", "server_side": "b", "down": [],

@@ -51,7 +51,7 @@ impl Default for Case {
 
 pub fn time_up(seconds: f64) -> Value {
     streams(json!([{"stream_id": 0, "after": null,
-        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "send": "up"}}]))
+        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "direction": "up"}}]))
 }
 
 pub fn streams(list: Value) -> Value {
@@ -118,7 +118,7 @@ impl Case {
         });
         RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
-            "sample_ns": 100_000_000u64,
+            "sample_interval_ns": 100_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
@@ -161,13 +161,13 @@ pub fn many_connections(live: u64, connections: u64, over_tcp: bool) -> RunSpec 
         rate_up: 1_000_000_000,
         rate_down: 1_000_000_000,
         rtt_ms: 2000.0,
-        load: json!({"kind": "poisson", "mean_interarrival_ns": every, "send": "up",
+        load: json!({"kind": "poisson", "mean_interarrival_ns": every, "direction": "up",
             "size": {"kind": "fixed", "bytes": 10_000}, "duration_ns": every * connections}),
         duration_s: (every * connections) as f64 / 1e9 + 60.0,
         tcp: over_tcp.then(|| json!({})),
         ..Case::default()
     };
-    RunSpec { sample_ns: 50 * every, ..case.spec() }
+    RunSpec { sample_interval_ns: 50 * every, ..case.spec() }
 }
 
 /// Returns the maximum number of client connections that were open at the same time.

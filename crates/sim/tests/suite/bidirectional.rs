@@ -16,7 +16,7 @@ fn bulk(directions: &[&str], seconds: f64) -> Value {
         .enumerate()
         .map(|(index, send)| {
             json!({"stream_id": 4 * index, "after": null, "amount":
-                {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "send": send}})
+                {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "direction": send}})
         })
         .collect();
     streams(json!(list))

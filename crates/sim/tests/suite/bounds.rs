@@ -18,10 +18,10 @@ fn loads() -> impl Strategy<Value = Value> {
         Just(time_up(8.0)),
         (8u64..2_000_000, 0u64..2_000_000).prop_map(|(up, down)| data(up, down)),
         Just(json!({"kind": "poisson", "mean_interarrival_ns": 500_000_000u64,
-            "size": {"kind": "exponential", "mean_bytes": 50_000}, "send": "down",
+            "size": {"kind": "exponential", "mean_bytes": 50_000}, "direction": "down",
             "duration_ns": 6_000_000_000u64})),
         Just(json!({"kind": "on_off", "on_ns": 500_000_000u64, "off_ns": 700_000_000u64,
-            "exponential": true, "rate_bit_s": 2_000_000, "send": "up",
+            "exponential": true, "rate_bit_s": 2_000_000, "direction": "up",
             "duration_ns": 6_000_000_000u64})),
     ]
 }

@@ -70,13 +70,13 @@ fn links() -> impl Strategy<Value = Value> {
         json!({"kind": "ltp", "rate_bit_s": 1_000_000}),
         json!({"kind": "ltp", "rate_bit_s": 1_000_000, "colour": "green"}),
         // Limits that are reached, and timers that expire before responses can arrive.
-        json!({"kind": "ltp", "rate_bit_s": 1_000_000, "most_incoming": 2, "incoming_bytes": 150_000,
-            "margin_ns": 1_000_000, "most_times": 2, "most_cycles": 3}),
+        json!({"kind": "ltp", "rate_bit_s": 1_000_000, "max_incoming_sessions": 2, "incoming_bytes": 150_000,
+            "margin_ns": 1_000_000, "max_retransmissions": 2, "max_retransmission_cycles": 3}),
     ]);
     (layer, any::<[bool; 3]>()).prop_map(|(layer, [shared, with_contact, closes])| {
         // MTCP is unidirectional.
         let shared = shared && layer["kind"] != json!("mtcp");
-        json!({"layer": layer, "shared": shared, "with_contact": with_contact, "closes": closes})
+        json!({"cla": layer, "shared": shared, "opens_with_contact": with_contact, "closes_after_contact": closes})
     })
 }
 
@@ -98,7 +98,7 @@ fn clients() -> impl Strategy<Value = Value> {
         |(pace, amount, size, lifetime, crc, priority, hop_limit, [whole, reports, critical])| {
             // One bundle in four is critical.
             let critical = critical && whole;
-            json!({"pace": pace, "amount": amount, "payload_bytes": size, "crc": crc, "whole": whole,
+            json!({"pace": pace, "amount": amount, "payload_bytes": size, "crc": crc, "do_not_fragment": whole,
                 "lifetime_ns": lifetime * 1_000_000, "priority": priority, "critical": critical,
                 "hop_limit": hop_limit, "reports": {"received": reports, "forwarded": reports,
                 "delivered": reports, "deleted": reports}})
@@ -112,8 +112,8 @@ fn stops() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     let one = (node, 100u64..5_000, prop::option::of(1u64..2_000), any::<bool>(), 0u64..50)
         .prop_map(|(node, at, length, keeps, store)| {
             let until = length.map(|length| (at + length) * 1_000_000);
-            let stop = json!({"at_ns": at * 1_000_000, "until_ns": until, "keeps": keeps});
-            (node, json!({"store_ns": store * 1_000_000, "stops": [stop]}))
+            let stop = json!({"at_ns": at * 1_000_000, "until_ns": until, "keeps_store": keeps});
+            (node, json!({"store_delay_ns": store * 1_000_000, "outages": [stop]}))
         });
     prop_oneof![3 => Just(Vec::new()), 1 => one.prop_map(|one| vec![one])]
 }
@@ -197,7 +197,7 @@ prop_compose! {
         // Removes a contact, or adds one that overlaps no other.
         let learns = learns.filter(|_| !contacts.is_empty()).map(|(forgets, at)| {
             let (add, remove) = if forgets {
-                (json!([]), json!([contacts[0]["at"]]))
+                (json!([]), json!([contacts[0]["declared_at"]]))
             } else {
                 let (from, to, rate, _) = hops[0].ends();
                 (json!([contact(from, to, 70.0, 80.0, rate)]), json!([]))

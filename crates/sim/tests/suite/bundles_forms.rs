@@ -27,7 +27,7 @@ fn window(streams: &str) -> Vec<f64> {
         "pace": {"kind": "window", "bundles": WINDOW}, "payload_bytes": 100_000}),
     );
     let layer = json!({"kind": "quiccl", "streams": streams});
-    let link = json!({"shared": true, "with_contact": true, "closes": false, "layer": layer});
+    let link = json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false, "cla": layer});
     let hops = vec![hop("1", "2", 1_000_000, 1000)];
     let case = Case { hops, link, perf: vec![perf], seconds: 60.0, ..Case::default() };
     let mut spec = serde_json::to_value(case.spec()).unwrap();
@@ -87,7 +87,7 @@ fn the_booked_bundles_are_those_sent_before_the_contact_ends() {
     let perf = perf(
         "1",
         "2",
-        json!({"payload_bytes": size as u64, "whole": true,
+        json!({"payload_bytes": size as u64, "do_not_fragment": true,
         "pace": {"kind": "window", "bundles": 40}}),
     );
     let run = Case {

@@ -13,12 +13,12 @@ fn loads() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(time_up(4.0)),
         (send, 10_000_000u64..500_000_000, 1u64..100_000).prop_map(|(send, every, bytes)| {
-            json!({"kind": "poisson", "mean_interarrival_ns": every, "send": send,
+            json!({"kind": "poisson", "mean_interarrival_ns": every, "direction": send,
                 "size": {"kind": "exponential", "mean_bytes": bytes},
                 "duration_ns": 4_000_000_000u64})
         }),
         Just(json!({"kind": "on_off", "on_ns": 300_000_000u64, "off_ns": 400_000_000u64,
-            "exponential": true, "rate_bit_s": 2_000_000, "send": "down",
+            "exponential": true, "rate_bit_s": 2_000_000, "direction": "down",
             "duration_ns": 4_000_000_000u64})),
     ]
 }
@@ -48,7 +48,7 @@ fn with_late(case: &Case, probability: f64) -> RunSpec {
     let mut spec = serde_json::to_value(case.spec()).unwrap();
     let link = &mut spec["graph"]["links"][0];
     link["down"][0] = link["up"][0].clone();
-    let hold = json!({"kind": "reorder", "probability": probability, "hold_ns": 700_000_000u64});
+    let hold = json!({"kind": "reorder", "probability": probability, "delay_ns": 700_000_000u64});
     for direction in ["up", "down"] {
         link[direction].as_array_mut().unwrap().push(hold.clone());
     }
@@ -83,7 +83,7 @@ proptest! {
 
 /// Returns a load of random connections that send up, with means `mean_bytes` and `every_ns`.
 fn poisson(every_ns: u64, mean_bytes: u64) -> Value {
-    json!({"kind": "poisson", "mean_interarrival_ns": every_ns, "send": "up",
+    json!({"kind": "poisson", "mean_interarrival_ns": every_ns, "direction": "up",
         "size": {"kind": "exponential", "mean_bytes": mean_bytes}, "duration_ns": 4_000_000_000u64})
 }
 

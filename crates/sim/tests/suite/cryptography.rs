@@ -68,7 +68,9 @@ fn overtaken(
     };
     let mut spec = serde_json::to_value(case.spec()).unwrap();
     let up = spec["graph"]["links"][0]["up"].as_array_mut().unwrap();
-    up.push(json!({"kind": "reorder", "probability": probability, "hold_ns": hold_ms * 1_000_000}));
+    up.push(
+        json!({"kind": "reorder", "probability": probability, "delay_ns": hold_ms * 1_000_000}),
+    );
     sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
 }
 

@@ -23,7 +23,7 @@ fn one(nodes: usize, changes: Value) -> Value {
 }
 
 fn link(layer: &Value) -> Value {
-    json!({"shared": true, "with_contact": true, "closes": false, "layer": layer})
+    json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false, "cla": layer})
 }
 
 fn name(number: usize) -> &'static str {

@@ -9,7 +9,7 @@ const SECONDS: u64 = 60;
 fn flow(name: &str, connections: u64) -> Value {
     let streams = (0..connections).map(|stream| {
         json!({"stream_id": 4 * stream, "after": null,
-            "amount": {"mode": "time", "duration_ns": SECONDS * 1_000_000_000, "send": "up"}})
+            "amount": {"mode": "time", "duration_ns": SECONDS * 1_000_000_000, "direction": "up"}})
     });
     json!({
         "name": name, "client": "client", "server": "server", "start_ns": 0,
@@ -29,7 +29,7 @@ fn six_connections_beside_one_get_six_shares() {
         {"kind": "delay", "delay_ns": 20_000_000}
     ]);
     let spec = json!({
-        "seed": 1, "duration_ns": SECONDS * 1_000_000_000, "sample_ns": 1_000_000_000u64,
+        "seed": 1, "duration_ns": SECONDS * 1_000_000_000, "sample_interval_ns": 1_000_000_000u64,
         "graph": {
             "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
             "links": [{"name": "link", "client_side": "client", "server_side": "server",

@@ -31,9 +31,9 @@ fn run(policy: &str, tcp: bool) -> Measurements {
     };
     let kinds = [("client", "host"), ("far", "router"), ("near", "router"), ("server", "host")];
     let ns = |seconds: f64| (seconds * 1e9) as u64;
-    let in_use = |link: &str, is: bool| json!({"link": link, "in_use": is});
-    let stage = |line: &str, stage: u32, change: Value| json!({"line": line, "stage": stage, "change": change});
-    let in_flight = json!({"kind": "in_flight", "fate": policy});
+    let in_use = |link: &str, is: bool| json!({"link": link, "enabled": is});
+    let stage = |line: &str, stage: u32, change: Value| json!({"simplex_link": line, "stage": stage, "update": change});
+    let in_flight = json!({"kind": "in_flight", "policy": policy});
     let halved = json!({"kind": "rate", "rate_bit_s": 5_000_000});
     spec["graph"] = json!({
         "nodes": kinds.map(|(name, kind)| json!({"name": name, "kind": kind})),
@@ -55,8 +55,8 @@ fn run(policy: &str, tcp: bool) -> Measurements {
 #[test]
 fn a_flow_survives_a_handover_and_a_cut() {
     for tcp in [false, true] {
-        let of = run("lost", tcp);
-        assert!(of.encode("") == run("lost", tcp).encode(""), "the same bytes");
+        let of = run("drop", tcp);
+        assert!(of.encode("") == run("drop", tcp).encode(""), "the same bytes");
         let packets = of.table("packets");
         let (sent, received) = (packets.numbers("sent_s"), packets.numbers("received_s"));
         let (from, dropped) = (packets.names("from_node"), packets.names("dropped"));

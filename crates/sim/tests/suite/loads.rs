@@ -9,7 +9,7 @@ fn case(load: Value) -> Case {
 
 fn time(id: u64, after: Value, seconds: f64) -> Value {
     json!({"stream_id": id, "after": after,
-        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "send": "up"}})
+        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "direction": "up"}})
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn time_mode_sends_for_its_time() {
 #[test]
 fn time_mode_downwards_stops_the_server() {
     let run = case(streams(json!([{"stream_id": 0, "after": null, "amount":
-        {"mode": "time", "duration_ns": 7_000_000_000u64, "send": "down"}}])))
+        {"mode": "time", "duration_ns": 7_000_000_000u64, "direction": "down"}}])))
     .run();
     let table = run.table("streams");
     assert_eq!(table.numbers("up_bytes")[0], 8.0);
@@ -70,7 +70,7 @@ fn fewer_than_eight_bytes_request_no_data() {
 #[test]
 fn every_poisson_arrival_opens_a_connection() {
     let run = case(json!({"kind": "poisson", "mean_interarrival_ns": 100_000_000u64,
-        "size": {"kind": "fixed", "bytes": 20_000}, "send": "down",
+        "size": {"kind": "fixed", "bytes": 20_000}, "direction": "down",
         "duration_ns": 25_000_000_000u64}))
     .run();
     let table = run.table("streams");
@@ -86,7 +86,7 @@ fn an_on_off_source_keeps_its_rate_and_its_duty() {
     for send in ["up", "down"] {
         let run = case(json!({"kind": "on_off", "on_ns": 1_000_000_000u64,
             "off_ns": 1_000_000_000u64, "exponential": false, "rate_bit_s": 2_000_000,
-            "send": send, "duration_ns": 20_000_000_000u64}))
+            "direction": send, "duration_ns": 20_000_000_000u64}))
         .run();
         let side = if send == "up" { "client" } else { "server" };
         let bytes = number(&run, "flow_summary", &[("side", side)], "delivered_in_order_bytes");

@@ -14,7 +14,7 @@ fn link(changes: &Value) -> Value {
     for (key, value) in changes.as_object().into_iter().flatten() {
         layer[key] = value.clone();
     }
-    json!({"shared": true, "with_contact": true, "closes": false, "layer": layer})
+    json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false, "cla": layer})
 }
 
 /// Returns a case with ten bundles of 100 kB over a hop of 10 Mbit/s, with contacts in both directions.
@@ -92,7 +92,7 @@ fn changing(changes: Changes) -> Case {
     let mut case = case(10_000, &[(0.0, 1000.0)]);
     case.hops[0].light = changes.to_vec();
     case.ranges = case.hops[0].ranges();
-    case.link = link(&json!({"most_times": 0, "margin_ns": 100_000_000}));
+    case.link = link(&json!({"max_retransmissions": 0, "margin_ns": 100_000_000}));
     case
 }
 

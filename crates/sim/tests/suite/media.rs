@@ -104,7 +104,8 @@ fn lost_datagrams_are_counted_and_those_in_flight_are_not() {
 #[test]
 fn a_permanent_outage_loses_all_datagrams() {
     let windows = json!([[30_000 * MS, 70_000 * MS]]);
-    let outage = json!({"kind": "outage", "windows": windows, "repeat_ns": null, "hold": false});
+    let outage =
+        json!({"kind": "outage", "windows": windows, "repeat_ns": null, "buffer_packets": false});
     let load = call(&voice(&Value::Null), &Value::Null, 60);
     let run = run(&spec(&over_udp(), &load, Some(outage), 60.0));
     let of = |column| sum(&run, "calls", "up", column);
@@ -133,7 +134,8 @@ fn quic_delivers_the_same_datagrams() {
 
 #[test]
 fn speech_with_pauses_sends_the_expected_share() {
-    let periods = json!({"on_ns": 1004 * MS, "off_ns": 1587 * MS, "draw": {"kind": "exponential"}});
+    let periods =
+        json!({"on_ns": 1004 * MS, "off_ns": 1587 * MS, "distribution": {"kind": "exponential"}});
     let load = call(&voice(&periods), &voice(&periods), 2000);
     let run = run(&spec(&over_udp(), &load, None, 2010.0));
     let sent = ["up", "down"].map(|direction| sum(&run, "calls", direction, "sent_packets"));
@@ -156,7 +158,8 @@ fn incompatible_loads_and_transports_are_refused() {
     assert_eq!(refused(tcp, &load), "flow main: TCP carries no datagrams");
     let bulk = crate::common::time_up(1.0);
     assert_eq!(refused(over_udp(), &bulk), "flow main: UDP carries loads of datagrams only");
-    let periods = json!({"on_ns": 1, "off_ns": 1, "draw": {"kind": "pareto", "shape": 1.0}});
+    let periods =
+        json!({"on_ns": 1, "off_ns": 1, "distribution": {"kind": "pareto", "shape": 1.0}});
     let error = refused(over_udp(), &call(&voice(&periods), &Value::Null, 1));
     assert_eq!(error, "flow main: a Pareto period of shape 1 has no mean; expected more than 1");
     let mut tiny = voice(&Value::Null);

@@ -46,7 +46,7 @@ fn the_idle_timeout_ends_a_connection_that_an_outage_cuts() {
         let mut spec: Value =
             serde_json::to_value(case(json!({"idle_timeout_ns": timeout})).spec()).expect("JSON");
         let outage = json!({"kind": "outage", "windows": [[5_000_000_000u64, 12_000_000_000u64]],
-            "repeat_ns": null, "hold": false});
+            "repeat_ns": null, "buffer_packets": false});
         for direction in ["up", "down"] {
             let stages = spec["graph"]["links"][0][direction].as_array_mut().expect("stages");
             stages.insert(0, outage.clone());

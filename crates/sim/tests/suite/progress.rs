@@ -82,7 +82,7 @@ fn valid_and_infinite_controller_timers_run() {
 #[test]
 fn an_application_without_progress_is_named() {
     let load = json!({"kind": "on_off", "on_ns": 0, "off_ns": 0, "exponential": false,
-        "rate_bit_s": null, "send": "up", "duration_ns": 1_000_000_000u64});
+        "rate_bit_s": null, "direction": "up", "duration_ns": 1_000_000_000u64});
     for tcp in [false, true] {
         let spec = Case { load: load.clone(), ..short(tcp) }.spec();
         let error = sim::run(&spec, &mut |_, _| None).unwrap_err();

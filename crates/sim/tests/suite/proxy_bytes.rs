@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_bytes() {
         Some(proxy("pooled")),
         Some(proxy("early")),
         json!({"kind": "poisson", "mean_interarrival_ns": 300_000_000u64,
-            "size": {"kind": "exponential", "mean_bytes": 100_000}, "send": "down",
+            "size": {"kind": "exponential", "mean_bytes": 100_000}, "direction": "down",
             "duration_ns": 20_000_000_000u64}),
     );
     case.links[1] = Link("satellite", SATELLITE.1, SATELLITE.2, 0.01);

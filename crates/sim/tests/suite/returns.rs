@@ -58,14 +58,14 @@ fn probes(run: &Measurements) -> Vec<f64> {
 const OUTAGES: [(u64, f64); 4] = [(62, 20.0), (62, 110.0), (1000, 20.0), (1000, 110.0)];
 
 fn link_options(layer: &str, on_return: &str) -> Value {
-    json!({"layer": {"kind": layer}, "on_return": on_return})
+    json!({"cla": {"kind": layer}, "on_contact_start": on_return})
 }
 
 #[test]
 fn an_open_connection_waits_for_the_backed_off_timeout() {
     for (owlt_ms, back) in OUTAGES {
         for layer in ["quiccl", "qubicle"] {
-            let run = case(&link_options(layer, "alone"), owlt_ms, back).run();
+            let run = case(&link_options(layer, "keep"), owlt_ms, back).run();
             let waited = waited(&run, back);
             let probes = probes(&run);
             println!("{layer} {owlt_ms} ms, {back} s: {waited:.3} s, {probes:?}");
@@ -92,8 +92,8 @@ fn other_contact_start_actions_take_only_light_times() {
         // Bundle.
         ("quiccl", "resume", 1.0),
         // PING, its ACK, the retransmitted bundle.
-        ("quiccl", "cue", 3.0),
-        ("qubicle", "cue", 3.0),
+        ("quiccl", "link_up", 3.0),
+        ("qubicle", "link_up", 3.0),
         // A handshake and the bundle.
         ("qubicle", "reopen", 3.0),
         // A handshake, both SESS_INIT messages, the bundle.
@@ -115,7 +115,7 @@ fn other_contact_start_actions_take_only_light_times() {
 fn a_link_up_probe_before_the_link_is_repeated() {
     // The planned contact starts two seconds before the link. PINGs repeat after three round trips and back off.
     let (back, round) = (20.0, 0.124);
-    let mut case = case(&link_options("quiccl", "cue"), 62, back);
+    let mut case = case(&link_options("quiccl", "link_up"), 62, back);
     case.hops[0].dark = vec![(9.0, back + 2.0)];
     let waited = waited(&case.run(), back);
     let ping =

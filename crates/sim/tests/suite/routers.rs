@@ -73,7 +73,7 @@ fn link(name: &str, from: &str, to: &str, delay_ms: u64) -> Value {
 /// Returns a change that disables or enables links at an instant in microseconds.
 fn uses(at_us: u64, links: &[(&str, bool)]) -> Value {
     let links: Vec<Value> =
-        links.iter().map(|(link, used)| json!({"link": link, "in_use": used})).collect();
+        links.iter().map(|(link, used)| json!({"link": link, "enabled": used})).collect();
     json!({"at_ns": at_us * 1000, "links": links})
 }
 
@@ -81,7 +81,7 @@ fn uses(at_us: u64, links: &[(&str, bool)]) -> Value {
 fn a_router_changes_its_route_and_buffers_packets_without_one() {
     let graph = json!({
         "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"},
-            {"name": "near", "kind": "router", "hold_bytes": 1050}, {"name": "far", "kind": "router"}],
+            {"name": "near", "kind": "router", "store_and_forward_bytes": 1050}, {"name": "far", "kind": "router"}],
         "links": [link("a", "client", "near", 5), link("b", "near", "server", 10),
             link("c", "near", "far", 3), link("d", "far", "server", 2)],
         "changes": [uses(20_500, &[("b", false)]), uses(40_500, &[("c", false)]),
@@ -113,7 +113,7 @@ fn a_router_changes_its_route_and_buffers_packets_without_one() {
 fn a_host_buffers_too_and_buffered_packets_count_as_in_transit() {
     let graph = |at: u64| {
         json!({
-            "nodes": [{"name": "client", "kind": "host", "hold_bytes": 1_000_000},
+            "nodes": [{"name": "client", "kind": "host", "store_and_forward_bytes": 1_000_000},
                 {"name": "server", "kind": "host"}],
             "links": [link("a", "client", "server", 5)],
             "changes": [uses(0, &[("a", false)]), uses(at * 1000, &[("a", true)])],

@@ -8,7 +8,7 @@ use sim::Measurements;
 use crate::bundle_nodes::{Case, conserved, contact, hop, perf, range, rows, times};
 
 fn stop(at: f64, until: f64, keeps: bool) -> Value {
-    json!({"at_ns": (at * 1e9) as u64, "until_ns": (until * 1e9) as u64, "keeps": keeps})
+    json!({"at_ns": (at * 1e9) as u64, "until_ns": (until * 1e9) as u64, "keeps_store": keeps})
 }
 
 fn stopped(run: &Measurements, node: &str) -> usize {
@@ -31,8 +31,8 @@ fn the_outage_position_decides_about_packets_in_flight() {
     for behind in [false, true] {
         let mut only = hop("1", "2", 100_000_000, 1000);
         (only.dark, only.behind) = (vec![(10.0, 20.0)], behind);
-        let link = json!({"shared": true, "with_contact": true, "closes": false,
-            "layer": {"kind": "quiccl"}});
+        let link = json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false,
+            "cla": {"kind": "quiccl"}});
         let perf = vec![client.clone()];
         let run = Case { hops: vec![only], link, perf, seconds: 200.0, ..Case::default() }.run();
         conserved(&run);
@@ -55,7 +55,7 @@ const BUNDLES: usize = 40;
 /// Returns the numbers of bundles forwarded by node 1 but never delivered, and of delivered ones. Node 2 fails `at` for
 /// two seconds and retains durable bundles, that is, 30 ms after arrival.
 fn lost(layer: &Value, at: f64) -> (usize, usize) {
-    let link = json!({"shared": false, "with_contact": true, "closes": false, "layer": layer});
+    let link = json!({"shared": false, "opens_with_contact": true, "closes_after_contact": false, "cla": layer});
     let client = perf(
         "1",
         "2",
@@ -68,7 +68,7 @@ fn lost(layer: &Value, at: f64) -> (usize, usize) {
         perf: vec![client],
         nodes: BTreeMap::from([(
             "2",
-            json!({"store_ns": 30_000_000, "stops": [stop(at, at + 2.0, true)]}),
+            json!({"store_delay_ns": 30_000_000, "outages": [stop(at, at + 2.0, true)]}),
         )]),
         seconds: 60.0,
         ..Case::default()
@@ -122,10 +122,10 @@ fn a_restarted_relay_forwards_durable_bundles_and_reports_lost_ones() {
             ranges: vec![range("1", "2", 5), range("2", "3", 5)],
             routes: BTreeMap::new(),
             perf: vec![perf("1", "3", json!({}))],
-            nodes: BTreeMap::from([("2", json!({"stops": [stop(5.0, 7.0, keeps)]}))]),
+            nodes: BTreeMap::from([("2", json!({"outages": [stop(5.0, 7.0, keeps)]}))]),
             seconds: 60.0,
-            link: json!({"shared": true, "with_contact": true, "closes": false,
-                "layer": {"kind": "quiccl"}}),
+            link: json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false,
+                "cla": {"kind": "quiccl"}}),
             ..Case::default()
         };
         let run = case.run();
@@ -156,7 +156,7 @@ fn bundles_are_conserved_over_node_failures() {
                 at = from + long;
             }
             let store_ns = (chance.uniform() * 1e8) as u64;
-            nodes.insert(name, json!({"stops": stops, "store_ns": store_ns}));
+            nodes.insert(name, json!({"outages": stops, "store_delay_ns": store_ns}));
         }
         let mut first = hop("1", "2", 10_000_000, 20);
         let from = 8.0 * chance.uniform();
@@ -178,10 +178,10 @@ fn bundles_are_conserved_over_node_failures() {
             _ => json!({"kind": "ltp"}),
         };
         let on_return = match case % 4 {
-            _ if case >= 8 => "alone",
-            0 => ["alone", "reopen", "cue"][case as usize % 3],
+            _ if case >= 8 => "keep",
+            0 => ["keep", "reopen", "link_up"][case as usize % 3],
             3 => "reopen",
-            _ => ["resume", "alone", "cue", "reopen"][(case as usize + case as usize / 4) % 4],
+            _ => ["resume", "keep", "link_up", "reopen"][(case as usize + case as usize / 4) % 4],
         };
         let case = Case {
             hops: vec![first, hop("2", "3", 10_000_000, 20)],
@@ -192,8 +192,8 @@ fn bundles_are_conserved_over_node_failures() {
             nodes,
             seconds: 90.0,
             seed: case,
-            link: json!({"shared": case % 2 == 0, "with_contact": case % 3 > 0, "closes": case % 5 == 0,
-                "on_return": on_return, "layer": layer}),
+            link: json!({"shared": case % 2 == 0, "opens_with_contact": case % 3 > 0, "closes_after_contact": case % 5 == 0,
+                "on_contact_start": on_return, "cla": layer}),
             quic: json!({"idle_timeout_ns": 5_000_000_000u64}),
             ..Case::default()
         };

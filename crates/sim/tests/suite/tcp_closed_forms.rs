@@ -56,9 +56,9 @@ fn mean_window_of(
 #[test]
 fn newreno_follows_the_square_root() {
     let every = json!({"delayed_ack": null, "ack_counting": {"kind": "per_ack"}});
-    let second = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 0},
+    let second = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "segments_per_ack": 2, "quick_acks": 0},
         "ack_counting": {"kind": "per_ack"}});
-    let bytes = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 0}});
+    let bytes = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "segments_per_ack": 2, "quick_acks": 0}});
     for (p, changes, constant, losses) in [
         (1e-3, &every, 1.31, 750.0),
         (3e-3, &every, 1.31, 750.0),

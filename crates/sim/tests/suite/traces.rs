@@ -8,7 +8,7 @@ use sim::Measurements;
 use spec::TraceSpec;
 
 const BOTH: TraceSpec =
-    TraceSpec { qlog: true, pcapng: true, packets: false, stages: false, tcp: false };
+    TraceSpec { qlog: true, pcapng: true, packets: false, packet_steps: false, tcp: false };
 
 fn run(case: &Case, trace: TraceSpec) -> Measurements {
     let mut spec = case.spec();
@@ -181,7 +181,7 @@ fn measurements_do_not_depend_on_the_wakeups_of_links() {
     for tcp in [None, Some(json!({}))] {
         let case = Case { duration_s: 5.0333, tcp, ..Case::default() };
         let plain = run(&case, TraceSpec { qlog: false, pcapng: false, ..BOTH });
-        let steps = run(&case, TraceSpec { packets: true, stages: true, ..BOTH });
+        let steps = run(&case, TraceSpec { packets: true, packet_steps: true, ..BOTH });
         let up = |column| number(&plain, "link_summary", &[("link", "link.up")], column);
         assert!(up("arrived_packets") > up("delivered_packets") + 100.0);
         for table in plain.tables.iter().filter(|table| table.name != "packets") {
@@ -218,7 +218,7 @@ fn a_qlog_agrees_with_the_tables() {
 #[test]
 fn every_lost_packet_has_a_number() {
     let poisson = json!({"kind": "poisson", "mean_interarrival_ns": 300_000_000u64,
-        "size": {"kind": "fixed", "bytes": 50_000}, "send": "down",
+        "size": {"kind": "fixed", "bytes": 50_000}, "direction": "down",
         "duration_ns": 10_000_000_000u64});
     for load in [data(2_000_000, 4_000_000), poisson] {
         let case = Case { load, loss: 0.03, rtt_ms: 60.0, duration_s: 20.0, ..Case::default() };
@@ -277,7 +277,7 @@ fn encrypted_packets_are_counted_but_not_read() {
 #[test]
 fn every_connection_has_its_trace() {
     let load = json!({"kind": "poisson", "mean_interarrival_ns": 300_000_000u64,
-        "size": {"kind": "fixed", "bytes": 20_000}, "send": "down", "duration_ns": 5_000_000_000u64});
+        "size": {"kind": "fixed", "bytes": 20_000}, "direction": "down", "duration_ns": 5_000_000_000u64});
     let run = run(&Case { load, duration_s: 8.0, rtt_ms: 50.0, ..Case::default() }, BOTH);
     for side in ["client", "server"] {
         let qlog = qlog(&run, side);

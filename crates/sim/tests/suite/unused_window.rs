@@ -19,7 +19,7 @@ fn limits() -> Vec<(&'static str, Case)> {
     // The rate of `LIMIT` bytes per round trip.
     let rate = LIMIT as f64 * 8.0 / (RTT_MS / 1e3);
     let slow = json!({"kind": "on_off", "on_ns": 3_600_000_000_000u64, "off_ns": 1, "exponential": false,
-        "rate_bit_s": rate as u64, "send": "up", "duration_ns": (SECONDS * 1e9) as u64});
+        "rate_bit_s": rate as u64, "direction": "up", "duration_ns": (SECONDS * 1e9) as u64});
     vec![
         ("receive window", quic(json!({"receive_window_bytes": LIMIT}))),
         ("stream receive window", quic(json!({"stream_receive_window_bytes": LIMIT}))),
@@ -46,7 +46,7 @@ fn case() -> Case {
 /// Runs the case; the path drops the client's packets with these numbers.
 fn run(case: &Case, lost: &[u64]) -> Measurements {
     let mut spec = serde_json::to_value(case.spec()).expect("JSON");
-    spec["sample_ns"] = json!(10_000_000);
+    spec["sample_interval_ns"] = json!(10_000_000);
     spec["graph"]["links"][0]["up"][0]["model"] = json!({"kind": "trace", "packets": lost});
     let spec = RunSpec::from_json(&spec.to_string()).expect("a specification");
     sim::run(&spec, &mut |_, _| None).expect("a valid run")
@@ -140,13 +140,13 @@ fn every_acknowledged_byte_counts_over_return_frames() {
         for frame_ms in [0, 20, 100, 300] {
             let case = Case { congestion: newreno.clone(), tcp: tcp.clone(), ..case() };
             let mut spec = serde_json::to_value(case.spec()).expect("JSON");
-            spec["sample_ns"] = json!(10_000_000);
+            spec["sample_interval_ns"] = json!(10_000_000);
             let link = &mut spec["graph"]["links"][0];
             link["up"][0]["model"] = json!({"kind": "trace", "packets": [40]});
             if frame_ms > 0 {
                 let frame = frame_ms * 1_000_000u64;
                 link["down"][1]["service"] = json!({"kind": "trace",
-                    "slots_ns": vec![frame; 1000], "slot_bytes": 1504, "repeat_ns": frame});
+                    "opportunities_ns": vec![frame; 1000], "opportunity_bytes": 1504, "repeat_ns": frame});
             }
             let spec = RunSpec::from_json(&spec.to_string()).expect("a specification");
             let run = sim::run(&spec, &mut |_, _| None).expect("a valid run");

@@ -71,7 +71,7 @@ impl Page {
             json!({"kind": "page", "page": {"name": "page", "hosts": self.hosts,
                 "objects": self.objects}, "http": "2", "tls": tls, "loads": 1,
                 "pause_ns": [1_000_000_000u64, 2_000_000_000u64], "timeout_ns": 20_000_000_000u64,
-                "profile": "kept", "keep_connections": false, "udp_blocked": false,
+                "profile": "reused", "keep_connections": false, "udp_blocked": false,
                 "quic_head_start_ns": 300_000_000, "connections_per_host": 6, "parse_ns": 0}),
             &self.changes,
         );
@@ -82,7 +82,7 @@ impl Page {
         }
         let congestion = json!({"name": "newreno"});
         let spec = json!({
-            "seed": self.seed, "duration_ns": 100_000_000_000u64, "sample_ns": 1_000_000_000u64,
+            "seed": self.seed, "duration_ns": 100_000_000_000u64, "sample_interval_ns": 1_000_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
@@ -189,7 +189,7 @@ fn reused_connections_take_one_round_trip_in_the_next_load() {
 #[test]
 fn a_fresh_profile_resumes_nothing() {
     for (http, full, resumed) in [("2", 3.0, 2.0), ("3", 2.0, 1.0)] {
-        for (profile, second) in [("fresh", full), ("kept", resumed)] {
+        for (profile, second) in [("fresh", full), ("reused", resumed)] {
             let page = Page {
                 tls: json!({"resumption": true, "early_data": true}),
                 changes: json!({"http": http, "loads": 2, "profile": profile}),

@@ -78,7 +78,7 @@ impl Web {
             json!({
                 "kind": "page", "page": {"name": "page", "hosts": self.hosts, "objects": self.objects},
                 "http": "2", "tls": tls, "loads": 1, "pause_ns": [1_000_000_000u64, 2_000_000_000u64],
-                "timeout_ns": 20_000_000_000u64, "profile": "kept", "keep_connections": false,
+                "timeout_ns": 20_000_000_000u64, "profile": "reused", "keep_connections": false,
                 "udp_blocked": false, "quic_head_start_ns": 300_000_000, "connections_per_host": 6,
                 "parse_ns": 0
             }),
@@ -97,7 +97,7 @@ impl Web {
         let congestion = json!({"name": "newreno", "options": {"slow_start_exit": "none"}});
         RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": self.duration_s * 1_000_000_000,
-            "sample_ns": 1_000_000_000u64,
+            "sample_interval_ns": 1_000_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
@@ -181,7 +181,7 @@ fn alt_svc_is_used_from_the_second_load_on() {
 #[test]
 fn blocked_udp_costs_alt_svc_the_head_start_once() {
     let changes = json!({"http": "alt-svc", "loads": 3, "udp_blocked": true,
-        "profile": "kept"});
+        "profile": "reused"});
     let web = Web { changes, ..Web::default() };
     let run = web.run();
     let pages = run.table("pages");

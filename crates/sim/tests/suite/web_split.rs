@@ -40,7 +40,7 @@ fn ttr_of(host: &Value, setup: &str, http: &str, tls: &Value, fast_open: bool, l
         "kind": "page", "page": {"name": "page", "objects": objects,
             "hosts": [host]},
         "http": http, "tls": options, "loads": load, "pause_ns": [5_000_000_000u64, 5_000_000_000u64],
-        "timeout_ns": 20_000_000_000u64, "profile": "kept", "keep_connections": false,
+        "timeout_ns": 20_000_000_000u64, "profile": "reused", "keep_connections": false,
         "udp_blocked": false, "quic_head_start_ns": 300_000_000, "connections_per_host": 6,
         "parse_ns": 0
     });

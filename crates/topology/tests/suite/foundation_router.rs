@@ -11,7 +11,8 @@ use units::{NodeId, Packet, RandomStream, Span, Time};
 use crate::common::{delay, link, node, packet, transmit};
 
 fn graph() -> TopologySpec {
-    let node = |name: &str, kind| NodeSpec { name: name.into(), kind, buffer_bytes: None };
+    let node =
+        |name: &str, kind| NodeSpec { name: name.into(), kind, store_and_forward_bytes: None };
     let link = |name: &str, client_side: &str, server_side: &str, rate| LinkSpec {
         name: name.into(),
         client_side: client_side.into(),
@@ -122,7 +123,7 @@ fn handover(policy: InFlightPolicy) -> TopologySpec {
         link(name, satellite, "gateway", stages(), stages())
     };
     let ground = vec![transmit(8_000_000, Some(QueueLimit::Packets(1000)))];
-    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), in_use };
+    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), enabled: in_use };
     let stage = |line: &str, change| ScheduledStageUpdate {
         simplex_link: line.into(),
         stage: 0,
@@ -199,10 +200,10 @@ fn a_handover_is_one_event() {
 
 #[test]
 fn a_packet_without_a_route_is_dropped_at_its_node() {
-    let mut graph = handover(InFlightPolicy::KeepOrder);
-    let at = |at_ns, node: &str, route_override| TopologyChange {
+    let mut graph = handover(InFlightPolicy::InOrder);
+    let at = |at_ns, node: &str, route| TopologyChange {
         at_ns,
-        routes: vec![RouteChange { node: node.into(), to: "server".into(), route_override }],
+        routes: vec![RouteChange { node: node.into(), to: "server".into(), route }],
         ..TopologyChange::default()
     };
     graph.changes.truncate(1);
@@ -278,8 +279,7 @@ fn run_late(
 
 #[test]
 fn a_late_driver_sees_the_same_handover() {
-    for policy in [InFlightPolicy::KeepOrder, InFlightPolicy::AllowOvertaking, InFlightPolicy::Drop]
-    {
+    for policy in [InFlightPolicy::InOrder, InFlightPolicy::Reorder, InFlightPolicy::Drop] {
         let topology = || Topology::build(&handover(policy), 1).unwrap();
         let sent = stream(&topology(), 200);
         let mut exact = run(&mut topology(), sent.clone());

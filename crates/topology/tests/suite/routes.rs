@@ -54,15 +54,15 @@ fn changing(mut graph: TopologySpec, drawn: &Drawn) -> TopologySpec {
     for (number, (links, route)) in drawn.iter().enumerate() {
         let of = |link: usize| graph.links[link % graph.links.len()].name.clone();
         let uses =
-            links.iter().map(|(link, in_use)| LinkAdminState { link: of(*link), in_use: *in_use });
+            links.iter().map(|(link, in_use)| LinkAdminState { link: of(*link), enabled: *in_use });
         let routes = route.iter().map(|(node, to, link)| {
             let name = |node: &usize| graph.nodes[node % graph.nodes.len()].name.clone();
-            let route_override = match link % 3 {
+            let route = match link % 3 {
                 0 => RouteOverride::Shortest,
                 1 => RouteOverride::NoRoute,
                 _ => RouteOverride::Link(of(link / 3)),
             };
-            RouteChange { node: name(node), to: name(to), route_override }
+            RouteChange { node: name(node), to: name(to), route }
         });
         let at_ns = number as u64 + 1;
         let change = TopologyChange {
@@ -161,7 +161,7 @@ fn a_handover_does_not_recompute_all_routes() {
         let host_name = format!("host{host}");
         graph.links.push(link(&name, &host_name, satellite, vec![], vec![]));
     }
-    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), in_use };
+    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), enabled: in_use };
     let unused = (0..240).map(|n| uses(&format!("next{n}"), false)).collect();
     graph.changes = vec![TopologyChange { links: unused, ..TopologyChange::default() }];
     let mut last: Vec<String> = (0..hosts)

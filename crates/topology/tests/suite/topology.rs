@@ -10,7 +10,7 @@ fn node(name: &str) -> NodeSpec {
     // Names in capitals are hosts.
     let host = name.starts_with(char::is_uppercase);
     let kind = if host { NodeKind::Host } else { NodeKind::Router };
-    NodeSpec { name: name.into(), kind, buffer_bytes: None }
+    NodeSpec { name: name.into(), kind, store_and_forward_bytes: None }
 }
 
 fn link(name: &str, client_side: &str, server_side: &str) -> LinkSpec {
@@ -131,23 +131,25 @@ fn a_bad_stage_is_refused_by_link_and_number() {
         (
             transmit(
                 unbounded,
-                r#"{"kind":"trace","slots_ns":[2,1],"slot_bytes":1,"repeat_ns":3}"#,
+                r#"{"kind":"trace","opportunities_ns":[2,1],"opportunity_bytes":1,"repeat_ns":3}"#,
             ),
-            "l.down stage 1 (transmit): slots_ns run backwards",
+            "l.down stage 1 (transmit): opportunities_ns run backwards",
         ),
         (
             transmit(
                 unbounded,
-                r#"{"kind":"trace","slots_ns":[1,4],"slot_bytes":1,"repeat_ns":3}"#,
+                r#"{"kind":"trace","opportunities_ns":[1,4],"opportunity_bytes":1,"repeat_ns":3}"#,
             ),
-            "l.down stage 1 (transmit): slots_ns end at 4, after repeat_ns = 3",
+            "l.down stage 1 (transmit): opportunities_ns end at 4, after repeat_ns = 3",
         ),
         (
-            of(r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"hold":false}"#),
+            of(
+                r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"buffer_packets":false}"#,
+            ),
             "l.down stage 1 (outage): window [8, 10] begins before the one before it ends",
         ),
         (
-            of(r#"{"kind":"outage","windows":[[5,5]],"repeat_ns":null,"hold":false}"#),
+            of(r#"{"kind":"outage","windows":[[5,5]],"repeat_ns":null,"buffer_packets":false}"#),
             "l.down stage 1 (outage): window [5, 5] is empty or runs backwards",
         ),
         (
@@ -183,11 +185,13 @@ fn a_bad_change_is_refused_by_its_instant() {
     };
     let stage = |line: &str, stage: u32, change: &str| {
         of(&format!(
-            r#"[{{"at_ns":7,"stages":[{{"line":"{line}","stage":{stage},"change":{change}}}]}}]"#
+            r#"[{{"at_ns":7,"stages":[{{"simplex_link":"{line}","stage":{stage},"update":{change}}}]}}]"#
         ))
     };
     let route = |node: &str, to: &str, route: &str| {
-        of(&format!(r#"[{{"at_ns":7,"ways":[{{"node":"{node}","to":"{to}","way":{route}}}]}}]"#))
+        of(&format!(
+            r#"[{{"at_ns":7,"routes":[{{"node":"{node}","to":"{to}","route":{route}}}]}}]"#
+        ))
     };
     let rate = r#"{"kind":"rate","rate_bit_s":0}"#;
     let cases = [
@@ -196,7 +200,7 @@ fn a_bad_change_is_refused_by_its_instant() {
             "changes at 7 ns: they do not come after the ones before them",
         ),
         (
-            of(r#"[{"at_ns":7,"links":[{"link":"x","in_use":false}]}]"#),
+            of(r#"[{"at_ns":7,"links":[{"link":"x","enabled":false}]}]"#),
             "changes at 7 ns: there is no link \"x\"",
         ),
         (stage("ar", 0, rate), "changes at 7 ns: there is no line \"ar\""),
@@ -207,12 +211,12 @@ fn a_bad_change_is_refused_by_its_instant() {
         ),
         (stage("ar.up", 1, rate), "changes at 7 ns: ar.up stage 1: rate_bit_s is 0"),
         (
-            stage("ar.up", 1, r#"{"kind":"in_flight","fate":"overtaken"}"#),
+            stage("ar.up", 1, r#"{"kind":"in_flight","policy":"reorder"}"#),
             "changes at 7 ns: ar.up stage 1 (transmit) takes no such change: in_flight",
         ),
-        (route("r", "s", r#""none""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
-        (route("B", "B", r#""none""#), "changes at 7 ns: no route from \"B\" to itself"),
-        (route("z", "B", r#""none""#), "changes at 7 ns: there is no node \"z\""),
+        (route("r", "s", r#""no_route""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
+        (route("B", "B", r#""no_route""#), "changes at 7 ns: no route from \"B\" to itself"),
+        (route("z", "B", r#""no_route""#), "changes at 7 ns: there is no node \"z\""),
         (
             route("r", "B", r#"{"link":"sb"}"#),
             "changes at 7 ns: link \"sb\" does not begin at \"r\"",
@@ -222,13 +226,13 @@ fn a_bad_change_is_refused_by_its_instant() {
             "changes at 7 ns: link \"ar\" leads from \"r\" to \"A\", a host, which passes nothing on",
         ),
         (
-            of(r#"[{"at_ns":5,"ways":[{"node":"s","to":"A","way":{"link":"rs"}}]},
-                   {"at_ns":7,"links":[{"link":"rs","in_use":false}]}]"#),
+            of(r#"[{"at_ns":5,"routes":[{"node":"s","to":"A","route":{"link":"rs"}}]},
+                   {"at_ns":7,"links":[{"link":"rs","enabled":false}]}]"#),
             "changes at 7 ns: the route from \"s\" to \"A\" uses rs.down, whose link is disabled",
         ),
         (
-            of(r#"[{"at_ns":7,"ways":[{"node":"s","to":"B","way":{"link":"rs"}},
-                                      {"node":"r","to":"B","way":{"link":"rs"}}]}]"#),
+            of(r#"[{"at_ns":7,"routes":[{"node":"s","to":"B","route":{"link":"rs"}},
+                                      {"node":"r","to":"B","route":{"link":"rs"}}]}]"#),
             "changes at 7 ns: packets from \"r\" to \"B\" are in a routing loop",
         ),
     ];
@@ -245,11 +249,11 @@ fn a_route_override_applies_until_it_is_changed() {
     let text = serde_json::to_string(&graph).unwrap();
     assert!(!text.contains("changes\":[{\"at_ns"), "as before: {text}");
     graph.changes = serde_json::from_str(
-        r#"[{"at_ns":10,"ways":[{"node":"A","to":"B","way":{"link":"as"}}]},
-            {"at_ns":20,"links":[{"link":"rb","in_use":false}]},
-            {"at_ns":30,"ways":[{"node":"A","to":"B","way":"none"}]},
-            {"at_ns":40,"ways":[{"node":"A","to":"B","way":"shortest"}]},
-            {"at_ns":50,"links":[{"link":"rb","in_use":true},{"link":"sb","in_use":false}]}]"#,
+        r#"[{"at_ns":10,"routes":[{"node":"A","to":"B","route":{"link":"as"}}]},
+            {"at_ns":20,"links":[{"link":"rb","enabled":false}]},
+            {"at_ns":30,"routes":[{"node":"A","to":"B","route":"no_route"}]},
+            {"at_ns":40,"routes":[{"node":"A","to":"B","route":"shortest"}]},
+            {"at_ns":50,"links":[{"link":"rb","enabled":true},{"link":"sb","enabled":false}]}]"#,
     )
     .unwrap();
     let json = serde_json::to_string(&graph).unwrap();
@@ -280,9 +284,9 @@ fn a_route_override_applies_until_it_is_changed() {
 fn the_first_path_is_the_first_complete_one() {
     let mut graph = graph(&["A", "B", "r"], &[("ar", "A", "r"), ("rb", "r", "B")]);
     graph.changes = serde_json::from_str(
-        r#"[{"at_ns":0,"ways":[{"node":"r","to":"B","way":"none"}], "links":[{"link":"ar","in_use":false}]},
-            {"at_ns":10,"links":[{"link":"ar","in_use":true}]},
-            {"at_ns":20,"ways":[{"node":"r","to":"B","way":"shortest"},{"node":"B","to":"A","way":"none"}]}]"#,
+        r#"[{"at_ns":0,"routes":[{"node":"r","to":"B","route":"no_route"}], "links":[{"link":"ar","enabled":false}]},
+            {"at_ns":10,"links":[{"link":"ar","enabled":true}]},
+            {"at_ns":20,"routes":[{"node":"r","to":"B","route":"shortest"},{"node":"B","to":"A","route":"no_route"}]}]"#,
     )
     .unwrap();
     let mut topology = Topology::build(&graph, 1).unwrap();

@@ -99,7 +99,7 @@ impl MediaSource {
             None => Time::MAX,
             Some(periods) => {
                 let mean = if self.is_on { periods.on_ns } else { periods.off_ns };
-                at + periods.draw.length(Span(mean), &mut self.random)
+                at + periods.distribution.length(Span(mean), &mut self.random)
             }
         };
     }
@@ -140,7 +140,7 @@ impl MediaSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf_load::{DrawSpec, PeriodsSpec};
+    use crate::perf_load::{PeriodDistribution, PeriodsSpec};
 
     fn source(periods: Option<PeriodsSpec>, seconds: u64) -> MediaSource {
         let spec = SourceSpec {
@@ -171,7 +171,11 @@ mod tests {
     #[test]
     fn the_rest_of_a_period_counts_for_the_next() {
         // 50 ms on, 30 ms off: 2 datagrams, then half of one; 5 in every 160 ms.
-        let periods = PeriodsSpec { on_ns: 50_000_000, off_ns: 30_000_000, draw: DrawSpec::Fixed };
+        let periods = PeriodsSpec {
+            on_ns: 50_000_000,
+            off_ns: 30_000_000,
+            distribution: PeriodDistribution::Fixed,
+        };
         let found = all(source(Some(periods), 16));
         assert_eq!(found.len(), 500);
         let due: Vec<u64> = found[..6].iter().map(|head| head.due.0 / 1_000_000 - 5000).collect();
@@ -185,7 +189,7 @@ mod tests {
         let periods = PeriodsSpec {
             on_ns: 1_004_000_000,
             off_ns: 1_587_000_000,
-            draw: DrawSpec::Exponential,
+            distribution: PeriodDistribution::Exponential,
         };
         let punctual = all(source(Some(periods), 100));
         let mut late = source(Some(periods), 100);

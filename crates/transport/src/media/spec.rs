@@ -59,6 +59,6 @@ impl SourceSpec {
             let found = self.interval_ns;
             return Err(format!("interval_ns is {found}, expected 1000 or more"));
         }
-        self.periods.map_or(Ok(()), |periods| periods.draw.check())
+        self.periods.map_or(Ok(()), |periods| periods.distribution.check())
     }
 }

@@ -80,7 +80,7 @@ impl Proxy {
         let limit = BufferLimit { max_bytes: spec.buffer_bytes, max_segment: largest };
         let controller = &mut build_controllers[0];
         if side == Side::Client && segment.flags.has(Flags::SYN) && inbound_pool.is_none() {
-            let syn_ack_held = spec.setup == HandshakeMode::Relayed;
+            let syn_ack_held = spec.handshake == HandshakeMode::Relayed;
             let client = TcpConnection::accept(now, tcp_spec, controller(), &segment, syn_ack_held);
             self.closed_totals[0].opened += 1;
             return Some(Splice::new(client, 0, syn_ack_held, limit));

@@ -13,7 +13,7 @@ pub struct ProxySpec {
     /// Name of its node, of kind `proxy`.
     pub node: String,
     /// Set-up of the onward connection.
-    pub setup: HandshakeMode,
+    pub handshake: HandshakeMode,
     /// Buffer per connection and direction between its two sockets, bytes. A full buffer closes the window of the
     /// socket that fills it.
     pub buffer_bytes: u64,

@@ -50,7 +50,7 @@ impl Three {
             SocketSpec { tcp: tcp(20_000), congestion: "newreno".into(), options: json!(null) };
         let spec = ProxySpec {
             node: "p".into(),
-            setup,
+            handshake: setup,
             buffer_bytes,
             client_side: socket.clone(),
             server_side: socket,

@@ -29,11 +29,9 @@ pub struct RequestedController {
 pub struct ControllerRequest {
     /// Name of the client's controller.
     #[serde(default, deserialize_with = "plain_or_none")]
-    #[serde(rename = "own")]
     pub client_controller: Option<String>,
     /// The controller that the server must use; `None`: any.
     #[serde(default)]
-    #[serde(rename = "wish")]
     pub requested: Option<RequestedController>,
 }
 
@@ -42,11 +40,9 @@ pub struct ControllerRequest {
 pub struct ControllerResponse {
     /// Name of the server's controller; `None` if the transport does not report it.
     #[serde(default, deserialize_with = "plain_or_none")]
-    #[serde(rename = "own")]
     pub controller: Option<String>,
     /// Reason of a refusal; no data follows then.
     #[serde(default, deserialize_with = "plain_or_none")]
-    #[serde(rename = "refused")]
     pub refusal_reason: Option<String>,
     /// The server refuses all traffic over this transport, with or without a request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -11,7 +11,7 @@ pub use controller_negotiation::{
 };
 pub use on_off::OnOffSource;
 pub use perf::{PerfClient, PerfServer};
-pub use periods::{DrawSpec, PeriodsSpec};
+pub use periods::{PeriodDistribution, PeriodsSpec};
 pub use spec::*;
 
 use bytes::Bytes;

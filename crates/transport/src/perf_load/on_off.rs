@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use units::{RandomStream, Span, Time};
 
-use super::{DrawSpec, StreamReport, zeros};
+use super::{PeriodDistribution, StreamReport, zeros};
 use crate::{App, AppEvent, Streams};
 
 /// Interval at which a source with a configured rate writes to the transport.
@@ -14,7 +14,7 @@ const WRITE_INTERVAL: Span = Span::from_millis(10);
 pub struct OnOffSource {
     on: Span,
     off: Span,
-    draw: DrawSpec,
+    draw: PeriodDistribution,
     rate_bit_s: Option<u64>,
     random: RandomStream,
     duration: Span,
@@ -35,7 +35,7 @@ impl OnOffSource {
     pub fn new(
         on: Span,
         off: Span,
-        draw: DrawSpec,
+        draw: PeriodDistribution,
         rate_bit_s: Option<u64>,
         duration: Span,
         random: RandomStream,

@@ -116,11 +116,11 @@ impl PerfClient {
                     stream.remaining = Some(up_bytes);
                     down_bytes
                 }
-                AmountSpec::Time { duration_ns, send: Direction::Up } => {
+                AmountSpec::Time { duration_ns, direction: Direction::Up } => {
                     stream.deadline = now + Span(duration_ns);
                     0
                 }
-                AmountSpec::Time { duration_ns, send: Direction::Down } => {
+                AmountSpec::Time { duration_ns, direction: Direction::Down } => {
                     stream.deadline = now + Span(duration_ns);
                     stream.remaining = Some(HEADER);
                     ENDLESS
@@ -148,7 +148,8 @@ impl PerfClient {
     fn finish_if_written(&mut self, now: Time, index: usize, streams: &mut dyn Streams) {
         let stream = &mut self.streams[index];
         let Some(report) = stream.report else { return };
-        let upwards = !matches!(stream.spec.amount, AmountSpec::Time { send: Direction::Down, .. });
+        let upwards =
+            !matches!(stream.spec.amount, AmountSpec::Time { direction: Direction::Down, .. });
         let over = stream.remaining == Some(0) || (upwards && now >= stream.deadline);
         if stream.sending && over {
             stream.sending = false;
@@ -241,7 +242,7 @@ impl App for PerfClient {
                     if now >= stream.deadline {
                         let down = matches!(
                             stream.spec.amount,
-                            AmountSpec::Time { send: Direction::Down, .. }
+                            AmountSpec::Time { direction: Direction::Down, .. }
                         );
                         stream.deadline = Time::MAX;
                         if let (true, Some(report)) = (down, stream.report) {

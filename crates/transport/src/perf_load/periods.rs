@@ -13,13 +13,13 @@ pub struct PeriodsSpec {
     /// Mean length of an off period.
     pub off_ns: u64,
     /// Distribution of the lengths about the means.
-    pub draw: DrawSpec,
+    pub distribution: PeriodDistribution,
 }
 
 /// Distribution of the length of a period.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum DrawSpec {
+pub enum PeriodDistribution {
     /// Each length is the mean.
     Fixed,
     /// Exponential.
@@ -31,14 +31,14 @@ pub enum DrawSpec {
     },
 }
 
-impl DrawSpec {
+impl PeriodDistribution {
     /// Checks the distribution.
     ///
     /// # Errors
     /// A Pareto distribution without a mean, in words.
     pub fn check(self) -> Result<(), String> {
         match self {
-            DrawSpec::Pareto { shape } if shape.is_nan() || shape <= 1.0 => {
+            PeriodDistribution::Pareto { shape } if shape.is_nan() || shape <= 1.0 => {
                 Err(format!("a Pareto period of shape {shape} has no mean; expected more than 1"))
             }
             _ => Ok(()),
@@ -48,10 +48,12 @@ impl DrawSpec {
     /// Returns a random length with this mean, at least 1 ns.
     pub fn length(self, mean: Span, random: &mut RandomStream) -> Span {
         let length = match self {
-            DrawSpec::Fixed => mean,
-            DrawSpec::Exponential => Span::from_seconds(random.exponential(mean.seconds())),
+            PeriodDistribution::Fixed => mean,
+            PeriodDistribution::Exponential => {
+                Span::from_seconds(random.exponential(mean.seconds()))
+            }
             // A Pareto distribution with minimum m has the mean m shape / (shape - 1).
-            DrawSpec::Pareto { shape } => {
+            PeriodDistribution::Pareto { shape } => {
                 let min = mean.seconds() * (shape - 1.0) / shape;
                 Span::from_seconds(random.pareto(shape, min))
             }
@@ -69,10 +71,10 @@ mod tests {
         let mut random = RandomStream::named(3, "source", "periods");
         let mean = Span::from_millis(500);
         for (draw, deviation) in [
-            (DrawSpec::Fixed, 1e-12),
-            (DrawSpec::Exponential, 1.0),
+            (PeriodDistribution::Fixed, 1e-12),
+            (PeriodDistribution::Exponential, 1.0),
             // Variance of Pareto, divided by the mean squared: 1 / (shape (shape - 2)).
-            (DrawSpec::Pareto { shape: 3.0 }, (1.0f64 / 3.0).sqrt()),
+            (PeriodDistribution::Pareto { shape: 3.0 }, (1.0f64 / 3.0).sqrt()),
         ] {
             let n = 100_000;
             let sum: f64 = (0..n).map(|_| draw.length(mean, &mut random).seconds()).sum();
@@ -87,7 +89,7 @@ mod tests {
         let mut random = RandomStream::named(4, "source", "periods");
         let (shape, n) = (1.5, 200_000);
         let min = 0.5 * (shape - 1.0) / shape;
-        let draw = DrawSpec::Pareto { shape };
+        let draw = PeriodDistribution::Pareto { shape };
         let lengths: Vec<f64> =
             (0..n).map(|_| draw.length(Span::from_millis(500), &mut random).seconds()).collect();
         assert!(lengths.iter().all(|length| *length >= min - 1e-9));
@@ -101,9 +103,9 @@ mod tests {
 
     #[test]
     fn a_shape_without_a_mean_is_refused() {
-        assert_eq!(DrawSpec::Pareto { shape: 1.001 }.check(), Ok(()));
-        let error = DrawSpec::Pareto { shape: 1.0 }.check().unwrap_err();
+        assert_eq!(PeriodDistribution::Pareto { shape: 1.001 }.check(), Ok(()));
+        let error = PeriodDistribution::Pareto { shape: 1.0 }.check().unwrap_err();
         assert_eq!(error, "a Pareto period of shape 1 has no mean; expected more than 1");
-        assert!(DrawSpec::Pareto { shape: f64::NAN }.check().is_err());
+        assert!(PeriodDistribution::Pareto { shape: f64::NAN }.check().is_err());
     }
 }

@@ -23,7 +23,7 @@ pub enum LoadSpec {
         /// Size of each.
         size: SizeSpec,
         /// Direction of the data.
-        send: Direction,
+        direction: Direction,
         /// Time after the flow's start at which arrivals end.
         duration_ns: u64,
     },
@@ -41,7 +41,7 @@ pub enum LoadSpec {
         /// Rate of the source while on; `None`: as fast as the transport accepts data.
         rate_bit_s: Option<u64>,
         /// Direction of the data.
-        send: Direction,
+        direction: Direction,
         /// Time after the flow's start at which the source ends.
         duration_ns: u64,
     },
@@ -82,7 +82,7 @@ pub enum AmountSpec {
         /// Duration.
         duration_ns: u64,
         /// Direction of the data.
-        send: Direction,
+        direction: Direction,
     },
 }
 
@@ -105,10 +105,8 @@ pub enum SizeSpec {
         /// Shape.
         shape: f64,
         /// Minimum size, bytes.
-        #[serde(rename = "least_bytes")]
         min_bytes: u64,
         /// Maximum size, bytes.
-        #[serde(rename = "most_bytes")]
         max_bytes: u64,
     },
 }

@@ -147,11 +147,9 @@ pub struct DelayedAck {
     /// Maximum delay.
     pub timeout_ns: u64,
     /// Maximum number of full segments per acknowledgement: 2.
-    #[serde(rename = "every")]
     pub segments_per_ack: u32,
     /// Segments that are acknowledged at once, at the start of a connection and after a gap has closed (Linux's quick
     /// ACKs: 16). 0: none.
-    #[serde(rename = "quick")]
     pub quick_acks: u32,
 }
 

@@ -89,7 +89,6 @@ pub enum ProfileReuse {
     /// A fresh profile for every load.
     Fresh,
     /// One profile for all loads of the run: Alt-Svc and tickets persist.
-    #[serde(rename = "kept")]
     Reused,
 }
 

@@ -207,7 +207,7 @@ class _SessionThread(Worker):
             unit = _json(folder / "unit.json")
             lab = _json(folder / "lab.json")
         facts = {"chromium": unit.get("chromium"), "cpu": unit.get("cpu"), "valid": lab.get("valid", True)}
-        facts |= {key: lab[key] for key in ("reasons", "check", "segments") if key in lab}
+        facts |= {key: lab[key] for key in ("reasons", "check", "links") if key in lab}
         return found, error, facts
 
     def _run_process(self, run: Run, folder: Path, home: Path, stack: ExitStack) -> str:

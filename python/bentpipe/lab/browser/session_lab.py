@@ -15,7 +15,7 @@ from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.spec.queries import needs_tcp
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import LabPlan, ServePlan, Sides
+    from bentpipe.lab.process_plans import LabPlan, PerHost, ServePlan
     from bentpipe.plan.plan import Run
     from bentpipe.plan.spec.run_spec import PageSpec, RunSpec, TcpSpec
 
@@ -171,29 +171,30 @@ def lab_plan(
             "seed": spec["seed"], "mtu": mtu,
         },
         "proxies": spec.get("proxies") or [],
-        "private": True,
-        "outside": False,
+        "server_namespace": True,
+        "has_uplink": False,
         "check": check,
-        "far": [{
-            "name": "server", "command": [str(executable), "serve", str(server)], "listens": PORT, "output": str(ready),
+        "services": [{
+            "name": "server", "command": [str(executable), "serve", str(server)], "listen_port": PORT,
+            "output": str(ready),
         }],
-        "near": [{
+        "commands": [{
             "name": "browser",
             "command": [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(unit), "{server}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
         "tcp": _kernel_tcp(spec),
-        "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
+        "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_interval_ns"]},
         "result": str(folder / "lab.json"),
     }  # fmt: skip
     (folder / "links").mkdir()
     return lab
 
 
-def _kernel_tcp(spec: RunSpec) -> Sides[TcpSpec | None]:
+def _kernel_tcp(spec: RunSpec) -> PerHost[TcpSpec | None]:
     """Return the TCP options of the kernel on each side."""
     tcp = web_transport(spec["flows"][0])["tcp"]
-    return {"near": tcp["client"], "far": tcp["server"]}
+    return {"client": tcp["client"], "server": tcp["server"]}
 
 
 def _packet_sizes(spec: RunSpec) -> tuple[int, int | None]:

@@ -64,7 +64,7 @@ class Plan:
     loads: int = 3
     pauses_s: list[float] = field(default_factory=list)
     """Pauses between loads in s, one fewer than loads."""
-    profile: str = "kept"
+    profile: str = "reused"
     timeout_s: float = 300.0
     netlog: bool = False
     sandbox: bool = False

@@ -155,9 +155,9 @@ def visit(
         lab: LabPlan = {
             "lab": path,
             "proxies": proxies,
-            "near": [{"name": "browser", "command": command, "output": str(folder / "out"),
+            "commands": [{"name": "browser", "command": command, "output": str(folder / "out"),
                       "errors": str(folder / "errors")}],
-            "outside": True,
+            "has_uplink": True,
             "check": check,
         }  # fmt: skip
         interrupted = False

@@ -56,7 +56,7 @@ class _Tables:
         self.load = page_load(self.flow)
         # With QUIC and TCP in one load, each transport numbers its connections separately.
         self.both = self.load["http"] == "alt-svc" or (self.load["http"] == "3" and needs_tcp(self.load))
-        self.sample_s = run.spec["sample_ns"] / 1e9
+        self.sample_s = run.spec["sample_interval_ns"] / 1e9
         self.unit = unit
         self.zero = float(unit["began_s"])
         self.end = float(unit["ended_s"]) - self.zero

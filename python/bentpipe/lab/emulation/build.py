@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.emulation.bundle_processes import NodeFiles
     from bentpipe.lab.process_plans import (
-        AnswerPlan,
-        CallPlan,
+        CalleePlan,
+        CallerPlan,
         LabPlan,
         LabSpec,
         MeasuredSide,
         PerfClientPlan,
         PerfServerPlan,
+        PerHost,
         Process,
-        Sides,
     )
     from bentpipe.plan.spec.run_spec import (
         AmountSpec,
@@ -126,7 +126,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     flows = []
     rtt_ns = max(round_trips_ns(spec))
     hosts = flow_hosts(spec)
-    interval = min(int(spec["sample_ns"]), MAX_SAMPLE_INTERVAL_NS)
+    interval = min(int(spec["sample_interval_ns"]), MAX_SAMPLE_INTERVAL_NS)
     for number, flow in enumerate(spec["flows"]):
         if flow["load"]["kind"] == "bundles":
             continue
@@ -140,7 +140,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
         server: Process = {
             "name": f"{flow['name']}.server",
             "command": [program, "perf", str(server_plan_file)],
-            "listens": port,
+            "listen_port": port,
             "output": str(folder / f"{number}.server.log"),
             "errors": str(folder / f"{number}.server.errors"),
         }
@@ -201,19 +201,19 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     plan: LabPlan = {
         "lab": lab,
         "proxies": list(spec.get("proxies", ())),
-        "private": True,
-        "outside": False,
+        "server_namespace": True,
+        "has_uplink": False,
         "check": not _starts_in_outage(spec["graph"]),
-        "far": server_processes,
-        "near": client_processes,
+        "services": server_processes,
+        "commands": client_processes,
         "tcp": _tcp_options(spec),
-        "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
+        "record": {"directory": str(record), "interval_ns": int(spec["sample_interval_ns"])},
         "result": str(result),
     }
     return RunLab(plan, tuple(flows), nodes, result, record)
 
 
-def _write_plan(file: Path, plan: PerfServerPlan | PerfClientPlan | AnswerPlan | CallPlan) -> Path:
+def _write_plan(file: Path, plan: PerfServerPlan | PerfClientPlan | CalleePlan | CallerPlan) -> Path:
     file.write_bytes(to_json(plan))
     return file
 
@@ -235,7 +235,7 @@ def _client_starts(flow: FlowSpec, seed: int, end_ns: int) -> Iterator[tuple[int
     time_ns = start
     while (time_ns := time_ns + round(arrivals.exponential(mean_s) * 1e9)) < end_of_load_ns:
         size = draw_size(load["size"], sizes)
-        up, down = (size, 0) if load["send"] == "up" else (8, size)
+        up, down = (size, 0) if load["direction"] == "up" else (8, size)
         amount: AmountSpec = {"mode": "data", "up_bytes": up, "down_bytes": down}
         yield time_ns, [{"stream_id": 0, "after": None, "amount": amount}]
 
@@ -245,8 +245,8 @@ def draw_size(size: SizeSpec, random: Random) -> int:
     if size["kind"] == "exponential":
         return math.ceil(random.exponential(size["mean_bytes"]))
     if size["kind"] == "pareto":
-        size_bytes = int(random.pareto(size["shape"], float(size["least_bytes"])))
-        return min(size_bytes, size["most_bytes"])
+        size_bytes = int(random.pareto(size["shape"], float(size["min_bytes"])))
+        return min(size_bytes, size["max_bytes"])
     return size["bytes"]
 
 
@@ -309,7 +309,7 @@ def _server_plan(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> P
         "certificate": None,
         # handshakes: no Retry, as in the simulation
         "limits": {"connections": MAX_CONNECTIONS, "handshakes": MAX_CONNECTIONS, "streams": 10_000},
-        "choose": "named",
+        "controller_policy": "named",
         **_endpoint_plan(flow, "server", frames, interval_ns),
     }
 
@@ -323,26 +323,26 @@ def _client_plan(
         "port": port,
         "load": streams,
         "alpn": "perf",
-        "trust": "insecure",
+        "server_verification": "insecure",
         "timeout_ns": HANDSHAKE_TIMEOUT_NS,
-        "asks": False,
-        "wish": None,
+        "negotiates_controller": False,
+        "requested_controller": None,
         **_endpoint_plan(flow, "client", frames, interval_ns),
     }
 
 
-def _call_server_plan(port: int) -> AnswerPlan:
+def _call_server_plan(port: int) -> CalleePlan:
     """Return the plan of a call server; its datagrams have the port that identifies the user."""
-    return {"role": "answer", "listen": f"[::]:{port}", "once": False, "calls": 1, "media": port}
+    return {"role": "callee", "listen": f"[::]:{port}", "once": False, "calls": 1, "media": port}
 
 
-def _call_client_plan(flow: FlowSpec, port: int, seed: int, start_ns: int, end_ns: int) -> CallPlan:
+def _call_client_plan(flow: FlowSpec, port: int, seed: int, start_ns: int, end_ns: int) -> CallerPlan:
     load = flow["load"]
     if load["kind"] != "datagrams":
         raise TypeError(f"{flow['name']}: a load without datagrams")
     duration = min(load["duration_ns"], end_ns - start_ns)
     return {
-        "role": "call",
+        "role": "caller",
         "host": "@FAR@",
         "port": port,
         "count": 1,
@@ -386,7 +386,7 @@ def _mtu(spec: RunSpec) -> int:
     return max(sizes)
 
 
-def _tcp_options(spec: RunSpec) -> Sides[TcpSpec | None]:
+def _tcp_options(spec: RunSpec) -> PerHost[TcpSpec | None]:
     """Return the TCP options of each host's kernel. :func:`refusals` ensures that all flows agree."""
     options: dict[str, TcpSpec | None] = {}
     for flow in spec["flows"]:
@@ -397,7 +397,10 @@ def _tcp_options(spec: RunSpec) -> Sides[TcpSpec | None]:
     if not options:
         return {}
     client, server, *_ = flow_hosts(spec)
-    sides: Sides[TcpSpec | None] = {"near": options.pop(client, None), "far": options.pop(server, None)}
+    sides: PerHost[TcpSpec | None] = {
+        "client": options.pop(client, None),
+        "server": options.pop(server, None),
+    }
     if options:
         sides["hosts"] = options
     return sides
@@ -448,9 +451,9 @@ def _link_round_trips_ns(spec: RunSpec) -> dict[str, int]:
     changed_delays: dict[tuple[str, int], list[int]] = {}
     for event in spec["graph"].get("changes", ()):
         for change in event.get("stages", ()):
-            if change["change"]["kind"] == "delay":
-                delays = changed_delays.setdefault((change["line"], change["stage"]), [])
-                delays.append(change["change"]["delay_ns"])
+            if change["update"]["kind"] == "delay":
+                delays = changed_delays.setdefault((change["simplex_link"], change["stage"]), [])
+                delays.append(change["update"]["delay_ns"])
     return {
         link["name"]: sum(
             max([0, *delays_ns(stage), *changed_delays.get((f"{link['name']}.{side}", number), [])])

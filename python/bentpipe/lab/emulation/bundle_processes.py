@@ -105,8 +105,8 @@ def node_processes(
         plan: BundleNodePlan = {
             "name": name,
             "dtn": dtn,
-            "doors": node_neighbours,
-            "zero": zero,
+            "neighbours": node_neighbours,
+            "time_zero_file": zero,
             "duration_ns": int(spec["duration_ns"]),
         }
         file, lines = folder / f"node.{number}.json", folder / f"node.{number}.lines"
@@ -130,11 +130,11 @@ def node_processes(
         }
         # A node opens its sockets in the order of its neighbours: once the last one listens, all do.
         if name in ports:
-            process["listens"] = ports[name]
+            process["listen_port"] = ports[name]
         processes.append(process)
         files.append(NodeFiles(name, lines, tuple(ends[name])))
     # Nodes that do not listen start first, which gives them more time.
-    processes.sort(key=lambda process: "listens" in process)
+    processes.sort(key=lambda process: "listen_port" in process)
     return processes, tuple(files)
 
 
@@ -160,24 +160,24 @@ def _neighbour_plan(
     quic_options: Mapping[str, object] = {key: value for key, value in quic.items() if key != "kind"}
     return {
         "neighbour": flow["server" if side == "client" else "client"],
-        "layer": _layer(flow, link),
+        "cla": _layer(flow, link),
         "listen": listen,
         "peer": peer,
-        "sends": peer is not None or link["shared"],
-        "with_contact": link["with_contact"],
-        "closes": link["closes"],
-        "on_return": link.get("on_return", "alone"),
+        "can_send": peer is not None or link["shared"],
+        "opens_with_contact": link["opens_with_contact"],
+        "closes_after_contact": link["closes_after_contact"],
+        "on_contact_start": link.get("on_contact_start", "keep"),
         "quic": {**quic_options, "crypto": "rustls"},  # type: ignore[typeddict-item]
         "congestion": flow["server_congestion" if side == "server" else "client_congestion"],
         # TCP has no idle timeout, and neither has the simulation.
         "idle_timeout_ns": quic["idle_timeout_ns"] if transport["kind"] == "quic" else None,
-        "by_plan": link.get("by_plan", True),
+        "adapts_to_plan": link.get("adapts_to_plan", True),
     }
 
 
 def _layer(flow: FlowSpec, link: ClaLinkSpec) -> ClaSpec:
     """Return the convergence layer of a link; LTP segments are as long as the packets of the flow."""
-    layer, transport = link["layer"], flow["transport"]
+    layer, transport = link["cla"], flow["transport"]
     if layer["kind"] != "ltp" or transport["kind"] != "udp":
         return layer
     ltp_layer: LtpClaSpec = {**layer, "header_bytes": transport["header_bytes"]}

@@ -36,7 +36,7 @@ def add_groups(tables: Mapping[str, pl.DataFrame], spec: RunSpec) -> dict[str, p
     group_rows = _aggregate_flows(
         flows.with_columns(flow_group).filter(pl.col("flow").is_in(list(groups))), summary
     )
-    group_only = [flow for group in spec["groups"] if not group.get("each") for flow in group["flows"]]
+    group_only = [flow for group in spec["groups"] if not group.get("per_flow") for flow in group["flows"]]
     flow_rows = flows.filter(~pl.col("flow").is_in(group_only))
     all_rows = pl.concat([flow_rows, group_rows.select(flows.columns)], how="vertical_relaxed")
     return {

@@ -324,7 +324,7 @@ def _last_error(plan: RunLab, names: Sequence[str]) -> str:
 def _errors(plan: RunLab) -> dict[str, str]:
     """Return the standard error of the processes of a lab, by name."""
     errors = {}
-    for process in (*plan.plan["near"], *plan.plan.get("far", ())):
+    for process in (*plan.plan["commands"], *plan.plan.get("services", ())):
         if (file := process.get("errors")) is not None:
             with contextlib.suppress(OSError):
                 errors[process["name"]] = Path(file).read_text(encoding="utf-8", errors="replace")

@@ -66,7 +66,7 @@ def build_measurements(
     duration = int(spec["duration_ns"])
     clock = _Clock(origin, _last_tick(flows, origin, duration))
     tables: dict[str, list[Row]] = {name: [] for name in COLUMNS}
-    ticks = list(_ticks(clock, int(spec["sample_ns"])))
+    ticks = list(_ticks(clock, int(spec["sample_interval_ns"])))
     optional_tables: dict[str, list[Row]] = {"calls": [], "call_delays": []}
     node_tables: dict[str, list[Row]] = {}
     for flow in flows:
@@ -81,7 +81,7 @@ def build_measurements(
                 tables[name] += rows
             node_tables = flow.nodes.rows()
         else:
-            _add_flow(flow, clock, int(spec["sample_ns"]), tables)
+            _add_flow(flow, clock, int(spec["sample_interval_ns"]), tables)
     tcp_flows = [flow["name"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
     tables["links"], tables["link_summary"] = series.link_rows(spec["graph"], origin, ticks)
     tables["proxies"] = series.proxy_rows(tcp_flows, origin, ticks)

@@ -103,7 +103,7 @@ def _check_graph(spec: RunSpec) -> list[tuple[str, str]]:
     if route_changes:
         problem = "hold packets while no route exists, unlike a kernel; expected no hold, or no gap"
         buffering_nodes = [
-            node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") is not None
+            node["name"] for node in spec["graph"]["nodes"] if node.get("store_and_forward_bytes") is not None
         ]
         problems += _node_problem("store_and_forward", buffering_nodes, problem)
     return problems
@@ -141,13 +141,13 @@ def _check_bundle_nodes(spec: RunSpec) -> Iterator[tuple[str, str]]:
     if dtn is None:
         return
     for link in dtn["links"]:
-        if link.get("on_return") == "resume":
+        if link.get("on_contact_start") == "resume":
             yield (
                 f"flow.{link['flow']}.load.bundles.on_return",
                 'found "resume"; a bundle node on real sockets has no session ticket',
             )
     for node in dtn["nodes"]:
-        for key, word in (("store_ns", "store_delay"), ("stops", "outages")):
+        for key, word in (("store_delay_ns", "store_delay"), ("stops", "outages")):
             if node.get(key):
                 yield (
                     f"dtn.node.{node['name']}.{word}",

@@ -86,10 +86,12 @@ def _sends_down(flow: FlowSpec) -> bool:
     if load["kind"] == "datagrams":
         return load["up"] is None
     if load["kind"] != "perf":
-        return load["send"] == "down"
+        return load["direction"] == "down"
     amounts = [stream["amount"] for stream in load["streams"]]
     return all(
-        amount["send"] == "down" if amount["mode"] == "time" else amount["down_bytes"] > amount["up_bytes"]
+        amount["direction"] == "down"
+        if amount["mode"] == "time"
+        else amount["down_bytes"] > amount["up_bytes"]
         for amount in amounts
     )
 

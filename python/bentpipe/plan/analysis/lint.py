@@ -172,10 +172,14 @@ def _lint_handovers(scenario: Scenario, duration_ns: int) -> Iterator[LintMessag
 def _lint_buffers(spec: RunSpec, root: str) -> Iterator[LintMessage]:
     """Yield a message for each queue smaller than the buffer that a node sends to it when the link is up again."""
     buffers = {
-        node["name"]: size for node in spec["graph"]["nodes"] if (size := node.get("hold_bytes")) is not None
+        node["name"]: size
+        for node in spec["graph"]["nodes"]
+        if (size := node.get("store_and_forward_bytes")) is not None
     }
     changes = spec["graph"].get("changes", []) if buffers else []
-    interrupted = {link["link"] for event in changes for link in event.get("links", []) if not link["in_use"]}
+    interrupted = {
+        link["link"] for event in changes for link in event.get("links", []) if not link["enabled"]
+    }
     for link in spec["graph"]["links"]:
         for side, start in (("up", link["client_side"]), ("down", link["server_side"])):
             stages = link["up"] if side == "up" else link["down"]

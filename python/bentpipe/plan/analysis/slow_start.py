@@ -106,9 +106,9 @@ def handshake_ns(connections: Sequence[SplitConnection]) -> int:
     for index in reversed(range(len(connections))):
         connection = connections[index]
         syn_ack_ns = syn_ns[index] + connection.rtt_ns // 2
-        if connection.server_side is not None and connection.server_side["setup"] == "relayed":
+        if connection.server_side is not None and connection.server_side["handshake"] == "relayed":
             syn_ack_ns = max(syn_ack_ns, ready_ns[index + 1])
-        is_pooled = connection.client_side is not None and connection.client_side["setup"] == "pooled"
+        is_pooled = connection.client_side is not None and connection.client_side["handshake"] == "pooled"
         ready_ns[index] = syn_ns[index] if is_pooled else syn_ack_ns + connection.rtt_ns // 2
     data_ns = 0
     for index, connection in enumerate(connections):

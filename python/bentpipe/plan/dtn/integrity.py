@@ -31,9 +31,9 @@ def integrity_spec(integrity: Integrity, nodes: Collection[str], key: str) -> In
             raise ScenarioError([(f"{key}.check", unknown_name(name, nodes, "node"))])
     spec: dict[str, object] = {
         "check": [{"node": name, "key": secret} for name, secret in integrity.check.items()],
-        "on_the_way": integrity.at == "every-hop",
+        "checks_forwarded": integrity.at == "every-hop",
         "unsigned": integrity.unsigned,
-        "others": integrity.others,
+        "other_sources": integrity.others,
     }
     if integrity.sign is not None:
         scope = {part: part in integrity.scope for part in ("primary", "target", "security")}

@@ -19,17 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from bentpipe.plan.spec.run_spec import ClaSpec, DtnPerfSpec, DtnSpec, PlanSpec, RunSpec
+    from bentpipe.plan.spec.run_spec import ClaSpec, ContactStartSpec, DtnPerfSpec, DtnSpec, PlanSpec, RunSpec
     from bentpipe.scenario.dtn.nodes import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.quantities import Duration, Rate
 
-__all__ = ["SINCE_2000_S", "add_dtn", "add_ltp_rate", "cla_spec", "perf_spec"]
+__all__ = ["CONTACT_START", "SINCE_2000_S", "add_dtn", "add_ltp_rate", "cla_spec", "perf_spec"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of DTN time (RFC 9171 section 4.2.6)."""
 EPOCH_S = 1_767_225_600
 """2026-01-01 in seconds since 1970: the default epoch of a run."""
+
+CONTACT_START: dict[str, ContactStartSpec] = {
+    "alone": "keep",
+    "reopen": "reopen",
+    "resume": "resume",
+    "cue": "link_up",
+}
+"""Action on an open connection when a contact starts, by its name in a scenario."""
 
 _COLOURS = {"ltp": "red", "ltp-green": "green"}
 _STREAMS = {"quiccl": "one", "quiccl-each": "each", "quiccl-priorities": "priorities"}
@@ -90,11 +98,15 @@ def _dtn_spec(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None
         "links": [
             {
                 "flow": flow.name,
-                "layer": _cla(bundles, flow.name, pairs[flow.name], plan),
+                "cla": _cla(bundles, flow.name, pairs[flow.name], plan),
                 "shared": bundles.connections == "shared",
-                "with_contact": bundles.opened == "with_contact",
-                "closes": bundles.closes,
-                **({} if bundles.on_return is None else {"on_return": bundles.on_return}),
+                "opens_with_contact": bundles.opened == "with_contact",
+                "closes_after_contact": bundles.closes,
+                **(
+                    {}
+                    if bundles.on_return is None
+                    else {"on_contact_start": CONTACT_START[bundles.on_return]}
+                ),
             }
             for flow, bundles in links
         ],
@@ -111,7 +123,7 @@ def _dtn_spec(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None
         ],
     }
     if any(node.integrity is not None for node in dtn.node):
-        dtn_spec["keys_of_names"] = True
+        dtn_spec["derive_keys_from_names"] = True
     if dtn.backlog == "ignored":
         dtn_spec["backlog_ignored"] = True
     if dtn.routing == "epidemic":
@@ -123,9 +135,9 @@ def _store_delay_and_stops(node: BundleNode) -> dict[str, object]:
     """Return the keys for the delay of a node's store and for its outages, if configured."""
     keys: dict[str, object] = {}
     if node.store_delay.ns > 0:
-        keys["store_ns"] = node.store_delay.ns
+        keys["store_delay_ns"] = node.store_delay.ns
     if node.outages:
-        keys["stops"] = [
+        keys["outages"] = [
             {
                 "at_ns": outage.at.ns,
                 "until_ns": None if outage.duration is None else outage.at.ns + outage.duration.ns,
@@ -173,19 +185,20 @@ def _check_plan(plan: dict[str, Any]) -> None:
     for one in [*plan["contacts"], *plan["ranges"]]:
         if one["from"] == one["to"]:
             raise ScenarioError(
-                [(f"dtn.{one['at']}", f"found {one['from']} at both ends, expected two nodes")]
+                [(f"dtn.{one['declared_at']}", f"found {one['from']} at both ends, expected two nodes")]
             )
         if one["stop_ns"] <= one["start_ns"]:
-            raise ScenarioError([(f"dtn.{one['at']}.stop", "found a stop that is not after the start")])
+            raise ScenarioError(
+                [(f"dtn.{one['declared_at']}.stop", "found a stop that is not after the start")]
+            )
     for kind in ("contact", "range"):
         ordered = sorted(plan[f"{kind}s"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
         for before, after in itertools.pairwise(ordered):
             same_pair = (before["from"], before["to"]) == (after["from"], after["to"])
             if same_pair and after["start_ns"] < before["stop_ns"]:
-                text = (
-                    f"found a {kind} from {before['from']} to {before['to']} that overlaps dtn.{before['at']}"
-                )
-                raise ScenarioError([(f"dtn.{after['at']}", text)])
+                other = f"dtn.{before['declared_at']}"
+                text = f"found a {kind} from {before['from']} to {before['to']} that overlaps {other}"
+                raise ScenarioError([(f"dtn.{after['declared_at']}", text)])
 
 
 def _add_neighbour_routes(
@@ -298,7 +311,7 @@ def perf_spec(
         "critical": client.critical,
         "hop_limit": client.hop_limit,
         "crc": client.crc,
-        "whole": client.whole,
+        "do_not_fragment": client.whole,
         "reports": {key: key in client.reports for key in ("received", "forwarded", "delivered", "deleted")},
     }
     return cast("DtnPerfSpec", spec)

@@ -15,8 +15,8 @@ from bentpipe.scenario.quantities import Size
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import (
         Direction,
-        DrawSpec,
         LoadSpec,
+        PeriodDistribution,
         PeriodsSpec,
         SourceSpec,
         UdpTransportSpec,
@@ -109,7 +109,7 @@ def _source_and_time(load: Load) -> tuple[SourceSpec, int | None]:
 def _call(call: Call) -> SourceSpec:
     codec = CODECS[call.codec]
     has_vad = call.vad if call.vad is not None else codec.vad
-    periods: PeriodsSpec = {"on_ns": TALK_NS, "off_ns": PAUSE_NS, "draw": {"kind": "exponential"}}
+    periods: PeriodsSpec = {"on_ns": TALK_NS, "off_ns": PAUSE_NS, "distribution": {"kind": "exponential"}}
     return {
         "name": codec.name,
         "rtp_type": codec.rtp_type,
@@ -133,7 +133,7 @@ def _on_off(source: OnOff) -> SourceSpec:
     packet = source.packet or DEFAULT_PACKET
     if source.rate is None:
         raise TypeError("a source of datagrams without a rate")
-    distribution: DrawSpec = (
+    distribution: PeriodDistribution = (
         {"kind": "exponential"} if source.distribution == "exponential" else {"kind": "fixed"}
     )
     if source.pareto_shape is not None:
@@ -143,7 +143,7 @@ def _on_off(source: OnOff) -> SourceSpec:
         "rtp_type": DYNAMIC_PAYLOAD_TYPE,
         "payload_bytes": packet.bytes,
         "interval_ns": _interval_ns(packet, source.rate.bit_s),
-        "periods": {"on_ns": source.on.ns, "off_ns": source.off.ns, "draw": distribution},
+        "periods": {"on_ns": source.on.ns, "off_ns": source.off.ns, "distribution": distribution},
     }
 
 

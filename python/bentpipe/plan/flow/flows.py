@@ -104,7 +104,7 @@ def group_spec(flow: Flow, links: set[str]) -> GroupSpec:
     if access_links:
         group["links"] = access_links
     if flow.time_series == "per-flow":
-        group["each"] = True
+        group["per_flow"] = True
     return group
 
 

@@ -28,7 +28,7 @@ def count_series(spec: RunSpec) -> tuple[int, int]:
     """Return the number of time series of flows, and of links (one for both directions)."""
     flows, links = len(spec["flows"]), len(spec["graph"]["links"])
     for group in spec.get("groups", ()):
-        flows += 1 - (0 if group.get("each") else len(group["flows"]))
+        flows += 1 - (0 if group.get("per_flow") else len(group["flows"]))
         access_links = group.get("links", ())
-        links += bool(access_links) - (0 if group.get("each") else len(access_links))
+        links += bool(access_links) - (0 if group.get("per_flow") else len(access_links))
     return flows, links

@@ -51,7 +51,7 @@ def load_spec(load: Load | None, send: SendDirection, remaining_ns: int) -> Load
             "kind": "poisson",
             "mean_interarrival_ns": load.poisson.interval.ns,
             "size": _size(load.poisson.size),
-            "send": direction,
+            "direction": direction,
             "duration_ns": load.poisson.time.ns if load.poisson.time is not None else remaining_ns,
         }
     source = load.on_off
@@ -63,7 +63,7 @@ def load_spec(load: Load | None, send: SendDirection, remaining_ns: int) -> Load
         "off_ns": source.off.ns,
         "exponential": source.distribution == "exponential",
         "rate_bit_s": source.rate.bit_s if source.rate is not None else None,
-        "send": direction,
+        "direction": direction,
         "duration_ns": source.time.ns if source.time is not None else remaining_ns,
     }
     if source.pareto_shape is not None:
@@ -76,7 +76,7 @@ def _size(size: DrawnSize) -> SizeSpec:
         return {"kind": "exponential", "mean_bytes": size.exponential.bytes}
     if size.pareto is not None:
         low, high = size.pareto.min.bytes, size.pareto.max.bytes
-        return {"kind": "pareto", "shape": float(size.pareto.shape), "least_bytes": low, "most_bytes": high}
+        return {"kind": "pareto", "shape": float(size.pareto.shape), "min_bytes": low, "max_bytes": high}
     return {"kind": "fixed", "bytes": size.fixed.bytes if size.fixed is not None else 0}
 
 
@@ -117,19 +117,19 @@ def stream_specs(streams: Iterable[perf_string.Stream]) -> list[StreamSpec]:
 
 def _amount(amount: perf_string.TimeAmount | perf_string.DataAmount) -> AmountSpec:
     if isinstance(amount, perf_string.TimeAmount):
-        return {"mode": "time", "duration_ns": amount.duration.ns, "send": amount.send}
+        return {"mode": "time", "duration_ns": amount.duration.ns, "direction": amount.send}
     return {"mode": "data", "up_bytes": amount.up_bytes, "down_bytes": amount.down_bytes}
 
 
 def senders(load: LoadSpec) -> set[str]:
     """Return the sides ("client", "server") of a resolved load that send more than a request."""
     if load["kind"] == "poisson":
-        return {"client" if load["send"] == "up" else "server"}
+        return {"client" if load["direction"] == "up" else "server"}
     sides: set[str] = set()
     for stream in load["streams"] if load["kind"] == "perf" else ():
         amount = stream["amount"]
         if amount["mode"] == "time":
-            sides.add("client" if amount["send"] == "up" else "server")
+            sides.add("client" if amount["direction"] == "up" else "server")
         else:
             sides |= {"client"} if amount["up_bytes"] > perf_string.HEADER_BYTES else set()
             sides |= {"server"} if amount["down_bytes"] else set()

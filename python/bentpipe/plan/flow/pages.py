@@ -69,7 +69,7 @@ def page_load_spec(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageL
         "loads": load.loads,
         "pause_ns": [load.pause[0].ns, load.pause[1].ns],
         "timeout_ns": load.timeout.ns,
-        "profile": load.profile,
+        "profile": "fresh" if load.profile == "fresh" else "reused",
         "keep_connections": load.keep_connections,
         "udp_blocked": load.udp_blocked,
         "quic_head_start_ns": load.quic_head_start.ns,

@@ -132,7 +132,7 @@ def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> run_spec.LossDetection
 def _delayed_ack(config: DelayedAck) -> run_spec.DelayedAck | None:
     if config.off:
         return None
-    return {"timeout_ns": config.timeout.ns, "every": config.every, "quick": config.quick}
+    return {"timeout_ns": config.timeout.ns, "segments_per_ack": config.every, "quick_acks": config.quick}
 
 
 def _ack_counting(config: Literal["unlimited", "off", 1, 2]) -> run_spec.AckCounting:

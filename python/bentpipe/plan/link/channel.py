@@ -53,7 +53,11 @@ def channel(config: Channel, files: Files, key: str) -> ChannelSpec:
     """
     at_reference = _channel_at_reference(config, files, key)
     if config.snr_range is not None:
-        return {"kind": "ranged", "loss": _range_loss(config.snr_range, files, key), "channel": at_reference}
+        return {
+            "kind": "range_loss",
+            "loss": _range_loss(config.snr_range, files, key),
+            "channel": at_reference,
+        }
     return at_reference
 
 
@@ -171,7 +175,7 @@ def _three_states(config: Channel, files: Files, key: str) -> ThreeStateChannelS
         "kind": "three_state",
         "reference": _reference(config),
         "motion": _motion(config, key),
-        "sight": _look_angle(config, files, key),
+        "look_angle": _look_angle(config, files, key),
         "transitions": cell.transitions,
         "states": [_loo(*state) for state in cell.states],
         "frames_m": [cell.frames_m[0]] * len(cell.frames_m) if same_length else cell.frames_m,
@@ -186,7 +190,7 @@ def _two_states(config: Channel, files: Files, key: str) -> SemiMarkovChannelSpe
         "kind": "semi_markov",
         "reference": _reference(config),
         "motion": _motion(config, key),
-        "sight": _look_angle(config, files, key),
+        "look_angle": _look_angle(config, files, key),
         "cells": [
             _two_state_cell(at, tables[elevation])
             for at, elevation in _elevations(config, tables, files, key)
@@ -201,7 +205,7 @@ def _two_state_cell(at_ns: int, cell: TwoStates) -> SemiMarkovCellSpec:
         "bad": _state(cell.bad, cell.bad_quantiles),
         "correlation_m": cell.correlation_m,
         "transition_m_per_db": cell.transition_m_per_db,
-        "transition_least_m": cell.transition_least_m,
+        "transition_offset_m": cell.transition_least_m,
     }
 
 
@@ -210,7 +214,7 @@ def _state(numbers: tuple[float, ...], quantiles: tuple[float, float]) -> SemiMa
     return {
         "ln_mean": mu,
         "ln_deviation": sigma,
-        "least_m": least,
+        "min_length_m": least,
         "mean_db": mean,
         "mean_deviation_db": deviation,
         "quantiles": list(quantiles),

@@ -95,13 +95,13 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         else {"kind": "block_errors", "probabilities": [one.value for one in nr.block_error_rate]},
         "combining": nr.combining,
         "processes": nr.processes,
-        "without_feedback": nr.feedback_disabled_processes,
+        "feedback_disabled_processes": nr.feedback_disabled_processes,
         "repetitions": nr.repetitions,
         "attempts": nr.attempts,
         "offset_slots": nr.scheduling_offset,
         "feedback": feedback,
         "rlc": _rlc(nr, cycle, harq_ns),
-        "order": _reordering(nr, harq_ns),
+        "reordering": _reordering(nr, harq_ns),
     }
 
 
@@ -139,7 +139,7 @@ def _rlc(nr: Nr, cycle: int, harq_ns: int) -> RlcSpec:
         "poll_retransmit_ns": poll_retransmit,
         "reassembly_ns": reassembly,
         "status_prohibit_ns": prohibit,
-        "most_retransmissions": rlc.max_retransmissions,
+        "max_retransmissions": rlc.max_retransmissions,
     }
 
 
@@ -168,7 +168,7 @@ def utilisation(stage: NrStageSpec) -> float:
 
 def _processes(stage: NrStageSpec) -> list[tuple[int, int]]:
     """Return (number of processes, slots of their cycle): with feedback, and without."""
-    without = stage["without_feedback"]
+    without = stage["feedback_disabled_processes"]
     without_slots = _cycle(stage["offset_slots"], stage["repetitions"], None, stage["slot_ns"])
     return [(stage["processes"] - without, cycle_slots(stage)), (without, without_slots)]
 

@@ -114,7 +114,7 @@ def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
         "attempts": attempts,
         "window": _window(layer),
         "feedback": feedback,
-        "time_out_ns": time_out.ns if time_out is not None else None,
+        "timeout_ns": time_out.ns if time_out is not None else None,
     }
     if layer.first_overhead_bits:
         spec["first_overhead_bits"] = layer.first_overhead_bits
@@ -126,7 +126,7 @@ def _code(layer: LinkLayer, information: int) -> CodeSpec:
         return {"kind": "given", "coded_bits": layer.coded_bits}
     if layer.scheme == "adaptive-harq":
         shares = [share.value for share in layer.target_decoded_ratio]
-        return {"kind": "adaptive", "mother_rate": layer.mother_rate, "decoded": shares}
+        return {"kind": "adaptive", "mother_rate": layer.mother_rate, "target_decoded_ratio": shares}
     rate = layer.code_rate if layer.code_rate is not None else 1.0
     # A rate such as 1/3 is not exact as a float.
     return {"kind": "given", "coded_bits": [math.ceil(round(information / rate, 6))]}

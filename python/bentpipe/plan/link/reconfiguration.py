@@ -8,7 +8,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec.run_spec import ServiceSpec, SlotsSpec, StageSpec
+    from bentpipe.plan.spec.run_spec import ReconfigurationSpec, ServiceSpec, StageSpec
     from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.link.reconfiguration import Reconfiguration
 
@@ -60,9 +60,9 @@ def check(direction: Direction, key: str) -> None:
             )
 
 
-def _timing(intervals: Reconfiguration) -> SlotsSpec:
+def _timing(intervals: Reconfiguration) -> ReconfigurationSpec:
     return {
-        "every_ns": intervals.interval.ns,
+        "interval_ns": intervals.interval.ns,
         "phase_ns": intervals.phase.ns,
         "jitter_ns": intervals.jitter.ns,
     }
@@ -75,8 +75,8 @@ def delay_stage(direction: Direction) -> list[StageSpec]:
         return []
     return [
         {
-            "kind": "slot_delay",
-            "slots": _timing(intervals),
+            "kind": "reconfiguration_delay",
+            "reconfiguration": _timing(intervals),
             "delay_ns": [delay.ns for delay in intervals.delay or []] or [0],
             "jitter_ns": [jitter.ns for jitter in intervals.delay_jitter or []],
             "step_ns": intervals.delay_step.ns,
@@ -91,8 +91,8 @@ def service(direction: Direction) -> ServiceSpec | None:
     if intervals is None or intervals.rate is None:
         return None
     return {
-        "kind": "slots",
-        "slots": _timing(intervals),
+        "kind": "reconfiguration",
+        "reconfiguration": _timing(intervals),
         "rate_bit_s": [rate.bit_s for rate in intervals.rate],
     }
 
@@ -107,8 +107,8 @@ def loss_stages(direction: Direction) -> list[StageSpec]:
         {
             "kind": "loss",
             "model": {
-                "kind": "slots",
-                "slots": _timing(intervals),
+                "kind": "reconfiguration",
+                "reconfiguration": _timing(intervals),
                 "probability": [loss.value for loss in intervals.loss or []] or [0.0],
                 "burst_probability": 0.0 if bursts is None else bursts.probability.value,
                 "burst_ns": [] if bursts is None else [duration.ns for duration in bursts.duration],

@@ -34,8 +34,8 @@ def schedulers(spec: RunSpec) -> set[str]:
         if stage["kind"] not in ("transmit", "radio", "acm"):
             continue
         queue = stage["queue"]
-        if queue["kind"] == "per_user" and queue["scheduler"]["name"] == "own":
-            names.add(queue["scheduler"]["called"])
+        if queue["kind"] == "per_user" and queue["scheduler"]["name"] == "external":
+            names.add(queue["scheduler"]["scheduler_name"])
     return names
 
 
@@ -113,10 +113,14 @@ def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
     limit = hooks.limit()
     return {
         "kind": "per_user",
-        "scheduler": {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
+        "scheduler": {
+            "name": "external",
+            "scheduler_name": scheduler.name,
+            "options_json": json.dumps(scheduler.options),
+        }
         if scheduler.is_user_supplied
         else scheduler.to_spec(scheduler.name, hooks),
         "limit": limit if scheduler.queue_scope == "per-user" else None,
         "total": limit if scheduler.queue_scope == "shared" else None,
-        "channel_delay_ns": scheduler.csi_delay.ns,
+        "csi_delay_ns": scheduler.csi_delay.ns,
     }

@@ -44,13 +44,13 @@ __all__ = [
     "stages",
 ]
 
-IN_FLIGHT_STAGES = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
+IN_FLIGHT_STAGES = ("delay", "delay_trace", "reconfiguration_delay", "jitter", "reorder", "outage")
 """Kinds of stages behind the transmitter, with packets in flight."""
 QUEUE_STAGES = ("transmit", "radio", "nr", "acm")
 """Kinds of stages with a queue."""
-DELAY_STAGES = ("delay", "delay_trace", "slot_delay", "jitter")
+DELAY_STAGES = ("delay", "delay_trace", "reconfiguration_delay", "jitter")
 """Kinds of stages that can preserve the order of packets in flight, or reorder them."""
-STOCHASTIC_STAGES = ("slot_delay", "jitter", "reorder")
+STOCHASTIC_STAGES = ("reconfiguration_delay", "jitter", "reorder")
 """Kinds of stages that are stochastic with any settings."""
 
 
@@ -196,7 +196,7 @@ def stages(
             {
                 "kind": "reorder",
                 "probability": direction.reorder.probability.value,
-                "hold_ns": direction.reorder.delay.ns,
+                "delay_ns": direction.reorder.delay.ns,
             }
         )
     return [*stage_specs, *outages] if outages_last else stage_specs
@@ -234,8 +234,8 @@ def _transmit(
             )
         service = {
             "kind": "trace",
-            "slots_ns": list(trace.slots_ns),
-            "slot_bytes": MAHIMAHI_BYTES,
+            "opportunities_ns": list(trace.slots_ns),
+            "opportunity_bytes": MAHIMAHI_BYTES,
             "repeat_ns": trace.repeat_ns,
         }
     else:
@@ -332,7 +332,11 @@ def _orbit_outages(direction: Direction, files: Files, key: str) -> list[StageSp
         return []
     gaps = files.route_timeline(f"{key}.delay").gaps
     windows = [[start, end] for start, end in gaps]
-    return [{"kind": "outage", "windows": windows, "repeat_ns": None, "hold": False}] if windows else []
+    return (
+        [{"kind": "outage", "windows": windows, "repeat_ns": None, "buffer_packets": False}]
+        if windows
+        else []
+    )
 
 
 def _outages(direction: Direction) -> list[StageSpec]:
@@ -344,14 +348,14 @@ def _outages(direction: Direction) -> list[StageSpec]:
             "kind": "outage",
             "windows": [[window.at.ns, window.at.ns + window.duration.ns] for window in outages.windows],
             "repeat_ns": outages.repeat.ns if outages.repeat is not None else None,
-            "hold": outages.buffer_packets,
+            "buffer_packets": outages.buffer_packets,
         }
     ]
 
 
 def _jitter(jitter: Jitter) -> JitterModel:
     if jitter.uniform is not None:
-        return {"kind": "uniform", "most_ns": jitter.uniform.ns}
+        return {"kind": "uniform", "max_ns": jitter.uniform.ns}
     if jitter.exponential is not None:
         return {"kind": "exponential", "mean_ns": jitter.exponential.ns}
     if jitter.normal is None:

@@ -177,14 +177,20 @@ def find_routes(
         duration_ns=duration_ns,
         names=tuple(answer["names"]),
         delay_ns=answer["delay_ns"],
-        last_ns=answer["last_ns"],
-        seen=(answer["seen"][0], answer["seen"][1]),
+        last_ns=answer["last_hop_delay_ns"],
+        seen=(answer["visible_satellites"][0], answer["visible_satellites"][1]),
         elevations_deg=(answer["elevations_deg"][0], answer["elevations_deg"][1]),
         routes=tuple(
-            Route(r["at_ns"], tuple(r["nodes"]), r["end"], r["before_ns"], r["after_ns"])
-            for r in answer["routes"]
+            Route(
+                r["start_ns"],
+                tuple(r["nodes"]),
+                r["destination"],
+                r["old_path_delay_ns"],
+                r["new_path_delay_ns"],
+            )
+            for r in answer["paths"]
         ),
-        legs=tuple((at, first, last) for at, first, last in answer["legs"]),
+        legs=tuple((at, first, last) for at, first, last in answer["breakpoints"]),
         frames=tuple(answer["frames"]),
         links=[(first, second) for first, second in answer["links"]],
     )
@@ -202,10 +208,10 @@ def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
         "phasing": "constellation.phasing",
         "longitudes_deg": "constellation.longitudes",
         "height": f"constellation.{height}",
-        "reach": "elevation" if orbit.elevation is not None else f"constellation.{reach}",
+        "visibility": "elevation" if orbit.elevation is not None else f"constellation.{reach}",
         "step_ns": "step",
         "links": "links",
-        "policy": "handover",
+        "handover_policy": "handover",
     }
     engine_field, _, text = error.partition(": ")
     if engine_field in keys:
@@ -241,9 +247,9 @@ def route_request(
             "from": _site(orbit.from_),
             "to": [_site(place) for place in orbit.to],
             "relays": [_site(place) for place in orbit.relays],
-            "reach": _reach(orbit),
+            "visibility": _reach(orbit),
             "links": _links(constellation, orbit.links or constellation.links),
-            "policy": _policy(orbit.handover),
+            "handover_policy": _policy(orbit.handover),
         },
         "tolerance_ns": TOLERANCE_NS,
         "frames": frames,
@@ -325,8 +331,8 @@ def _policy(handover: HandoverRule | None) -> dict[str, Any]:
     if handover.rule != "periodic":
         return {"kind": handover.rule.replace("-", "_")}
     return {
-        "kind": "slots",
-        "period_ns": handover.interval.ns,
+        "kind": "periodic",
+        "interval_ns": handover.interval.ns,
         "phase_ns": handover.phase.ns,
         "jitter_ns": handover.jitter.ns,
         "seed": handover.seed,

@@ -95,7 +95,7 @@ def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tu
         limits = [segment.store_and_forward for segment in segments[max(index - 1, 0) : index + 1]]
         limit = next((size for size in limits if size is not None), None)
         if limit is not None:
-            node["hold_bytes"] = limit.bytes
+            node["store_and_forward_bytes"] = limit.bytes
     edges = [_edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
     for flow in scenario.flow:
@@ -132,7 +132,7 @@ def _graph(graph: Graph, scenario: Scenario) -> tuple[list[NodeSpec], list[Edge]
     nodes: list[NodeSpec] = [{"name": node.name, "kind": node.role} for node in graph.node]
     for spec, node in zip(nodes, graph.node, strict=True):
         if node.store_and_forward is not None:
-            spec["hold_bytes"] = node.store_and_forward.bytes
+            spec["store_and_forward_bytes"] = node.store_and_forward.bytes
     edges = [_edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
     ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}

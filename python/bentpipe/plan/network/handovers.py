@@ -49,8 +49,8 @@ MAX_HANDOVERS = 200_000
 
 IN_FLIGHT_POLICIES: dict[str, InFlightPolicy] = {
     "in-order": "in_order",
-    "reorder": "overtaken",
-    "drop": "lost",
+    "reorder": "reorder",
+    "drop": "drop",
 }
 
 
@@ -104,7 +104,7 @@ def unused_links(changes: Sequence[TopologyChange]) -> Iterator[set[str]]:
         yield set()
     for change in changes:
         for link in change.get("links", []):
-            (unused.discard if link["in_use"] else unused.add)(link["link"])
+            (unused.discard if link["enabled"] else unused.add)(link["link"])
         yield set(unused)
 
 
@@ -133,8 +133,8 @@ def longest_gap_ns(
     for change in [*changes, None]:
         at = duration_ns if change is None else min(change["at_ns"], duration_ns)
         for link in change.get("links", []) if change is not None else ():
-            (unused.discard if link["in_use"] else unused.add)(link["link"])
-            if not link["in_use"]:
+            (unused.discard if link["enabled"] else unused.add)(link["link"])
+            if not link["enabled"]:
                 closed.setdefault(link["link"], at)
             elif link["link"] in closed:
                 longest[link["link"]] = max(longest[link["link"]], at - closed.pop(link["link"]))
@@ -184,7 +184,7 @@ def topology_changes(
     for at in sorted({*builder.links, *builder.stages}):
         latest = dict(builder.links.get(at, []))
         links: list[LinkAdminState] = [
-            {"link": name, "in_use": used} for name, used in latest.items() if in_use[name] != used
+            {"link": name, "enabled": used} for name, used in latest.items() if in_use[name] != used
         ]
         in_use |= latest
         change: TopologyChange = {"at_ns": at}
@@ -302,8 +302,8 @@ class _ChangeBuilder:
         if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or handover.gap is None:
             text = f'found "hold", which requires a constant rate of {handover.previous_link}; expected one, or "keep"'
             raise ScenarioError([(f"{key}.queued", text)])
-        yield _stage_update(line, index, {"kind": "serves", "serves": False})
-        resumption = _stage_update(line, index, {"kind": "serves", "serves": True})
+        yield _stage_update(line, index, {"kind": "enabled", "enabled": False})
+        resumption = _stage_update(line, index, {"kind": "enabled", "enabled": True})
         self.stages.setdefault(at + handover.gap.ns, []).append(resumption)
 
     def _in_flight_updates(self, at: int, handover: Handover, key: str) -> Iterator[ScheduledStageUpdate]:
@@ -317,15 +317,15 @@ class _ChangeBuilder:
                 policy: InFlightPolicy | None = None
                 if kind in QUEUE_STAGES:
                     has_queue = True
-                    policy = "lost" if handover.queued == "drop" else None
+                    policy = "drop" if handover.queued == "drop" else None
                     if handover.queued == "hold":
                         yield from self._pause_service(handover, line, index, stage, at, key)
                 elif kind in IN_FLIGHT_STAGES and handover.in_flight == "drop":
-                    has_in_flight, policy = True, "lost"
+                    has_in_flight, policy = True, "drop"
                 elif kind in DELAY_STAGES and handover.in_flight is not None and not _reorders(stage):
                     has_in_flight, policy = True, IN_FLIGHT_POLICIES[handover.in_flight]
                 if policy is not None:
-                    yield _stage_update(line, index, {"kind": "in_flight", "fate": policy})
+                    yield _stage_update(line, index, {"kind": "in_flight", "policy": policy})
         if handover.queued != "keep" and not has_queue:
             text = f'found "{handover.queued}", and {handover.previous_link} has no queue; expected one'
             raise ScenarioError([(f"{key}.queued", text)])
@@ -410,4 +410,4 @@ def _limit_bytes(limit: QueueLimit | None, packet_bytes: int) -> int | None:
 
 
 def _stage_update(line: str, stage: int, change: StageUpdateSpec) -> ScheduledStageUpdate:
-    return {"line": line, "stage": stage, "change": change}
+    return {"simplex_link": line, "stage": stage, "update": change}

@@ -80,7 +80,7 @@ def proxy_spec(
             raise ScenarioError([(f"{key}.buffer", text)])
     return {
         "node": name,
-        "setup": keys.handshake,
+        "handshake": keys.handshake,
         "buffer_bytes": buffer,
         "client_side": sockets["client_side"],
         "server_side": sockets["server_side"],

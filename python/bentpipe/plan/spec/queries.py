@@ -34,7 +34,7 @@ def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
         return [stage["delay_ns"], *(change["delay_ns"] for change in changes)]
     if stage["kind"] == "netem":
         return [stage["delay_ns"]]
-    if stage["kind"] == "slot_delay":
+    if stage["kind"] == "reconfiguration_delay":
         jitter = stage["jitter_ns"] or [0]
         return [stage["delay_ns"][0] + jitter[0], stage["delay_ns"][-1] + jitter[-1]]
     return [delay for _, delay in stage["points"]] if stage["kind"] == "delay_trace" else []

@@ -56,13 +56,13 @@ class TimeAmountSpec(TypedDict):
 
     mode: Literal["time"]
     duration_ns: int
-    send: Direction
+    direction: Direction
 
 
 class AverageSpec(TypedDict):
     """An exponential average of a user's rates."""
 
-    of: AveragedQuantity
+    quantity: AveragedQuantity
     window_ns: int
 
 
@@ -89,8 +89,8 @@ class BundleNodeSpec(TypedDict):
     store_bytes: NotRequired[int | None]
     integrity: NotRequired[IntegritySpec | None]
     routes: NotRequired[Sequence[StaticRouteSpec]]
-    stops: NotRequired[Sequence[NodeFailureSpec]]
-    store_ns: NotRequired[int]
+    outages: NotRequired[Sequence[NodeOutageSpec]]
+    store_delay_ns: NotRequired[int]
 
 
 class FixedChannelSpec(TypedDict):
@@ -106,7 +106,7 @@ class ThreeStateChannelSpec(TypedDict):
     kind: Literal["three_state"]
     reference: ReferenceSnr
     motion: TerminalMotion
-    sight: LookAngle
+    look_angle: LookAngle
     transitions: Sequence[Sequence[float]]
     states: Sequence[LooSpec]
     frames_m: Sequence[float]
@@ -120,7 +120,7 @@ class SemiMarkovChannelSpec(TypedDict):
     kind: Literal["semi_markov"]
     reference: ReferenceSnr
     motion: TerminalMotion
-    sight: LookAngle
+    look_angle: LookAngle
     cells: Sequence[SemiMarkovCellSpec]
 
 
@@ -142,10 +142,10 @@ class MeasuredChannelSpec(TypedDict):
     repeat_ns: int | None
 
 
-class RangedChannelSpec(TypedDict):
+class RangeLossChannelSpec(TypedDict):
     """A channel to a satellite at varying distance."""
 
-    kind: Literal["ranged"]
+    kind: Literal["range_loss"]
     loss: Sequence[Sequence[int | float]]
     channel: ChannelSpec
 
@@ -154,12 +154,12 @@ class ClaLinkSpec(TypedDict):
     """The parameters of connections between two bundle nodes."""
 
     flow: str
-    layer: ClaSpec
+    cla: ClaSpec
     shared: bool
-    with_contact: bool
-    closes: bool
-    on_return: NotRequired[ContactStartSpec]
-    by_plan: NotRequired[bool]
+    opens_with_contact: bool
+    closes_after_contact: bool
+    on_contact_start: NotRequired[ContactStartSpec]
+    adapts_to_plan: NotRequired[bool]
 
 
 class QuicclClaSpec(TypedDict):
@@ -167,21 +167,21 @@ class QuicclClaSpec(TypedDict):
 
     kind: Literal["quiccl"]
     streams: NotRequired[StreamMappingSpec]
-    most_streams: NotRequired[int]
+    max_streams: NotRequired[int]
     keepalive_s: NotRequired[int]
     segment_bytes: NotRequired[int]
     transfer_bytes: NotRequired[int]
     incoming_bytes: NotRequired[int]
-    patience_ns: NotRequired[int]
+    response_timeout_ns: NotRequired[int]
     datagram_bytes: NotRequired[int | None]
-    notice_ns: NotRequired[int]
+    ack_timeout_ns: NotRequired[int]
 
 
 class QubicleClaSpec(TypedDict):
     """draft-ek-dtn-qubicle-02."""
 
     kind: Literal["qubicle"]
-    most_streams: NotRequired[int]
+    max_streams: NotRequired[int]
     transfer_bytes: NotRequired[int]
     incoming_bytes: NotRequired[int]
 
@@ -194,7 +194,7 @@ class TcpclClaSpec(TypedDict):
     segment_bytes: NotRequired[int]
     transfer_bytes: NotRequired[int]
     incoming_bytes: NotRequired[int]
-    patience_ns: NotRequired[int]
+    response_timeout_ns: NotRequired[int]
     tls: NotRequired[TlsPolicy]
 
 
@@ -215,10 +215,10 @@ class LtpClaSpec(TypedDict):
     rate_bit_s: NotRequired[int | None]
     owlt_ns: NotRequired[int]
     margin_ns: NotRequired[int]
-    most_times: NotRequired[int]
-    most_cycles: NotRequired[int]
-    most_outgoing: NotRequired[int]
-    most_incoming: NotRequired[int]
+    max_retransmissions: NotRequired[int]
+    max_retransmission_cycles: NotRequired[int]
+    max_outgoing_sessions: NotRequired[int]
+    max_incoming_sessions: NotRequired[int]
     transfer_bytes: NotRequired[int]
     incoming_bytes: NotRequired[int]
 
@@ -235,7 +235,7 @@ class AdaptiveCodeSpec(TypedDict):
 
     kind: Literal["adaptive"]
     mother_rate: float
-    decoded: Sequence[float]
+    target_decoded_ratio: Sequence[float]
 
 
 class CongestionSpec(TypedDict):
@@ -248,7 +248,7 @@ class CongestionSpec(TypedDict):
 ContactSpec = TypedDict(
     "ContactSpec",
     {
-        "at": str,
+        "declared_at": str,
         "confidence": NotRequired[float],
         "from": str,
         "rate_bit_s": int,
@@ -264,7 +264,7 @@ class DeadlineSpec(TypedDict):
     """A delay bound with a maximum share of violations."""
 
     delay_ns: int
-    violation: float
+    violation_ratio: float
     best_effort: Sequence[int]
 
 
@@ -293,23 +293,23 @@ class DelayedAck(TypedDict):
     """Delayed acknowledgements (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2)."""
 
     timeout_ns: int
-    every: int
-    quick: int
+    segments_per_ack: int
+    quick_acks: int
 
 
-class FixedDrawSpec(TypedDict):
+class FixedPeriodDistribution(TypedDict):
     """Each length is the mean."""
 
     kind: Literal["fixed"]
 
 
-class ExponentialDrawSpec(TypedDict):
+class ExponentialPeriodDistribution(TypedDict):
     """Exponential."""
 
     kind: Literal["exponential"]
 
 
-class ParetoDrawSpec(TypedDict):
+class ParetoPeriodDistribution(TypedDict):
     """Pareto; the shape must exceed 1, since otherwise there is no mean."""
 
     kind: Literal["pareto"]
@@ -360,7 +360,7 @@ class DtnPerfSpec(TypedDict):
     critical: NotRequired[bool]
     hop_limit: NotRequired[int | None]
     crc: Crc
-    whole: bool
+    do_not_fragment: bool
     reports: NotRequired[StatusReportSpec]
 
 
@@ -374,7 +374,7 @@ class DtnSpec(TypedDict):
     backlog_ignored: NotRequired[bool]
     changes: NotRequired[Sequence[PlanChangeSpec]]
     epidemic: NotRequired[EpidemicSpec | None]
-    keys_of_names: NotRequired[bool]
+    derive_keys_from_names: NotRequired[bool]
     perf: NotRequired[Sequence[DtnPerfSpec]]
 
 
@@ -423,7 +423,7 @@ class GroupSpec(TypedDict):
 
     name: str
     flows: Sequence[str]
-    each: NotRequired[bool]
+    per_flow: NotRequired[bool]
     links: NotRequired[Sequence[str]]
 
 
@@ -448,9 +448,9 @@ class IntegrityScope(TypedDict):
 class IntegritySpec(TypedDict):
     """The integrity policy of a node."""
 
-    on_the_way: NotRequired[bool]
+    checks_forwarded: NotRequired[bool]
     unsigned: NotRequired[UnverifiedAction]
-    others: NotRequired[UnverifiedAction]
+    other_sources: NotRequired[UnverifiedAction]
     check: NotRequired[Sequence[BibCheckSpec]]
     sign: NotRequired[BibSignSpec | None]
 
@@ -459,7 +459,7 @@ class UniformJitterModel(TypedDict):
     """Uniform between 0 and ``max_ns``."""
 
     kind: Literal["uniform"]
-    most_ns: int
+    max_ns: int
 
 
 class NormalJitterModel(TypedDict):
@@ -481,7 +481,7 @@ class LinkAdminState(TypedDict):
     """Whether a link is in use from this instant."""
 
     link: str
-    in_use: bool
+    enabled: bool
 
 
 class LinkLayerSpec(TypedDict):
@@ -497,7 +497,7 @@ class LinkLayerSpec(TypedDict):
     attempts: int | None
     window: int | None
     feedback: FeedbackSpec | None
-    time_out_ns: int | None
+    timeout_ns: int | None
     first_overhead_bits: NotRequired[int]
 
 
@@ -526,7 +526,7 @@ class PoissonLoadSpec(TypedDict):
     kind: Literal["poisson"]
     mean_interarrival_ns: int
     size: SizeSpec
-    send: Direction
+    direction: Direction
     duration_ns: int
 
 
@@ -538,7 +538,7 @@ class OnOffLoadSpec(TypedDict):
     off_ns: int
     exponential: bool
     rate_bit_s: int | None
-    send: Direction
+    direction: Direction
     duration_ns: int
     pareto_shape: NotRequired[float | None]
 
@@ -635,8 +635,8 @@ class BurstLossModel(TypedDict):
     """
 
     kind: Literal["burst"]
-    period_ns: int
-    length_ns: int
+    interval_ns: int
+    duration_ns: int
     offset_ns: int
 
 
@@ -647,11 +647,11 @@ class TraceLossModel(TypedDict):
     packets: Sequence[int]
 
 
-class SlotsLossModel(TypedDict):
+class ReconfigurationLossModel(TypedDict):
     """Packet loss per time slot: bursts at a handover between slots, and independent single losses."""
 
-    kind: Literal["slots"]
-    slots: SlotsSpec
+    kind: Literal["reconfiguration"]
+    reconfiguration: ReconfigurationSpec
     probability: Sequence[float]
     burst_probability: float
     burst_ns: Sequence[int]
@@ -666,12 +666,12 @@ class ModcodSpec(TypedDict):
     symbols: int
 
 
-class NodeFailureSpec(TypedDict):
+class NodeOutageSpec(TypedDict):
     """A node failure: all connections end without a close, and the node discards all input."""
 
     at_ns: int
     until_ns: NotRequired[int | None]
-    keeps: bool
+    keeps_store: bool
 
 
 class NodeSpec(TypedDict):
@@ -679,7 +679,7 @@ class NodeSpec(TypedDict):
 
     name: str
     kind: NodeKind
-    hold_bytes: NotRequired[int | None]
+    store_and_forward_bytes: NotRequired[int | None]
 
 
 class ObjectSpec(TypedDict):
@@ -714,7 +714,7 @@ class PeriodsSpec(TypedDict):
 
     on_ns: int
     off_ns: int
-    draw: DrawSpec
+    distribution: PeriodDistribution
 
 
 class PlanChangeSpec(TypedDict):
@@ -732,7 +732,7 @@ class PlanSpec(TypedDict):
     ranges: NotRequired[Sequence[RangeSpec]]
     epoch_unix_s: NotRequired[int | None]
     nodes: NotRequired[Sequence[str]]
-    over: NotRequired[Sequence[ExpiredPairSpec]]
+    expired_pairs: NotRequired[Sequence[ExpiredPairSpec]]
 
 
 class ProxySpec(TypedDict):
@@ -741,7 +741,7 @@ class ProxySpec(TypedDict):
     """
 
     node: str
-    setup: HandshakeMode
+    handshake: HandshakeMode
     buffer_bytes: int
     client_side: SocketSpec
     server_side: SocketSpec
@@ -804,7 +804,7 @@ class PerUserQueueSpec(TypedDict):
     scheduler: SchedulerSpec
     limit: QueueLimit | None
     total: QueueLimit | None
-    channel_delay_ns: int
+    csi_delay_ns: int
 
 
 class QuicSpec(TypedDict):
@@ -831,7 +831,7 @@ class QuicSpec(TypedDict):
 RangeSpec = TypedDict(
     "RangeSpec",
     {
-        "at": str,
+        "declared_at": str,
         "from": str,
         "implies_reverse": bool,
         "owlt_ns": int,
@@ -880,7 +880,7 @@ class AcknowledgedRlcSpec(TypedDict):
     poll_retransmit_ns: int
     reassembly_ns: int
     status_prohibit_ns: int
-    most_retransmissions: int
+    max_retransmissions: int
 
 
 class RouteChange(TypedDict):
@@ -888,7 +888,7 @@ class RouteChange(TypedDict):
 
     node: str
     to: str
-    way: RouteOverride
+    route: RouteOverride
 
 
 @final
@@ -903,7 +903,7 @@ class RunSpec(TypedDict):
 
     seed: int
     duration_ns: int
-    sample_ns: int
+    sample_interval_ns: int
     graph: TopologySpec
     flows: Sequence[FlowSpec]
     proxies: NotRequired[Sequence[ProxySpec]]
@@ -916,9 +916,9 @@ class RunSpec(TypedDict):
 class ScheduledStageUpdate(TypedDict):
     """An update of one stage."""
 
-    line: str
+    simplex_link: str
     stage: int
-    change: StageUpdateSpec
+    update: StageUpdateSpec
 
 
 class RoundRobinSchedulerSpec(TypedDict):
@@ -972,11 +972,11 @@ class ExpPfSchedulerSpec(TypedDict):
     deadline: DeadlineSpec
 
 
-class OwnSchedulerSpec(TypedDict):
+class ExternalSchedulerSpec(TypedDict):
     """A scheduler that is implemented outside of this crate."""
 
-    name: Literal["own"]
-    called: str
+    name: Literal["external"]
+    scheduler_name: str
     options_json: str
 
 
@@ -988,7 +988,7 @@ class SemiMarkovCellSpec(TypedDict):
     bad: SemiMarkovStateSpec
     correlation_m: float
     transition_m_per_db: float
-    transition_least_m: float
+    transition_offset_m: float
 
 
 class SemiMarkovStateSpec(TypedDict):
@@ -996,7 +996,7 @@ class SemiMarkovStateSpec(TypedDict):
 
     ln_mean: float
     ln_deviation: float
-    least_m: float
+    min_length_m: float
     mean_db: float
     mean_deviation_db: float
     quantiles: Sequence[float]
@@ -1018,16 +1018,16 @@ class TraceServiceSpec(TypedDict):
     """Delivery opportunities of a trace (Mahimahi): up to ``slot_bytes`` may depart at each instant."""
 
     kind: Literal["trace"]
-    slots_ns: Sequence[int]
-    slot_bytes: int
+    opportunities_ns: Sequence[int]
+    opportunity_bytes: int
     repeat_ns: int
 
 
-class SlotsServiceSpec(TypedDict):
+class ReconfigurationServiceSpec(TypedDict):
     """A random rate, drawn per time slot."""
 
-    kind: Literal["slots"]
-    slots: SlotsSpec
+    kind: Literal["reconfiguration"]
+    reconfiguration: ReconfigurationSpec
     rate_bit_s: Sequence[int]
 
 
@@ -1050,14 +1050,14 @@ class ParetoSizeSpec(TypedDict):
 
     kind: Literal["pareto"]
     shape: float
-    least_bytes: int
-    most_bytes: int
+    min_bytes: int
+    max_bytes: int
 
 
-class SlotsSpec(TypedDict):
+class ReconfigurationSpec(TypedDict):
     """Slots of equal length with optional random offsets of the boundaries."""
 
-    every_ns: int
+    interval_ns: int
     phase_ns: int
     jitter_ns: int
 
@@ -1098,11 +1098,11 @@ class DelayTraceStageSpec(TypedDict):
     reorder: bool
 
 
-class SlotDelayStageSpec(TypedDict):
+class ReconfigurationDelayStageSpec(TypedDict):
     """A random delay, drawn per time slot."""
 
-    kind: Literal["slot_delay"]
-    slots: SlotsSpec
+    kind: Literal["reconfiguration_delay"]
+    reconfiguration: ReconfigurationSpec
     delay_ns: Sequence[int]
     jitter_ns: Sequence[int]
     step_ns: int
@@ -1139,13 +1139,13 @@ class NrStageSpec(TypedDict):
     decoder: DecoderSpec
     combining: HarqCombining
     processes: int
-    without_feedback: int
+    feedback_disabled_processes: int
     repetitions: int
     attempts: int
     offset_slots: int
     feedback: FeedbackSpec | None
     rlc: RlcSpec
-    order: PdcpReorderingSpec | None
+    reordering: PdcpReorderingSpec | None
 
 
 class AcmStageSpec(TypedDict):
@@ -1194,7 +1194,7 @@ class ReorderStageSpec(TypedDict):
 
     kind: Literal["reorder"]
     probability: float
-    hold_ns: int
+    delay_ns: int
 
 
 class OutageStageSpec(TypedDict):
@@ -1203,7 +1203,7 @@ class OutageStageSpec(TypedDict):
     kind: Literal["outage"]
     windows: Sequence[Sequence[int]]
     repeat_ns: int | None
-    hold: bool
+    buffer_packets: bool
 
 
 class DelayStageUpdateSpec(TypedDict):
@@ -1238,14 +1238,14 @@ class InFlightStageUpdateSpec(TypedDict):
     """The policy for the packets in the stage."""
 
     kind: Literal["in_flight"]
-    fate: InFlightPolicy
+    policy: InFlightPolicy
 
 
-class ServesStageUpdateSpec(TypedDict):
+class EnabledStageUpdateSpec(TypedDict):
     """Whether the transmitter serves its queue."""
 
-    kind: Literal["serves"]
-    serves: bool
+    kind: Literal["enabled"]
+    enabled: bool
 
 
 class StaticRouteSpec(TypedDict):
@@ -1337,7 +1337,7 @@ class TopologyChange(TypedDict):
     at_ns: int
     links: NotRequired[Sequence[LinkAdminState]]
     stages: NotRequired[Sequence[ScheduledStageUpdate]]
-    ways: NotRequired[Sequence[RouteChange]]
+    routes: NotRequired[Sequence[RouteChange]]
 
 
 class TopologySpec(TypedDict):
@@ -1354,7 +1354,7 @@ class TraceSpec(TypedDict):
     qlog: NotRequired[bool]
     pcapng: NotRequired[bool]
     packets: NotRequired[bool]
-    stages: NotRequired[bool]
+    packet_steps: NotRequired[bool]
     tcp: NotRequired[bool]
 
 
@@ -1390,7 +1390,7 @@ class TcpTransportSpec(TcpSides):
 ArqScheme = Literal["selective", "go_back_n"]
 AveragedQuantity = Literal["channel", "served"]
 Colour = Literal["red", "green"]
-ContactStartSpec = Literal["alone", "reopen", "resume", "cue"]
+ContactStartSpec = Literal["keep", "reopen", "resume", "link_up"]
 Crc = Literal["none", "crc16", "crc32c"]
 Crypto = Literal["modelled", "rustls"]
 Direction = Literal["up", "down"]
@@ -1398,13 +1398,13 @@ Handshake = Literal["1-rtt", "0-rtt"]
 HandshakeMode = Literal["relayed", "early", "pooled"]
 HarqCombining = Literal["none", "chase", "incremental"]
 HttpVersionPolicy = Literal["1.1", "2", "3", "alt-svc"]
-InFlightPolicy = Literal["in_order", "overtaken", "lost"]
+InFlightPolicy = Literal["in_order", "reorder", "drop"]
 Interpolation = Literal["step", "linear"]
 NodeKind = Literal["host", "router", "proxy"]
 Numbering = Literal["link", "tcp"]
 Priority = Literal["bulk", "normal", "expedited"]
-ProfileReuse = Literal["fresh", "kept"]
-RouteOverride = Literal["shortest", "none"] | LinkRouteOverride
+ProfileReuse = Literal["fresh", "reused"]
+RouteOverride = Literal["shortest", "no_route"] | LinkRouteOverride
 RtoEstimate = Literal["linux", "rfc6298"]
 ShaVariant = Literal["256", "384", "512"]
 StreamMappingSpec = Literal["one", "each", "priorities"]
@@ -1419,18 +1419,20 @@ ChannelSpec = (
     | SemiMarkovChannelSpec
     | RayleighChannelSpec
     | MeasuredChannelSpec
-    | RangedChannelSpec
+    | RangeLossChannelSpec
 )
 ClaSpec = QuicclClaSpec | QubicleClaSpec | TcpclClaSpec | MtcpClaSpec | LtpClaSpec
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
-DrawSpec = FixedDrawSpec | ExponentialDrawSpec | ParetoDrawSpec
+PeriodDistribution = FixedPeriodDistribution | ExponentialPeriodDistribution | ParetoPeriodDistribution
 DtnPerfAmount = TimeDtnPerfAmount | DataDtnPerfAmount
 DtnPerfPace = WindowDtnPerfPace | RateDtnPerfPace
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec | BundlesLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
-LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
+LossModel = (
+    BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | ReconfigurationLossModel
+)
 QueueLimit = PacketsQueueLimit | BytesQueueLimit
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
@@ -1442,14 +1444,14 @@ SchedulerSpec = (
     | CodesSchedulerSpec
     | MLwdfSchedulerSpec
     | ExpPfSchedulerSpec
-    | OwnSchedulerSpec
+    | ExternalSchedulerSpec
 )
-ServiceSpec = RateServiceSpec | TraceServiceSpec | SlotsServiceSpec
+ServiceSpec = RateServiceSpec | TraceServiceSpec | ReconfigurationServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec
 StageSpec = (
     DelayStageSpec
     | DelayTraceStageSpec
-    | SlotDelayStageSpec
+    | ReconfigurationDelayStageSpec
     | TransmitStageSpec
     | RadioStageSpec
     | NrStageSpec
@@ -1466,6 +1468,6 @@ StageUpdateSpec = (
     | LimitStageUpdateSpec
     | LossStageUpdateSpec
     | InFlightStageUpdateSpec
-    | ServesStageUpdateSpec
+    | EnabledStageUpdateSpec
 )
 TransportSpec = QuicTransportSpec | TcpTransportSpec | UdpTransportSpec | WebTransportSpec

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Aqm", "BurstLoss", "GilbertElliottLoss", "Loss", "SchedulerOptions"]
 
-DRAWN_LOSSES = frozenset({"bernoulli", "gilbert_elliott", "slots"})
+DRAWN_LOSSES = frozenset({"bernoulli", "gilbert_elliott", "reconfiguration"})
 """The loss models that draw random numbers, by their kind in the resolved run."""
 
 SCHEDULERS = (
@@ -98,8 +98,8 @@ class BurstLoss(Table):
         """Return the member in the resolved run."""
         return {
             "kind": "burst",
-            "period_ns": self.interval.ns,
-            "length_ns": self.duration.ns,
+            "interval_ns": self.interval.ns,
+            "duration_ns": self.duration.ns,
             "offset_ns": self.offset.ns,
         }
 
@@ -234,30 +234,33 @@ class SchedulerOptions(Table):
         if name == "maximum-rate":
             return {"name": "maximum_rate"}
         if name == "proportional-fair":
-            return {"name": "proportional_fair", "average": {"of": self.average, "window_ns": self.window.ns}}
+            return {
+                "name": "proportional_fair",
+                "average": {"quantity": self.average, "window_ns": self.window.ns},
+            }
         if name == "codes":
             return {
                 "name": "codes",
-                "average": {"of": self.average, "window_ns": self.window.ns},
+                "average": {"quantity": self.average, "window_ns": self.window.ns},
                 "time_limit_ns": self.time_limit.ns,
             }
         if name == "m-lwdf":
             return {
                 "name": "m_lwdf",
-                "average": {"of": self.average, "window_ns": self.window.ns},
+                "average": {"quantity": self.average, "window_ns": self.window.ns},
                 "deadline": {
                     "delay_ns": self.delay.ns,
-                    "violation": self.violation_ratio.value,
+                    "violation_ratio": self.violation_ratio.value,
                     "best_effort": hooks.users(self.best_effort, "best_effort"),
                 },
             }
         if name == "exp-pf":
             return {
                 "name": "exp_pf",
-                "average": {"of": self.average, "window_ns": self.window.ns},
+                "average": {"quantity": self.average, "window_ns": self.window.ns},
                 "deadline": {
                     "delay_ns": self.delay.ns,
-                    "violation": self.violation_ratio.value,
+                    "violation_ratio": self.violation_ratio.value,
                     "best_effort": hooks.users(self.best_effort, "best_effort"),
                 },
             }

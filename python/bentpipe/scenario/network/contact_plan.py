@@ -136,7 +136,7 @@ class ContactPlan(Table):
             for start, end in ends if contact.both else ends[:1]:
                 contacts.append(
                     {"from": start, "to": end, **times, "rate_bit_s": contact.rate.bit_s,
-                     "confidence": float(contact.confidence), "at": location}
+                     "confidence": float(contact.confidence), "declared_at": location}
                 )  # fmt: skip
                 if contact.owlt is not None:
                     ranges.append(_range_spec(start, end, times, contact.owlt, location, implies=False))
@@ -158,4 +158,11 @@ class ContactPlan(Table):
 def _range_spec(
     start: str, end: str, times: dict[str, int], owlt: Duration, location: str, *, implies: bool
 ) -> dict[str, Any]:
-    return {"from": start, "to": end, **times, "owlt_ns": owlt.ns, "implies_reverse": implies, "at": location}
+    return {
+        "from": start,
+        "to": end,
+        **times,
+        "owlt_ns": owlt.ns,
+        "implies_reverse": implies,
+        "declared_at": location,
+    }

@@ -36,16 +36,12 @@ pub struct LtpSpec {
     /// The maximum response time of the peer, for its store and for data that it sends before the response.
     pub margin_ns: u64,
     /// The maximum retransmissions of a checkpoint, a report or a cancellation before the session ends.
-    #[serde(rename = "most_times")]
     pub max_retransmissions: u32,
     /// The maximum retransmission cycles of a block before the session ends.
-    #[serde(rename = "most_cycles")]
     pub max_retransmission_cycles: u32,
     /// The maximum concurrent sessions of this side.
-    #[serde(rename = "most_outgoing")]
     pub max_outgoing_sessions: u32,
     /// The maximum concurrent sessions of the peer.
-    #[serde(rename = "most_incoming")]
     pub max_incoming_sessions: u32,
     /// The maximum length of a received bundle.
     pub transfer_bytes: u64,

@@ -45,7 +45,6 @@ pub struct QuicclSpec {
     /// The mapping of bundles to streams.
     pub streams: StreamMappingSpec,
     /// With one stream per bundle: the maximum number of concurrent streams of the peer.
-    #[serde(rename = "most_streams")]
     pub max_streams: u32,
     /// The keepalive interval in seconds; 0 disables keepalives.
     pub keepalive_s: u16,
@@ -56,12 +55,10 @@ pub struct QuicclSpec {
     /// The limit of partially received bundles in bytes, for streams and again for datagrams.
     pub incoming_bytes: u64,
     /// The timeout for SESS_INIT of the peer and for its reply to SESS_TERM.
-    #[serde(rename = "patience_ns")]
     pub response_timeout_ns: u64,
     /// The send queue of datagrams in bytes. `None` disables datagrams: only the reliable mode remains.
     pub datagram_bytes: Option<u32>,
     /// The time until an unacknowledged bundle of the notified mode counts as lost. It must exceed a round trip.
-    #[serde(rename = "notice_ns")]
     pub ack_timeout_ns: u64,
 }
 

@@ -55,7 +55,7 @@ fn bytes(bundle: &Bundle) -> Bytes {
 /// Builds node 2, a neighbour of node 1, with this integrity policy.
 fn node(integrity: Value) -> BundleProtocolAgent {
     let spec: DtnSpec = serde_json::from_value(json!({
-        "epoch_ms": EPOCH, "keys_of_names": true,
+        "epoch_ms": EPOCH, "derive_keys_from_names": true,
         "nodes": [
             {"name": "1", "eid": "ipn:1.0"}, {"name": "3", "eid": "ipn:3.0"},
             {"name": "2", "eid": "ipn:2.0", "integrity": integrity,
@@ -68,7 +68,7 @@ fn node(integrity: Value) -> BundleProtocolAgent {
 }
 
 fn strict() -> Value {
-    json!({"check": [{"node": "1", "key": "k"}], "unsigned": "delete", "others": "delete"})
+    json!({"check": [{"node": "1", "key": "k"}], "unsigned": "delete", "other_sources": "delete"})
 }
 
 /// Returns the deletion reason of a bundle; `None` if it was delivered.
@@ -91,7 +91,7 @@ fn the_signature_decides_on_delivery_or_deletion() {
     let at = bent.len() - 100;
     bent[at] ^= 1;
     let lax = json!({"check": [{"node": "1", "key": "k"}]});
-    let of_other = json!({"check": [{"node": "3", "key": "k"}], "others": "delete"});
+    let of_other = json!({"check": [{"node": "3", "key": "k"}], "other_sources": "delete"});
     let good = bytes(&signed(here, "ipn:1.0", "k"));
     let none = bytes(&plain(here, Crc::Crc16));
     let cases = [
@@ -379,7 +379,7 @@ fn a_signature_is_preserved_in_the_store() {
 fn a_named_key_must_exist() {
     let spec = |of_names: bool| -> DtnSpec {
         serde_json::from_value(json!({
-            "epoch_ms": EPOCH, "keys_of_names": of_names, "links": [], "plan": {"contacts": []},
+            "epoch_ms": EPOCH, "derive_keys_from_names": of_names, "links": [], "plan": {"contacts": []},
             "nodes": [{"name": "2", "eid": "ipn:2.0", "integrity": {"check": [{"node": "2", "key": "k"}]}}],
         }))
         .expect("a specification")

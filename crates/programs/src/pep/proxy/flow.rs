@@ -182,7 +182,7 @@ impl Proxy<'_> {
     fn start_flow(&mut self, syn: SynPacket, from_far: bool) {
         let mut flow = ProxyFlow::new(syn.addresses, from_far);
         let pooled = self.plan.to_pool.is_some() && !from_far;
-        let held = self.plan.proxy.setup == HandshakeMode::Relayed;
+        let held = self.plan.proxy.handshake == HandshakeMode::Relayed;
         let now = self.clock.now();
         flow.deadline = Some(now + SYN_ACK_TIMEOUT);
         flow.syn_sequence = Some(syn.sequence);

@@ -105,7 +105,7 @@ pub fn run(
     let (mut proxy, rules) =
         Proxy::build(plan, side_options, &wanted, max_flows, &mut notes).map_err(input)?;
     proxy.fill_pool(stop)?;
-    ready(&json!({"ready": true, "setup": plan.proxy.setup, "notes": notes}).to_string())?;
+    ready(&json!({"ready": true, "handshake": plan.proxy.handshake, "notes": notes}).to_string())?;
     lines.write(&proxy.snapshot_counters(false))?;
     let mut line_at = proxy.clock.now() + interval.min(Span::from_secs(1 << 30));
     while !stop.load(Ordering::Relaxed) {

@@ -69,7 +69,7 @@ impl<'a> Proxy<'a> {
         max_flows: usize,
         notes: &mut Vec<String>,
     ) -> io::Result<(Proxy<'a>, NftRules)> {
-        let devices = [plan.near_device.as_str(), plan.far_device.as_str()];
+        let devices = [plan.client_device.as_str(), plan.server_device.as_str()];
         let watch = SynCapture::new(devices[0], devices[1])?;
         run_ip(&["link", "set", "lo", "up"])?;
         for (name, value) in settings {

@@ -30,9 +30,9 @@ fn over(layer: &Value, peer: Option<SocketAddr>) -> (Host<BundleHost>, SocketAdd
             "epoch_ms": 800_000_000_000_u64, "links": [], "plan": {"contacts": []},
             "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
         },
-        "doors": [{
-            "neighbour": "1", "layer": layer, "listen": "127.0.0.1:0", "peer": peer,
-            "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec::default(),
+        "neighbours": [{
+            "neighbour": "1", "cla": layer, "listen": "127.0.0.1:0", "peer": peer,
+            "can_send": true, "opens_with_contact": false, "closes_after_contact": false, "quic": QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         }],
     });

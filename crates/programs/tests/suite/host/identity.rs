@@ -71,7 +71,7 @@ fn a_node(layer: &str, name: &str, peer: Option<String>, tls: &Value) -> Host<Bu
     let perf = json!({
         "name": "perf", "client": "1", "server": "2", "start_ns": 0,
         "amount": {"kind": "data", "bytes": BUNDLES * 1000}, "pace": {"kind": "window", "bundles": BUNDLES},
-        "payload_bytes": 1000, "lifetime_ns": 60_000_000_000_u64, "priority": "normal", "crc": "none", "whole": true,
+        "payload_bytes": 1000, "lifetime_ns": 60_000_000_000_u64, "priority": "normal", "crc": "none", "do_not_fragment": true,
     });
     let to = |name: &str| json!({"to": name, "via": name});
     let mut words = json!({"kind": layer});
@@ -87,9 +87,9 @@ fn a_node(layer: &str, name: &str, peer: Option<String>, tls: &Value) -> Host<Bu
                 {"name": "2", "eid": "ipn:2.0", "routes": if name == "2" { vec![to("1")] } else { vec![] }},
             ],
         },
-        "doors": [{
-            "neighbour": other, "layer": words, "listen": "127.0.0.1:0", "peer": peer,
-            "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec { crypto: transport::quic::Crypto::Rustls, ..QuicSpec::default() },
+        "neighbours": [{
+            "neighbour": other, "cla": words, "listen": "127.0.0.1:0", "peer": peer,
+            "can_send": true, "opens_with_contact": false, "closes_after_contact": false, "quic": QuicSpec { crypto: transport::quic::Crypto::Rustls, ..QuicSpec::default() },
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64, "tls": tls,
         }],
     });

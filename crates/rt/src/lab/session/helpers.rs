@@ -30,7 +30,7 @@ impl LabSession {
             plan.record.as_ref(),
         )?;
         self.helpers.extend(proxies);
-        for service in &plan.far {
+        for service in &plan.services {
             let host = self.hosts.find(&service.node, SERVER)?;
             let command = self.hosts.expand_command(service)?;
             let child = self.hosts.namespace_of(host).spawn(service, &command, &[], true)?;

@@ -104,7 +104,7 @@ fn a_bundle_is_fragmented_to_the_contact_volume_and_reassembled() {
         perf(
             "1",
             "2",
-            json!({"amount": {"kind": "data", "bytes": 3_000_000}, "whole": whole,
+            json!({"amount": {"kind": "data", "bytes": 3_000_000}, "do_not_fragment": whole,
             "payload_bytes": 3_000_000, "reports": {"received": true, "forwarded": true,
             "delivered": true, "deleted": true}}),
         )
@@ -157,7 +157,7 @@ fn bundles_are_conserved_under_random_disruptions() {
                 at = from + long;
             }
         }
-        triangle.link["closes"] = json!(case % 2 == 0);
+        triangle.link["closes_after_contact"] = json!(case % 2 == 0);
         triangle.link["shared"] = json!(case >= 3);
         triangle.link["with_contact"] = json!(case >= 2);
         let layers = [
@@ -165,7 +165,7 @@ fn bundles_are_conserved_under_random_disruptions() {
             json!({"kind": "quiccl"}),
             json!({"kind": "quiccl", "streams": "each"}),
         ];
-        triangle.link["layer"] = layers[case as usize % 3].clone();
+        triangle.link["cla"] = layers[case as usize % 3].clone();
         triangle.store_bytes = (case % 4 == 0).then_some(12_000_000);
         triangle.quic = json!({"idle_timeout_ns": 1_000_000_000u64 * (1 + case % 3)});
         triangle.seed = case;

@@ -41,7 +41,7 @@ fn every_cla_carries_bundles_and_acknowledgements() {
         (json!({"kind": "tcpcl"}), false),
         (json!({"kind": "mtcp"}), false),
     ] {
-        let link = json!({"shared": shared, "with_contact": true, "closes": false, "layer": layer});
+        let link = json!({"shared": shared, "opens_with_contact": true, "closes_after_contact": false, "cla": layer});
         let run = Case { link, ..Case::default() }.run();
         conserved(&run);
         assert_eq!(times(&run, "acknowledged", "1").len(), 10, "{layer}");
@@ -84,8 +84,8 @@ fn early_data_is_refused_for_a_cla_that_forbids_it() {
 #[test]
 fn timers_adapt_to_the_planned_light_time() {
     let packets = |layer: &str, by_plan: bool| {
-        let link = json!({"shared": true, "with_contact": false, "closes": false, "by_plan": by_plan,
-            "layer": {"kind": layer}});
+        let link = json!({"shared": true, "opens_with_contact": false, "closes_after_contact": false, "adapts_to_plan": by_plan,
+            "cla": {"kind": layer}});
         let case = Case {
             hops: vec![hop("1", "2", 1_000_000, 60_000)],
             contacts: vec![

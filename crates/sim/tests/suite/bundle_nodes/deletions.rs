@@ -50,7 +50,7 @@ fn lifetime_storage_and_hop_limit_delete_bundles() {
 fn a_bundle_too_large_for_the_neighbour_is_sent_once_and_expires() {
     for kind in ["tcpcl", "quiccl"] {
         let layer = json!({"kind": kind, "transfer_bytes": 500_000});
-        let link = json!({"shared": true, "with_contact": true, "closes": false, "layer": layer});
+        let link = json!({"shared": true, "opens_with_contact": true, "closes_after_contact": false, "cla": layer});
         let client = perf("1", "2", json!({"lifetime_ns": 20_000_000_000u64}));
         let run = Case { link, perf: vec![client], ..Case::default() }.run();
         conserved(&run);

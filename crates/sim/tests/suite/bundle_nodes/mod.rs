@@ -77,8 +77,7 @@ fn line(hop: &Hop, seconds: f64) -> Value {
             .iter()
             .map(|(from, to)| json!([(from * 1e9) as u64, (to * 1e9) as u64]))
             .collect();
-        let outage =
-            json!({"kind": "outage", "windows": windows, "repeat_ns": null, "hold": false});
+        let outage = json!({"kind": "outage", "windows": windows, "repeat_ns": null, "buffer_packets": false});
         stages.insert(if hop.behind { stages.len() } else { stages.len() - 1 }, outage);
     }
     let _ = seconds;
@@ -121,7 +120,7 @@ impl Default for Case {
             changes: Vec::new(),
             seconds: 30.0,
             seed: 1,
-            link: json!({"shared": false, "with_contact": true, "closes": false}),
+            link: json!({"shared": false, "opens_with_contact": true, "closes_after_contact": false}),
             quic: json!({}),
             dtn: json!({}),
         }
@@ -133,7 +132,7 @@ pub fn perf(client: &str, server: &str, changes: Value) -> Value {
         "name": "main", "client": client, "server": server, "start_ns": 0,
         "amount": {"kind": "data", "bytes": 10_000_000}, "pace": {"kind": "window", "bundles": 10},
         "payload_bytes": 1_000_000, "lifetime_ns": 600_000_000_000u64, "priority": "normal",
-        "crc": "none", "whole": false
+        "crc": "none", "do_not_fragment": false
     });
     for (key, value) in changes.as_object().into_iter().flatten() {
         perf[key] = value.clone();
@@ -144,12 +143,12 @@ pub fn perf(client: &str, server: &str, changes: Value) -> Value {
 pub fn contact(from: &str, to: &str, start_s: f64, stop_s: f64, rate_bit_s: u64) -> Value {
     json!({"from": from, "to": to, "start_ns": (start_s * 1e9) as u64,
         "stop_ns": (stop_s * 1e9) as u64, "rate_bit_s": rate_bit_s,
-        "at": format!("{from}-{to}@{start_s}")})
+        "declared_at": format!("{from}-{to}@{start_s}")})
 }
 
 pub fn range(from: &str, to: &str, owlt_ms: u64) -> Value {
     json!({"from": from, "to": to, "start_ns": 0, "stop_ns": 1_000_000_000_000_000u64,
-        "owlt_ns": owlt_ms * 1_000_000, "implies_reverse": true, "at": "range"})
+        "owlt_ns": owlt_ms * 1_000_000, "implies_reverse": true, "declared_at": "range"})
 }
 
 impl Case {
@@ -174,7 +173,7 @@ impl Case {
             }
         }
         let congestion = json!({"name": "fixed", "options": {"window_bytes": 64_000_000}});
-        let kind = self.link["layer"]["kind"].as_str().unwrap_or("qubicle");
+        let kind = self.link["cla"]["kind"].as_str().unwrap_or("qubicle");
         let transport = match kind {
             "tcpcl" | "mtcp" => tcp(&json!({})),
             "ltp" => json!({"kind": "udp", "header_bytes": 28}),
@@ -195,7 +194,7 @@ impl Case {
                 let mut link = self.link.clone();
                 link["flow"] = json!(format!("{from}to{to}"));
                 if link.get("layer").is_none() {
-                    link["layer"] = json!({"kind": "qubicle"});
+                    link["cla"] = json!({"kind": "qubicle"});
                 }
                 link
             })
@@ -223,7 +222,7 @@ impl Case {
         RunSpec::from_json(
             &json!({
                 "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
-                "sample_ns": 1_000_000_000u64,
+                "sample_interval_ns": 1_000_000_000u64,
                 "graph": {"nodes": graph, "links": links},
                 "flows": flows,
                 "dtn": dtn
@@ -310,6 +309,6 @@ pub fn conserved(run: &Measurements) {
 
 /// Returns a link on which bundles follow each other on one stream.
 pub fn in_order() -> Value {
-    json!({"shared": false, "with_contact": true, "closes": false,
-        "layer": {"kind": "quiccl"}})
+    json!({"shared": false, "opens_with_contact": true, "closes_after_contact": false,
+        "cla": {"kind": "quiccl"}})
 }

@@ -53,7 +53,7 @@ pub fn socket(congestion: &str, changes: &Value) -> Value {
 /// Returns a proxy with two equal sockets.
 pub fn proxy(setup: &str) -> Value {
     let socket = socket("cubic", &json!({}));
-    json!({"setup": setup, "buffer_bytes": 1u64 << 22, "client_side": socket, "server_side": socket})
+    json!({"handshake": setup, "buffer_bytes": 1u64 << 22, "client_side": socket, "server_side": socket})
 }
 
 /// Returns `proxy` with other options.
@@ -114,7 +114,7 @@ impl Split {
             .collect();
         json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
-            "sample_ns": 100_000_000u64, "graph": {"nodes": nodes, "links": links},
+            "sample_interval_ns": 100_000_000u64, "graph": {"nodes": nodes, "links": links},
             "proxies": proxies, "trace": {"packets": self.packets},
             "flows": [{
                 "name": "main", "client": "client", "server": "server", "start_ns": 0,

@@ -35,7 +35,7 @@ pub fn bernoulli(probability: f64) -> StageSpec {
 
 /// Returns a node.
 pub fn node(name: &str, kind: NodeKind) -> NodeSpec {
-    NodeSpec { name: name.into(), kind, buffer_bytes: None }
+    NodeSpec { name: name.into(), kind, store_and_forward_bytes: None }
 }
 
 /// Returns a link between two nodes.
