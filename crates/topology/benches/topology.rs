@@ -32,7 +32,7 @@ fn line_stages(window: u64) -> [StageSpec; 3] {
 /// Returns satellites in `orbits` orbits of `orbits` each, with four neighbours each, and hosts.
 fn constellation(orbits: usize, hosts: usize) -> TopologySpec {
     let name = |plane: usize, index: usize| format!("{}.{}", plane % orbits, index % orbits);
-    let node = |name: String, kind| NodeSpec { name, kind, buffer_bytes: None };
+    let node = |name: String, kind| NodeSpec { name, kind, store_and_forward_bytes: None };
     let join = |a: String, b: String| {
         let stages = line_stages(800);
         let (up, down) = (stages.to_vec(), stages.to_vec());
@@ -81,8 +81,10 @@ fn main() {
         let (median, min, max) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
         println!("1,600 routers, {hosts} hosts: {median:.1} ms ({min:.1} to {max:.1})");
         // One hour of handovers, one every 15 s.
-        let uses =
-            |link: usize, in_use| LinkAdminState { link: graph.links[link].name.clone(), in_use };
+        let uses = |link: usize, in_use| LinkAdminState {
+            link: graph.links[link].name.clone(),
+            enabled: in_use,
+        };
         let changes = (0..240).map(|n| TopologyChange {
             at_ns: (n as u64 + 1) * 15_000_000_000,
             links: vec![uses(n, false), uses((n + 239) % 240, true)],

@@ -157,7 +157,9 @@ class _Load:
             for stream in load["streams"]:
                 amount = stream["amount"]
                 if amount["mode"] == "time":
-                    amounts[amount["direction"]] += self.rate(amount["direction"]) * amount["duration_ns"] / 1e9
+                    amounts[amount["direction"]] += (
+                        self.rate(amount["direction"]) * amount["duration_ns"] / 1e9
+                    )
                 else:
                     amounts["up"] += amount["up_bytes"]
                     amounts["down"] += amount["down_bytes"]

@@ -304,7 +304,7 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
             |(from, length, repeat, hold)| StageSpec::Outage(OutageSpec {
                 windows: vec![(from, from + length)],
                 repeat_ns: repeat.then_some(80 * MS),
-                hold,
+                buffer_packets: hold,
             })
         ),
     ]

@@ -110,8 +110,13 @@ fn bursts_and_traces_drop_the_specified_packets() {
 
 #[test]
 fn an_outage_drops_or_holds() {
-    let outage =
-        |hold| StageSpec::Outage(OutageSpec { windows: vec![(10, 20)], repeat_ns: Some(50), hold });
+    let outage = |hold| {
+        StageSpec::Outage(OutageSpec {
+            windows: vec![(10, 20)],
+            repeat_ns: Some(50),
+            buffer_packets: hold,
+        })
+    };
     let (line, out) = run(&[outage(false)], 1, [9, 10, 19, 20, 65]);
     assert_eq!(handles(&out), [0, 3]);
     assert_eq!(line.counters().dropped_packets[DropReason::Outage as usize], 3);

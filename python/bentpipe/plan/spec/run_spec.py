@@ -88,8 +88,8 @@ class BundleNodeSpec(TypedDict):
     eid: str
     store_bytes: NotRequired[int | None]
     integrity: NotRequired[IntegritySpec | None]
-    routes: NotRequired[Sequence[StaticRouteSpec]]
     outages: NotRequired[Sequence[NodeOutageSpec]]
+    routes: NotRequired[Sequence[StaticRouteSpec]]
     store_delay_ns: NotRequired[int]
 
 
@@ -248,8 +248,8 @@ class CongestionSpec(TypedDict):
 ContactSpec = TypedDict(
     "ContactSpec",
     {
-        "declared_at": str,
         "confidence": NotRequired[float],
+        "declared_at": str,
         "from": str,
         "rate_bit_s": int,
         "start_ns": int,
@@ -295,25 +295,6 @@ class DelayedAck(TypedDict):
     timeout_ns: int
     segments_per_ack: int
     quick_acks: int
-
-
-class FixedPeriodDistribution(TypedDict):
-    """Each length is the mean."""
-
-    kind: Literal["fixed"]
-
-
-class ExponentialPeriodDistribution(TypedDict):
-    """Exponential."""
-
-    kind: Literal["exponential"]
-
-
-class ParetoPeriodDistribution(TypedDict):
-    """Pareto; the shape must exceed 1, since otherwise there is no mean."""
-
-    kind: Literal["pareto"]
-    shape: float
 
 
 class TimeDtnPerfAmount(TypedDict):
@@ -373,8 +354,8 @@ class DtnSpec(TypedDict):
     plan: PlanSpec
     backlog_ignored: NotRequired[bool]
     changes: NotRequired[Sequence[PlanChangeSpec]]
-    epidemic: NotRequired[EpidemicSpec | None]
     derive_keys_from_names: NotRequired[bool]
+    epidemic: NotRequired[EpidemicSpec | None]
     perf: NotRequired[Sequence[DtnPerfSpec]]
 
 
@@ -423,8 +404,8 @@ class GroupSpec(TypedDict):
 
     name: str
     flows: Sequence[str]
-    per_flow: NotRequired[bool]
     links: NotRequired[Sequence[str]]
+    per_flow: NotRequired[bool]
 
 
 class HostSpec(TypedDict):
@@ -630,8 +611,8 @@ class GilbertElliottLossModel(TypedDict):
 
 
 class BurstLossModel(TypedDict):
-    """All packets are lost during ``length_ns`` at the start of every ``period_ns``, from ``offset_ns``
-    onwards.
+    """All packets are lost during ``duration_ns`` at the start of every ``interval_ns``, from
+    ``offset_ns`` onwards.
     """
 
     kind: Literal["burst"]
@@ -709,6 +690,25 @@ class PdcpReorderingSpec(TypedDict):
     time_limit_ns: int | None
 
 
+class FixedPeriodDistribution(TypedDict):
+    """Each length is the mean."""
+
+    kind: Literal["fixed"]
+
+
+class ExponentialPeriodDistribution(TypedDict):
+    """Exponential."""
+
+    kind: Literal["exponential"]
+
+
+class ParetoPeriodDistribution(TypedDict):
+    """Pareto; the shape must exceed 1, since otherwise there is no mean."""
+
+    kind: Literal["pareto"]
+    shape: float
+
+
 class PeriodsSpec(TypedDict):
     """Periods of sending and silence that alternate, sending first."""
 
@@ -731,8 +731,8 @@ class PlanSpec(TypedDict):
     contacts: Sequence[ContactSpec]
     ranges: NotRequired[Sequence[RangeSpec]]
     epoch_unix_s: NotRequired[int | None]
-    nodes: NotRequired[Sequence[str]]
     expired_pairs: NotRequired[Sequence[ExpiredPairSpec]]
+    nodes: NotRequired[Sequence[str]]
 
 
 class ProxySpec(TypedDict):
@@ -848,6 +848,14 @@ class RateChange(TypedDict):
 
     at_ns: int
     rate_bit_s: int
+
+
+class ReconfigurationSpec(TypedDict):
+    """Slots of equal length with optional random offsets of the boundaries."""
+
+    interval_ns: int
+    phase_ns: int
+    jitter_ns: int
 
 
 class ReferenceSnr(TypedDict):
@@ -1015,7 +1023,9 @@ class RateServiceSpec(TypedDict):
 
 
 class TraceServiceSpec(TypedDict):
-    """Delivery opportunities of a trace (Mahimahi): up to ``slot_bytes`` may depart at each instant."""
+    """Delivery opportunities of a trace (Mahimahi): up to ``opportunity_bytes`` may depart at each
+    instant.
+    """
 
     kind: Literal["trace"]
     opportunities_ns: Sequence[int]
@@ -1024,7 +1034,7 @@ class TraceServiceSpec(TypedDict):
 
 
 class ReconfigurationServiceSpec(TypedDict):
-    """A random rate, drawn per time slot."""
+    """A random rate, drawn per reconfiguration interval."""
 
     kind: Literal["reconfiguration"]
     reconfiguration: ReconfigurationSpec
@@ -1052,14 +1062,6 @@ class ParetoSizeSpec(TypedDict):
     shape: float
     min_bytes: int
     max_bytes: int
-
-
-class ReconfigurationSpec(TypedDict):
-    """Slots of equal length with optional random offsets of the boundaries."""
-
-    interval_ns: int
-    phase_ns: int
-    jitter_ns: int
 
 
 class SocketSpec(TypedDict):
@@ -1336,8 +1338,8 @@ class TopologyChange(TypedDict):
 
     at_ns: int
     links: NotRequired[Sequence[LinkAdminState]]
-    stages: NotRequired[Sequence[ScheduledStageUpdate]]
     routes: NotRequired[Sequence[RouteChange]]
+    stages: NotRequired[Sequence[ScheduledStageUpdate]]
 
 
 class TopologySpec(TypedDict):
@@ -1424,7 +1426,6 @@ ChannelSpec = (
 ClaSpec = QuicclClaSpec | QubicleClaSpec | TcpclClaSpec | MtcpClaSpec | LtpClaSpec
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
-PeriodDistribution = FixedPeriodDistribution | ExponentialPeriodDistribution | ParetoPeriodDistribution
 DtnPerfAmount = TimeDtnPerfAmount | DataDtnPerfAmount
 DtnPerfPace = WindowDtnPerfPace | RateDtnPerfPace
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
@@ -1433,6 +1434,7 @@ LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = (
     BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | ReconfigurationLossModel
 )
+PeriodDistribution = FixedPeriodDistribution | ExponentialPeriodDistribution | ParetoPeriodDistribution
 QueueLimit = PacketsQueueLimit | BytesQueueLimit
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
