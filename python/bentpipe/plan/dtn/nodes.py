@@ -141,7 +141,7 @@ def _store_delay_and_stops(node: BundleNode) -> dict[str, object]:
             {
                 "at_ns": outage.at.ns,
                 "until_ns": None if outage.duration is None else outage.at.ns + outage.duration.ns,
-                "keeps": outage.store == "kept",
+                "keeps_store": outage.store == "kept",
             }
             for outage in node.outages
         ]
