@@ -25,7 +25,7 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     frame = pl.DataFrame(
         [
             {
-                "access": row["access"], "by": row["by"], "size": f"{row['size']:g} MB", "x": row["seconds"],
+                "access": row["access"], "by": row["transport"], "size": f"{row['size']:g} MB", "x": row["seconds"],
                 "objective": row["objective"],
             }
             for row in rows
