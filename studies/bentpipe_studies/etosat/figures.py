@@ -18,7 +18,7 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Return the figure of download times; ``None`` without rows.
 
     Args:
-        rows: ``access``, ``by``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``.
+        rows: ``access``, ``transport``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``.
     """
     if not rows:
         return None
