@@ -18,14 +18,14 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Return the figure of download times; ``None`` without rows.
 
     Args:
-        rows: ``access``, ``by``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``.
+        rows: ``access``, ``transport``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``.
     """
     if not rows:
         return None
     frame = pl.DataFrame(
         [
             {
-                "access": row["access"], "by": row["by"], "size": f"{row['size']:g} MB", "x": row["seconds"],
+                "access": row["access"], "by": row["transport"], "size": f"{row['size']:g} MB", "x": row["seconds"],
                 "objective": row["objective"],
             }
             for row in rows
