@@ -13,7 +13,7 @@ START = 5_000_000_000
 MS = 1_000_000
 HEAD = (
     "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,"
-    "dropped_loss,dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,lateness_p99_ms"
+    "dropped_loss,dropped_overflow,dropped_aqm,dropped_outage,dropped_retry_limit,dropped_no_route,lateness_p99_ms"
 )
 
 

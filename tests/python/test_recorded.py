@@ -12,7 +12,7 @@ from commands import bentpipe
 
 HEAD = (
     "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,dropped_loss,"
-    "dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,lateness_p99_ms\n"
+    "dropped_overflow,dropped_aqm,dropped_outage,dropped_retry_limit,dropped_no_route,lateness_p99_ms\n"
 )
 
 

@@ -39,7 +39,7 @@ SOCKETS = ("client_side", "server_side")
 _KEY_COLUMNS = ("time_s", "link", "user")
 _USER_COLUMNS = {table: {name: kind for name, kind in OPTIONAL_COLUMNS[table].items() if name not in _KEY_COLUMNS}
             for table in ("radio_users", "user_queues")}  # fmt: skip
-CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
+CAUSES = ("loss", "overflow", "aqm", "outage", "retry_limit", "no_route")
 
 
 @dataclass

@@ -27,7 +27,7 @@ impl TraceService {
         assert!(!opportunities_ns.is_empty(), "a delivery trace has at least one opportunity");
         TraceService {
             opportunities: opportunities_ns.to_vec(),
-            opportunity_bytes: opportunity_bytes,
+            opportunity_bytes,
             repeat: repeat_ns,
             cursor: 0,
             cycle: 0,

@@ -13,7 +13,7 @@ use super::plan::RecordPlan;
 
 /// The files of the time series.
 const LINKS: &str = "links.csv";
-const USERS: &str = "users.csv";
+const USERS: &str = "radio_users.csv";
 const QUEUES: &str = "user_queues.csv";
 
 /// The open files of the time series.

@@ -120,7 +120,7 @@ def _sum_counters(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
     whole = calls.group_by(CALL, maintain_order=True).agg(
         pl.col("source").first(),
         pl.col("interval_ms").first(),
-        *(pl.col(f"{name}_packets").sum() for name in ("sent", "received", "undecided")),
+        *(pl.col(f"{name}_packets").sum() for name in ("sent", "received", "pending")),
         pl.col("delay_sum_s").sum(),
         pl.col("jitter_sum_s").sum(),
     )
