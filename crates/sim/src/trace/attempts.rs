@@ -75,6 +75,6 @@ impl AttemptRecorder {
             ("end_ns", int(&|row| row.attempt.end.nanos())),
         ];
         let columns = columns.into_iter().map(|(name, data)| Column { name, data }).collect();
-        Table { name: "attempts", columns }
+        Table { name: "radio_attempts", columns }
     }
 }

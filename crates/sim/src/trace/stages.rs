@@ -68,6 +68,6 @@ impl StageRecorder {
             ("dropped", ColumnData::Category(causes, rows.iter().map(cause).collect())),
         ];
         let columns = columns.into_iter().map(|(name, data)| Column { name, data }).collect();
-        Table { name: "stages", columns }
+        Table { name: "packet_steps", columns }
     }
 }
