@@ -149,8 +149,8 @@ def test_a_false_run_is_caught(name: str, sound: Tables, tmp_path: Path) -> None
 
 WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
     "down": (
-        [outage(hold=False), transmit(), DELAY],
-        [{**outage(hold=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
+        [outage(buffer_packets=False), transmit(), DELAY],
+        [{**outage(buffer_packets=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
         "link outage",
     ),
     "down and held": (
