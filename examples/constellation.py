@@ -43,7 +43,7 @@ def drawn(question, found, results) -> Figure:
     """The way at first, its delay over time, and goodput below it."""
     way = {figure.key: figure for figure in figures(question, found)}["map"]
     material = FigureContext(results)
-    parts = [way, time_series.propagation(material), time_series.goodput(material)]
+    parts = [way, time_series.propagation_delay(material), time_series.goodput(material)]
     chart = alt.vconcat(*(part.chart for part in parts)).resolve_scale(color="independent")
     title = "Toulouse to Lima over 66 satellites at 800 km: the way at first, delays, goodput"
     return Figure("constellation", title, "", chart, 0)

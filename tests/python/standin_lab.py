@@ -65,7 +65,9 @@ def main() -> None:
     series = (
         "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,dropped_loss,"
     )
-    series += "dropped_overflow,dropped_aqm,dropped_outage,dropped_retry_limit,dropped_no_route,lateness_p99_ms\n"
+    series += (
+        "dropped_overflow,dropped_aqm,dropped_outage,dropped_retry_limit,dropped_no_route,lateness_p99_ms\n"
+    )
     for link in plan["lab"]["graph"]["links"]:
         series += f"0.5,{link['name']},down,5,4,6000,1,1500,0,1,0,0,0,0,0.1\n"
     Path(plan["record"]["directory"], "links.csv").write_text(series)

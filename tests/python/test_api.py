@@ -316,9 +316,9 @@ def test_a_class_of_a_notebook_runs_in_the_workers() -> None:
     pytest.importorskip("cloudpickle")
     mine = notebook_class()
     many = bentpipe.run(OWN, {"mine": mine}, jobs=2)
-    assert float(os.getpid()) not in many.internals["value"].to_list()
+    assert float(os.getpid()) not in many.controller_state["value"].to_list()
     one = bentpipe.run(OWN, {"mine": mine}, jobs=1)
-    assert set(one.internals["value"]) == {float(os.getpid())}
+    assert set(one.controller_state["value"]) == {float(os.getpid())}
     assert many.flows.equals(one.flows)
 
 
@@ -336,7 +336,7 @@ def test_a_class_that_stays_in_this_process_warns_once(monkeypatch: pytest.Monke
     ) as warned:
         results = bentpipe.run(OWN, {"mine": notebook_class()}, jobs=2)
     assert len(warned) == 1
-    assert set(results.internals["value"]) == {float(os.getpid())}
+    assert set(results.controller_state["value"]) == {float(os.getpid())}
 
 
 def test_a_fingerprint_has_no_addresses() -> None:

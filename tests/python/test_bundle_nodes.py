@@ -216,7 +216,7 @@ def test_a_file_is_sent_as_so_many_bytes(tmp_path: Path) -> None:
     assert data["payload_bytes"].to_list() == [50_000, 50_000, 23_456]
     (tmp_path / "scenario.toml").write_text(HOP.replace("-D 10M", "-F nowhere.bin"))
     done = bentpipe(tmp_path, "check", "scenario.toml")
-    assert (done.returncode, 'dtnperf: -F: found "nowhere.bin"' in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, 'dtnperf: -F: no file "nowhere.bin"' in done.stderr) == (2, True), done.stderr
 
 
 def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:

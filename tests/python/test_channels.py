@@ -368,7 +368,7 @@ def test_es_n0_follows_the_slant_range() -> None:
     """550 km above the equator's radius are 559 km over New York: 559 km at the zenith, 1,140 km at 25 degrees, where
     Starlink is lost."""
     found = over_an_orbit(snr_range="550 km")["graph"]["links"][1]["down"][0]["channel"]
-    assert found["kind"] == "ranged"
+    assert found["kind"] == "range_loss"
     assert found["channel"] == over_an_orbit()["graph"]["links"][1]["down"][0]["channel"]
     losses = [db for _, db in found["loss"]]
     assert 20 * math.log10(558 / 550) < min(losses) < max(losses) < 20 * math.log10(1_145 / 550)

@@ -118,7 +118,7 @@ def simulated(starts: float) -> list[float]:
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
     scenario = {"title": "21 users", "duration": f"{starts + SECONDS:.1f} s", "seeds": FEW, "path": PATH,
                 "flow": [own, *flows(20, MIX)]}  # fmt: skip
-    summary = bentpipe.run(scenario, jobs=2).summary.filter(flow="shell", side="client")
+    summary = bentpipe.run(scenario, jobs=2).flow_summary.filter(flow="shell", side="client")
     return [8e-6 * size / SECONDS for size in summary["received_in_order_bytes"]]
 
 
@@ -195,7 +195,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
     scenario = {"title": "21 users", "duration": f"{STARTS + SECONDS} s", "seeds": RUNS, "path": ONE_QUEUE,
                 "flow": [own, *flows(20, "tcp")]}  # fmt: skip
-    summary = bentpipe.run(scenario, jobs=2).summary.filter(flow="shell", side="client")
+    summary = bentpipe.run(scenario, jobs=2).flow_summary.filter(flow="shell", side="client")
     expected = [8e-6 * size / SECONDS for size in summary["received_in_order_bytes"]]
     # of one more run beside those: Student's t of 99.9 % with 7 degrees of freedom
     spread = 5.408 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
@@ -245,7 +245,7 @@ def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
             "path": path,
             "flow": flows(3, kinds),
         }
-        summary = bentpipe.run(scenario, jobs=1).summary
+        summary = bentpipe.run(scenario, jobs=1).flow_summary
         virtual = {
             (flow, side): size
             for flow, side, size in summary.select("flow", "side", "received_in_order_bytes").rows()

@@ -140,7 +140,9 @@ def contact_plans(take: draw.DrawFn) -> dict[str, Any]:
 
 def placeless(plan: CheckedPlan) -> list[dict[str, Any]]:
     """The contacts of a plan without their lines in the file."""
-    return [{key: value for key, value in one.items() if key != "at"} for one in plan.spec["contacts"]]
+    return [
+        {key: value for key, value in one.items() if key != "declared_at"} for one in plan.spec["contacts"]
+    ]
 
 
 @settings(max_examples=30)
@@ -416,7 +418,7 @@ def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> N
         (["moon", "earth", "--queued", "earth=1"], "--queued: found"),
         (
             ["moon", "earth", "--booked", "line 5=1 MB"],
-            '--booked: found "line 5", expected where a contact is said',
+            '--booked: found "line 5", expected the location of a contact, such as',
         ),
         (["moon", "earth", "--static", "earth"], "--static: found"),
         (["moon", "earth", "--exclude", "mars"], '--exclude: found "mars"'),

@@ -30,14 +30,14 @@ def plan(contacts: list[Contact], ranges: Ranges, nodes: list[str]) -> dict[str,
         "contacts": [
             {
                 "from": a, "to": b, "start_ns": start * S, "stop_ns": stop * S, "rate_bit_s": 8 * rate,
-                "at": f"contact {n}",
+                "declared_at": f"contact {n}",
             }
             for n, (a, b, start, stop, rate) in enumerate(contacts)
         ],
         "ranges": [
             {
                 "from": a, "to": b, "start_ns": start * S, "stop_ns": stop * S, "owlt_ns": light * S,
-                "implies_reverse": False, "at": f"range from {start} s",
+                "implies_reverse": False, "declared_at": f"range from {start} s",
             }
             for (a, b), held in ranges.items()
             for start, stop, light in held

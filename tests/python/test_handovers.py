@@ -91,11 +91,11 @@ def test_the_engine_is_told_of_one_event() -> None:
     assert second == {"at_ns": 2_100_000_000, "links": [{"link": "satellite", "enabled": True}]}
     up, down = "satellite.up", "satellite.down"
     # at 10 and 12 ms the round trip is 32 ms, of which 20 Mbit/s are 80 kB
-    assert first["packet_steps"] == [
-        stage(up, 0, "in_flight", fate="lost"),
-        stage(up, 1, "in_flight", fate="lost"),
-        stage(down, 0, "in_flight", fate="lost"),
-        stage(down, 2, "in_flight", fate="lost"),
+    assert first["stages"] == [
+        stage(up, 0, "in_flight", policy="drop"),
+        stage(up, 1, "in_flight", policy="drop"),
+        stage(down, 0, "in_flight", policy="drop"),
+        stage(down, 2, "in_flight", policy="drop"),
         stage(up, 1, "delay", delay_ns=12_000_000),
         stage(down, 2, "delay", delay_ns=10_000_000),
         stage(down, 0, "rate", rate_bit_s=20_000_000),
@@ -205,7 +205,7 @@ def test_what_waits_for_a_radio_link_is_lost_too(kind: str) -> None:
 def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     data = with_handovers(at_2_s(gap="200 ms"))
     rows = made(spec_of(data))["packets"]
-    assert rows.filter(pl.col("dropped").str.ends_with(": route")).height > 0
+    assert rows.filter(pl.col("dropped").str.ends_with(": no_route")).height > 0
     data["path"]["segment"][1]["store_and_forward"] = "200 kB"
     spec = spec_of(data)
     holding = [
@@ -216,7 +216,7 @@ def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
     assert not judged(tmp_path, spec, tables)
     assert set(tables["node_buffers"]["node"]) == set(holding)
     assert tables["node_buffers"]["released_packets"].max() > 0  # type: ignore[operator]
-    assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
+    assert not any(drop.endswith(": no_route") for drop in tables["packets"]["dropped"].unique())
 
 
 def test_bounds_are_those_of_the_whole_run() -> None:
@@ -246,7 +246,7 @@ def test_a_sweep_and_a_remark() -> None:
         PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
     assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "drop"]
-    assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["update"]["policy"] == "lost"
+    assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["update"]["policy"] == "drop"
     late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [
         ("path.switch.at", "found 7 s, but the run lasts 6 s: the handover never happens")
@@ -285,7 +285,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too many": (
         {"at": "1 ms", "interval": "10 us", "segment": "satellite", "delay": "1 ms"},
-        "path.handover[1].interval: gives more than 200,000 handovers in 6 s; expected fewer",
+        "path.handover[1].interval: has more than 200,000 handovers in 6 s; expected fewer",
     ),
     "no rate": (
         {"at": "2 s", "segment": "lan", "both": {"rate": "5 Mbit/s"}},
@@ -293,7 +293,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "called like a segment": (
         at_2_s(delay="1 ms", name="lan"),
-        'path.lan: a handover and another element have the name "lan", expected a name for each',
+        'path.lan: a handover and another element have the name "lan", expected unique names',
     ),
 }
 
@@ -320,7 +320,7 @@ def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPa
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")
     assert said(data) == (
-        "scenario: sweep: gives more than 11 handovers in all; expected fewer cells, or fewer in each"
+        "scenario: sweep: has more than 11 handovers in all; expected fewer cells, or fewer in each"
     )
 
 

@@ -22,6 +22,6 @@ def test_a_geo_path_needs_no_larger_initial_rtt(
     }
     if initial_rtt is not None:
         data["quic"] = {"initial_rtt": initial_rtt}
-    summary = bentpipe.run(data).summary
+    summary = bentpipe.run(data).flow_summary
     client = summary.row(by_predicate=pl.col("side") == "client", named=True)
     assert client["ptos"] == probes

@@ -226,7 +226,7 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
 
     def judge(number: int) -> list[object]:
         real, counts, off = run(f"emu{number}", "--engine", "emu")
-        assert real.summary.select("flow", "side").equals(simulated.summary.select("flow", "side"))
+        assert real.flow_summary.select("flow", "side").equals(simulated.flow_summary.select("flow", "side"))
         arrived = [store.flow_summary["delivered_bytes"].sum() for store in (real, simulated)]
         near = arrived[0] == pytest.approx(arrived[1], rel=0.05)
         near &= counts[0] == pytest.approx(counted[0], rel=0.03)

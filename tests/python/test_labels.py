@@ -150,7 +150,7 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
     page_rows(place)
     store = open_store(place)
     assert dimensions(store.index, store.columns)[0].key == column_name(name)
-    assert Store(place).summary.height
+    assert Store(place).flow_summary.height
     assert export(Store(place), "csv", tmp_path / "csv")
 
 
@@ -189,20 +189,20 @@ def test_a_tied_axis_may_have_the_name_of_what_is_computed(name: str) -> None:
     "name", ["http", "HTTP", "load", "protocol", "host", "run", "seed", "queued_s", "time_s"]
 )
 def test_a_tied_axis_may_not_have_the_name_of_a_column(name: str) -> None:
-    said = rf'sweep\.{name}: a tied axis cannot be called "{name}": .* such a column'
+    said = rf'sweep\.{name}: the tied axis cannot have the name "{name}": .* a column with it'
     with pytest.raises(ScenarioError, match=said):
         build_plan(load_scenario(tied(name)), "test")
 
 
 @pytest.mark.parametrize("name", ["", "a\nb"])
 def test_a_tied_axis_has_a_name_that_can_be_seen(name: str) -> None:
-    with pytest.raises(ScenarioError, match="a name that cannot be seen"):
+    with pytest.raises(ScenarioError, match="found an invisible name"):
         build_plan(load_scenario(tied(name)), "test")
 
 
 def test_a_sweep_is_not_swept() -> None:
     data = {**tied("a"), "sweep": {"sweep.arm": ["a", "b"]}}
-    with pytest.raises(ScenarioError, match=r"sweep\.sweep\.arm: a sweep is not swept"):
+    with pytest.raises(ScenarioError, match=r"sweep\.sweep\.arm: a sweep cannot be swept"):
         build_plan(load_scenario(data), "test")
 
 

@@ -52,7 +52,7 @@ def layer(**keys: Any) -> dict[str, Any]:
 def test_defaults_are_the_thesis_s() -> None:
     assert stage()["link_layer"] == {
         "rate_bit_s": 50_000_000, "frame_bytes": 1115, "overhead_bits": 0,
-        "code": {"kind": "adaptive", "mother_rate": 1 / 6, "decoded": [0.5, 0.7, 0.85]},
+        "code": {"kind": "adaptive", "mother_rate": 1 / 6, "target_decoded_ratio": [0.5, 0.7, 0.85]},
         "decoder": {"kind": "information", "margin": 1.05}, "combining": "incremental", "repeat": "selective",
         "attempts": 4, "window": 500, "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "timeout_ns": None,
     }  # fmt: skip
@@ -85,7 +85,7 @@ def test_every_scheme_is_the_engine_s(scheme: str) -> None:
     combining, repeat, attempts, window, loss = SCHEMES[scheme]
     found = layer(scheme=scheme, frame="1000 B", code_rate="1/3", overhead_bits=64)
     assert found["code"] == {"kind": "given", "coded_bits": [24_000]}
-    assert (found["combining"], found["repeat"], found["radio_attempts"]) == (combining, repeat, attempts)
+    assert (found["combining"], found["repeat"], found["attempts"]) == (combining, repeat, attempts)
     assert (found["window"], (found["feedback"] or {}).get("loss")) == (window, loss)
     assert decode(engine.run(json.dumps(spec_of(scheme)))).tables["radio_users"]["attempts"].sum() > 100
 

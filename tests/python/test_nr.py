@@ -81,7 +81,7 @@ def test_keys_are_the_engine_s() -> None:
     )  # fmt: skip
     assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
     assert (found["processes"], found["feedback_disabled_processes"], found["repetitions"]) == (32, 4, 8)
-    assert (found["radio_attempts"], found["offset_slots"]) == (2, 12)
+    assert (found["attempts"], found["offset_slots"]) == (2, 12)
     assert found["feedback"] == {"delay_ns": 25 * MS, "loss": 0.02}
     assert found["rlc"] == {
         "kind": "acknowledged", "poll_pdus": 4, "poll_bytes": 5000, "poll_retransmit_ns": 80 * MS,
@@ -164,7 +164,7 @@ def test_no_run_beats_the_bound_of_its_goodput() -> None:
     ):
         document = scenario(nr={"block_error_rate": ["0 %"], **keys}, queue="2 BDP")
         (bound,) = bentpipe.check(document).bounds
-        received = bentpipe.run(document).summary.filter(side="client")["received_in_order_bytes"].sum()
+        received = bentpipe.run(document).flow_summary.filter(side="client")["received_in_order_bytes"].sum()
         share = float(received) * 8 / 30 / (bound.goodput_bit_s or 0.0)
         # what is missing is the beginning, and headers of blocks
         assert 0.75 < share <= 1, (keys, share)

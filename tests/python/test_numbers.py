@@ -76,5 +76,5 @@ def test_a_store_has_numbers_where_they_are_asked_for(tmp_path: Path) -> None:
     # what others read of a store has the columns it had
     plain = bentpipe.Store(results.path)
     assert plain.runs.columns == ["run", "seed", "path.satellite.delay", "duration"]
-    assert "path.satellite.delay_s" not in plain.summary.columns
+    assert "path.satellite.delay_s" not in plain.flow_summary.columns
     assert open_store(results).index.columns == ["run", "seed", "path.satellite.delay", "sweep.duration"]

@@ -94,7 +94,7 @@ def test_options_reach_it_and_a_changed_one_is_another_run() -> None:
             assert self.options == {"k": 3}
 
     settings = {"path.s.down.scheduler": {"name": "mine", "options": {"k": 3}}}
-    assert bentpipe.run(SCENARIO, settings=settings, schedulers={"mine": Optional}).summary.height == 8
+    assert bentpipe.run(SCENARIO, settings=settings, schedulers={"mine": Optional}).flow_summary.height == 8
 
 
 def test_a_pause_leaves_the_link_alone_until_then() -> None:

@@ -39,7 +39,9 @@ def share(later: tuple[str, str], jitter: str | None) -> float:
     }  # fmt: skip
     crowd = [{**flow, "client": "c", "server": "theirs"} for flow in flows(20, "tcp")]
     run = {"title": "21", "duration": f"{5 + SECONDS} s", "seeds": 4, "graph": graph, "flow": [shell, *crowd]}
-    had = bentpipe.run(run, jobs=2).summary.filter(flow="shell", side="client")["received_in_order_bytes"]
+    had = bentpipe.run(run, jobs=2).flow_summary.filter(flow="shell", side="client")[
+        "received_in_order_bytes"
+    ]
     return 8e-6 * statistics.mean(had) / SECONDS
 
 

@@ -19,7 +19,7 @@ from bentpipe.store.codec import decode
 
 CHANNEL = {"model": "rayleigh", "snr": "10 dB", "speed": "30 km/h", "frequency": "2 GHz"}
 LAYER = {"scheme": "harq-2", "frame": "1115 B", "code_rate": "3/4"}
-AVERAGE = {"of": "channel", "window_ns": 1_667_000_000}
+AVERAGE = {"quantity": "channel", "window_ns": 1_667_000_000}
 
 
 def document(scheduler: Any = "round-robin", count: int | None = 4, **down: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def queue_of(data: dict[str, Any]) -> dict[str, Any]:
         ("proportional-fair", {"name": "proportional_fair", "average": AVERAGE}),
         (
             {"name": "proportional-fair", "average": "served", "window": "300 ms"},
-            {"name": "proportional_fair", "average": {"of": "served", "window_ns": 300_000_000}},
+            {"name": "proportional_fair", "average": {"quantity": "served", "window_ns": 300_000_000}},
         ),
         ("codes", {"name": "codes", "average": AVERAGE, "time_limit_ns": 100_000_000}),
         (

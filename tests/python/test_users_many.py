@@ -14,7 +14,7 @@ from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 
 USERS, LIMIT = 1_000, 4
-SERVED = {"name": "proportional_fair", "average": {"of": "served", "window_ns": 1_667_000_000}}
+SERVED = {"name": "proportional_fair", "average": {"quantity": "served", "window_ns": 1_667_000_000}}
 
 
 def asked(scheduler: str | dict[str, Any]) -> dict[str, Any]:

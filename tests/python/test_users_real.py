@@ -180,7 +180,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
         assert after_ms > 0
         if after_ms > 300:
             realtime.give_up(f"flows began {after_ms:.0f} ms after the path")
-        hands = lab.summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s"))
+        hands = lab.flow_summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s"))
         kernels, fair = shares(lab), drawn(tmp_path / f"fair{number}", after_ms)
         assert list(kernels) == list(fair)
         turns = drawn(tmp_path / f"turns{number}", after_ms, "round-robin")

@@ -108,7 +108,7 @@ def test_the_command(tmp_path: Path) -> None:
     )
     run = CliRunner()
     assert run.invoke(app, ["run", str(file), "--out", str(store)]).exit_code == 0
-    with pytest.raises(Exception, match=r"--set trace\.stages=true"):
+    with pytest.raises(Exception, match=r"--set trace\.packet_steps=true"):
         run.invoke(app, ["verify", str(store)], catch_exceptions=False)
     traced = tmp_path / "traced"
     assert (

@@ -104,7 +104,7 @@ def test_nothing_is_found_in_a_sound_run(name: str) -> None:
     reasons = set(tables["bundles"]["reason"].unique())
     assert ("lifetime expired" in reasons) >= (name == "short lives")
     assert ("depleted storage" in reasons) >= (name == "small stores")
-    assert ({"cut", "joined"} <= events) >= (name == "fragments")
+    assert ({"fragmented", "fragment_merged"} <= events) >= (name == "fragments")
 
 
 # --- false runs -------------------------------------------------------------------------------------------------------
@@ -204,12 +204,12 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
         "a window", lambda t: with_(t, {"arrival_s": pl.col("time_s") + 0.001}, table="bundle_routes"),
         "planned routes"),
     "a fragment loses a byte": (
-        "fragments", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") - 1}, number=0, event="part"),
+        "fragments", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") - 1}, number=0, event="fragment_created"),
         "fragmentation"),
     "a fragment lies elsewhere": (
-        "fragments", lambda t: with_(t, {"offset_bytes": pl.col("offset_bytes") + 1}, number=0, event="joined"),
+        "fragments", lambda t: with_(t, {"offset_bytes": pl.col("offset_bytes") + 1}, number=0, event="fragment_merged"),
         "fragmentation"),
-    "a part is missing": ("fragments", lambda t: without(t, number=1, event="joined"), "fragmentation"),
+    "a part is missing": ("fragments", lambda t: without(t, number=1, event="fragment_merged"), "fragmentation"),
     "a bundle grows": (
         "a window", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") + 1}, event="delivered", **DATA),
         "fragmentation"),

@@ -90,20 +90,20 @@ def test_nothing_is_found_in_a_hand_over(policy: str, flow: dict[str, Any], tmp_
     tables = made(spec)
     assert not judged(tmp_path, spec, tables)
     drops = set(tables["packets"]["dropped"].unique())
-    assert {"near: route", "one.up: outage"} & drops == ({"one.up: outage"} if policy == "drop" else set())
-    assert any(drop.endswith(": route") for drop in drops)
+    assert {"near: no_route", "one.up: outage"} & drops == ({"one.up: outage"} if policy == "drop" else set())
+    assert any(drop.endswith(": no_route") for drop in drops)
     crossed = tables["packet_steps"].group_by("link").len()
     assert dict(crossed.iter_rows())["four.up"] > 100
 
 
 @pytest.mark.parametrize("name", ["drop-head", "codel", "fq-codel", "netem"])
 def test_nothing_is_found_in_a_hand_over_of_other_queues(name: str, tmp_path: Path) -> None:
-    spec = handed_over("lost", TCP, first=STAGES[name][0])
+    spec = handed_over("drop", TCP, first=STAGES[name][0])
     assert not judged(tmp_path, spec, made(spec))
 
 
 def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
-    spec = handed_over("lost", TCP)
+    spec = handed_over("drop", TCP)
     tables = made(spec)
 
     def found(change: Callable[[list[dict[str, Any]]], None]) -> set[str]:
@@ -127,7 +127,7 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
 
     assert {"valid route", "handover"} <= found(later)
     assert "valid route" in found(without("links"))
-    assert {"drop cause", "minimum delay"} <= found(without("packet_steps"))
+    assert {"drop cause", "minimum delay"} <= found(without("stages"))
     assert "drop cause" in found(keeping)
     assert "byte conservation" in found(with_a_way), "nothing was sent where a way led on"
 
@@ -159,7 +159,7 @@ def test_nothing_is_found_where_nodes_hold(flow: dict[str, Any], tmp_path: Path)
         assert row["buffered_bytes"] == row["arrived_bytes"] - gone
         assert row["released_packets"] > 0
     assert by_node["client"]["dropped_overflow_packets"] > 0
-    assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
+    assert not any(drop.endswith(": no_route") for drop in tables["packets"]["dropped"].unique())
 
 
 def held_in(tables: Tables, node: str, **where: Any) -> pl.Expr:

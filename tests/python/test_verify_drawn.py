@@ -197,7 +197,7 @@ STAGES = draw.one_of(
         ),
         combining=draw.sampled_from(["none", "chase", "incremental"]),
         processes=draw.integers(16, 32),
-        without_feedback=draw.sampled_from([0, 8, 16]),
+        feedback_disabled_processes=draw.sampled_from([0, 8, 16]),
         repetitions=draw.integers(1, 3),
         attempts=draw.integers(1, 4),
         offset_slots=draw.integers(0, 8),
@@ -218,7 +218,7 @@ STAGES = draw.one_of(
                 most_retransmissions=draw.integers(1, 8),
             ),
         ),
-        order=draw.sampled_from([None, {"time_limit_ns": 30 * MS}]),
+        reordering=draw.sampled_from([None, {"time_limit_ns": 30 * MS}]),
     ),
     of("delay", delay_ns=NS, changes=changes("delay_ns", NS)),
     of(

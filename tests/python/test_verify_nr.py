@@ -33,11 +33,11 @@ def nr(**other: Any) -> dict[str, Any]:
 STAGES: dict[str, dict[str, Any]] = {
     "acknowledged": nr(),
     "lost answers": nr(feedback={"delay_ns": 20 * MS, "loss": 0.2}),
-    "rlc alone": nr(without_feedback=16, attempts=1, rlc=RLC | {"reassembly_ns": 0}),
-    "half of them": nr(without_feedback=8),
-    "unacknowledged": nr(rlc=UM, order=None),
-    "unacknowledged, in order": nr(rlc=UM, order={"time_limit_ns": 30 * MS}),
-    "late ones are lost": nr(order={"time_limit_ns": 10 * MS}),
+    "rlc alone": nr(feedback_disabled_processes=16, attempts=1, rlc=RLC | {"reassembly_ns": 0}),
+    "half of them": nr(feedback_disabled_processes=8),
+    "unacknowledged": nr(rlc=UM, reordering=None),
+    "unacknowledged, in order": nr(rlc=UM, reordering={"time_limit_ns": 30 * MS}),
+    "late ones are lost": nr(reordering={"time_limit_ns": 10 * MS}),
     "repetitions": nr(repetitions=4, offset_slots=7),
     "given up": nr(attempts=1, rlc=RLC | {"max_retransmissions": 1, "reassembly_ns": 0}),
     "a channel": nr(
@@ -110,13 +110,13 @@ NO_ERRORS = {"kind": "block_errors", "probabilities": [0.0]}
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the slot": (nr(), nr(slot_ns=5 * MS), "link rate"),
-    "the block": (nr(without_feedback=16), nr(without_feedback=16, block_bytes=100), "link rate"),
+    "the block": (nr(feedback_disabled_processes=16), nr(feedback_disabled_processes=16, block_bytes=100), "link rate"),
     "the processes": (nr(), nr(processes=1), "link rate"),
     "the offset": (nr(), nr(offset_slots=100), "link rate"),
-    "the order": (nr(rlc=UM, order=None), nr(), "packet order"),
-    "no errors": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, decoder=NO_ERRORS), "drop cause"),
-    "more attempts": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, attempts=9), "drop cause"),
-    "within a slot": (nr(rlc=UM, order=None), nr(rlc=UM, order=None, slot_ns=300_000), "slot boundaries"),
+    "the order": (nr(rlc=UM, reordering=None), nr(), "packet order"),
+    "no errors": (nr(rlc=UM, reordering=None), nr(rlc=UM, reordering=None, decoder=NO_ERRORS), "drop cause"),
+    "more attempts": (nr(rlc=UM, reordering=None), nr(rlc=UM, reordering=None, attempts=9), "drop cause"),
+    "within a slot": (nr(rlc=UM, reordering=None), nr(rlc=UM, reordering=None, slot_ns=300_000), "slot boundaries"),
 }  # fmt: skip
 
 

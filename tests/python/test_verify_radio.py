@@ -55,10 +55,10 @@ BUFFER = {"packets": 100, "time_limit_ns": None, "numbering": "link"}
 PATIENT = {**BUFFER, "packets": 10**9}
 INCREMENTAL = {
     "decoder": {"kind": "information", "margin": 1.05}, "combining": "incremental",
-    "code": {"kind": "adaptive", "mother_rate": 0.25, "decoded": [0.5, 0.8]},
+    "code": {"kind": "adaptive", "mother_rate": 0.25, "target_decoded_ratio": [0.5, 0.8]},
 }  # fmt: skip
 
-AVERAGE = {"of": "channel", "window_ns": 300_000_000}
+AVERAGE = {"quantity": "channel", "window_ns": 300_000_000}
 RAYLEIGH = {
     "kind": "rayleigh", "reference": {"snr_db": 8.0, "error_db": 0.0},
     "motion": {"seed": None, "step_ns": 500_000, "carrier_hz": 2_000_000_000, "speed_m_s": 15.0},

@@ -27,7 +27,7 @@ def spec(scheduler: dict[str, Any], limit: dict[str, int] | None = LIMIT) -> dic
 
 
 CODES = {
-    "name": "codes", "average": {"of": "channel", "window_ns": 10**8}, "time_limit_ns": 20_000_000,
+    "name": "codes", "average": {"quantity": "channel", "window_ns": 10**8}, "time_limit_ns": 20_000_000,
 }  # fmt: skip
 TURNS = {"name": "round_robin"}
 

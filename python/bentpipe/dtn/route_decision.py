@@ -41,7 +41,7 @@ def summarise(plan: CheckedPlan, bundle: BundleQuery, answer: Mapping[str, Any])
         head += f", lifetime {bundle.lifetime}"
     shown: list[str | TextTable] = [head]
     if answer["no_route_reason"] is not None:
-        shown.append(f"Kept: {answer['kept']}.")
+        shown.append(f"Kept: {answer['no_route_reason']}.")
     for forwarding in forwarded:
         shown += _describe_forwarding(forwarding, answer)
     if considered:

@@ -150,7 +150,7 @@ class PlanCheck(Table):
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
         nodes = [
             (f"{side}.{process.name}.node", process.node)
-            for side in ("client", "server")
+            for side in ("commands", "services")
             for process in getattr(self, side)
         ]
         for side in ("tcp", "settings", "initial_windows"):

@@ -29,7 +29,7 @@ def check_paths(trace: Trace) -> Iterator[Finding]:
         flow, destination, crossings = packet["flow"], packet["to_node"], trace.paths.get(number, [])
         node, sent = packet["from_node"], round(packet["sent_s"] * 1e9)
         if not crossings:
-            had_no_route = packet["dropped"] == f"{node}: route" and not routing.can_forward(
+            had_no_route = packet["dropped"] == f"{node}: no_route" and not routing.can_forward(
                 sent, node, destination
             )
             if node in trace.node_buffers or not had_no_route or packet["received_s"] is not None:
