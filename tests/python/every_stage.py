@@ -78,7 +78,11 @@ STAGES: dict[str, list[dict[str, Any]]] = {
         loss("gilbert_elliott", good_to_bad=0.01, bad_to_good=0.3, loss_good=0.0, loss_bad=0.8),
         DELAY,
     ],
-    "bursts": [transmit(), loss("burst", interval_ns=900_000_000, duration_ns=50_000_000, offset_ns=1), DELAY],
+    "bursts": [
+        transmit(),
+        loss("burst", interval_ns=900_000_000, duration_ns=50_000_000, offset_ns=1),
+        DELAY,
+    ],
     "listed losses": [transmit(), loss("trace", packets=[3, 50, 51, 52, 300]), DELAY],
     "outage": [outage(buffer_packets=False), transmit(), DELAY],
     "outage that holds": [transmit(), outage(buffer_packets=True), DELAY],

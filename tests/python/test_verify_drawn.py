@@ -62,7 +62,7 @@ QUEUES = draw.one_of(
         scheduler=draw.deferred(lambda: SCHEDULERS),
         limit=LIMITS,
         total=LIMITS,
-        channel_delay_ns=draw.sampled_from([0, 10 * MS]),
+        csi_delay_ns=draw.sampled_from([0, 10 * MS]),
     ),
 )
 AVERAGE = draw.fixed_dictionaries(
@@ -103,8 +103,8 @@ SERVICES = draw.one_of(
     of("rate", rate_bit_s=RATES, changes=changes("rate_bit_s", RATES)),
     of(
         "trace",
-        slots_ns=draw.lists(draw.integers(0, 20 * MS), min_size=4, max_size=40).map(sorted),
-        slot_bytes=draw.integers(300, 3000),
+        opportunities_ns=draw.lists(draw.integers(0, 20 * MS), min_size=4, max_size=40).map(sorted),
+        opportunity_bytes=draw.integers(300, 3000),
         repeat_ns=draw.just(20 * MS),
     ),
 )
@@ -215,7 +215,7 @@ STAGES = draw.one_of(
                 poll_retransmit_ns=draw.integers(40 * MS, 300 * MS),
                 reassembly_ns=draw.integers(0, 100 * MS),
                 status_prohibit_ns=draw.integers(0, 100 * MS),
-                most_retransmissions=draw.integers(1, 8),
+                max_retransmissions=draw.integers(1, 8),
             ),
         ),
         reordering=draw.sampled_from([None, {"time_limit_ns": 30 * MS}]),

@@ -85,7 +85,9 @@ def check_link_counters(trace: Trace, direction: Direction) -> Iterator[Finding]
         size = trace.sent[crossing.packet]["bytes"]
         events["arrived"].append((crossing.entry, size))
         if crossing.departure is not None:
-            events["dropped_no_route" if crossing.no_route else "delivered"].append((crossing.departure, size))
+            events["dropped_no_route" if crossing.no_route else "delivered"].append(
+                (crossing.departure, size)
+            )
         if (
             crossing.dropped is not None
             and crossing.cause in CAUSES
