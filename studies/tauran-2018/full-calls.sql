@@ -25,9 +25,9 @@ each as (
   from calls where direction = 'down' group by all
 )
 select point, policy, users, seed,
-  round(100 * min(each.lost / decided), 4) as least_lost, round(100 * sum(each.lost) / sum(decided), 4) as lost,
-  round(100 * max(each.lost / decided), 4) as most_lost, round(1e3 * min(delay_s / received), 3) as delay_min_ms,
-  round(1e3 * sum(delay_s) / sum(received), 3) as delay_ms, round(1e3 * max(delay_s / received), 3) as most_delay_ms,
+  round(100 * min(each.lost / decided), 4) as lost_min, round(100 * sum(each.lost) / sum(decided), 4) as lost,
+  round(100 * max(each.lost / decided), 4) as lost_max, round(1e3 * min(delay_s / received), 3) as delay_min_ms,
+  round(1e3 * sum(delay_s) / sum(received), 3) as delay_ms, round(1e3 * max(delay_s / received), 3) as delay_max_ms,
   round(1e3 * sum(jitter_s) / sum(received), 3) as jitter_ms,
   round(sum(received) * 210 * 8 / max(seconds) / 1e6, 6) as useful_mbps,
   round(max(bits) / max(seconds) / 1e6 * 210 / 1115, 6) as load_mbps, round(max(air), 6) as air,

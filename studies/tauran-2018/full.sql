@@ -34,7 +34,7 @@ came as (
   select run, time_s, sum(received_in_order_bytes) as came from flows where side = 'client' group by all
 ),
 steps as (
-  select tcp.run, tcp.time_s, max(came.came) as came, 960 * sum(data_segments - retransmitted_segments) - max(came.came) as waiting
+  select tcp_counters.run, tcp_counters.time_s, max(came.came) as came, 960 * sum(data_segments - retransmitted_segments) - max(came.came) as waiting
   from tcp_counters join came on tcp_counters.run = came.run and tcp_counters.time_s = came.time_s where side = 'server' group by all
 ),
 between_samples as (

@@ -266,7 +266,7 @@ def world(power: float, acks: float, strength: int) -> Find:
             value *= (3.0 * snr / 7) ** (power * (1 + 0.5 * strength * (cell[VARIANT] == "CUBIC")))
         if cell.get(ACKS) == "false":
             value *= acks ** (1 + strength * {"NewReno": 0, "CUBIC": 1, "Hybla": 2}[cell[VARIANT]])
-            value *= acks**strength if measure == "timeouts" else 1.0
+            value *= acks**strength if measure == "rtos" else 1.0
         if ACKS not in cell:  # D-SACK
             value *= acks
         value *= {"NewReno": 1.0, "CUBIC": 2.0**strength, "Hybla": 4.0**strength}.get(cell[VARIANT], 1.0)

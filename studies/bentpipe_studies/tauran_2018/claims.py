@@ -114,7 +114,7 @@ def t5(m: StudyRuns) -> Checks:
         if name == "CUBIC":
             checks.append(Check("CUBIC, its minimum", best(rto, -1), 1 - HALF_OF_25, at_least=False))
         checks.append(
-            Check(f"{name}, timeouts at all SNRs, ratio", _events(m, "timeouts", name, reordering=True), 1.0)
+            Check(f"{name}, timeouts at all SNRs, ratio", _events(m, "rtos", name, reordering=True), 1.0)
         )
     return tuple(checks)
 
@@ -177,7 +177,7 @@ def t10(m: StudyRuns) -> Checks:
     def share(delayed: bool, name: str) -> Values:
         timeouts, sent = (
             sums(lambda snr, measure=measure: m.values(measure, snr, name, reordering=True, delayed=delayed))  # type: ignore[misc]
-            for measure in ("timeouts", "retransmissions")
+            for measure in ("rtos", "retransmissions")
         )
         return ratios(timeouts, sent)
 

@@ -112,7 +112,7 @@ class Terminals(RunMeasures):
         sender = server.group_by("run", maintain_order=True).agg(
             resent=resent,
             again=100 * resent / data,
-            rto=100 * pl.col("timeouts").sum() / data,
+            rto=100 * pl.col("rtos").sum() / data,
             dupack=100 * pl.col("congestion_events").sum() / data,
         )
         frames = [
