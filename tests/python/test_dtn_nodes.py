@@ -52,7 +52,7 @@ def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
     # seconds since 2000, of the clock of this machine
     assert abs(plan["dtn"]["epoch_ms"] / 1e3 + 946_684_800 - time.time()) < 60
     [door] = plan["neighbours"]
-    assert (door["listen"], door["peer"], door["sends"]) == ("0.0.0.0:0", "127.0.0.1:4556", True)
+    assert (door["listen"], door["peer"], door["can_send"]) == ("0.0.0.0:0", "127.0.0.1:4556", True)
     assert door["cla"] == {"kind": "quiccl", "streams": "one"}
 
 
@@ -67,10 +67,10 @@ def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> No
 
 
 def test_what_a_return_does_is_told_to_the_node(tmp_path: Path) -> None:
-    for asked in ("alone", "reopen", "cue"):
+    for asked, start in (("alone", "keep"), ("reopen", "reopen"), ("cue", "link_up")):
         ways = f'on_return = "{asked}"\npeer = "127.0.0.1:1"'
         [door] = plan_of(file(tmp_path, 'name = "1"\n' + neighbour("2", "quiccl", ways)))["neighbours"]
-        assert door.get("on_contact_start") == asked
+        assert door.get("on_contact_start") == start
 
 
 def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:

@@ -189,9 +189,9 @@ def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
         (("--name", "a b"), '--name: found "a b", expected a name'),
         (("--name", "replay"), '--name: found "replay", expected a name other than'),
         (("--up", "dish.txt"), "--up: dish.txt has delays, expected a log of the uplink's rate"),
-        (("dish.txt",), "dish.txt: a second log of delays, expected one"),
+        (("dish.txt",), "dish.txt: duplicate log of delays, expected one"),
         (("--out", "rate.csv"), "--out: rate.csv is a file, expected a folder"),
-        (("rate.csv", "rate.csv"), "rate.csv: a second log of the rate down, expected one; --up FILE"),
+        (("rate.csv", "rate.csv"), "rate.csv: duplicate log of the rate down, expected one; use --up FILE"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

@@ -273,7 +273,7 @@ BAD: dict[str, tuple[str, str]] = {
     "infinite": ("timestamp,rtt\n1,inf\n", 'bad: line 2: found "inf", expected a number'),
     "fields": ("timestamp,rtt\n1,2\n2\n", "bad: line 3: found 1 fields, expected 2"),
     "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time goes backwards"),
-    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 slots"),
+    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 intervals"),
     "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
     "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: every packet is lost, expected delays"),
     "eons": ("timestamp,rtt\n1,5\n1700000000,5\n", "bad: it has 19676 days, expected at most 30"),

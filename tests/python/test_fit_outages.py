@@ -147,7 +147,7 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
     (link,) = build_plan(load_scenario(tmp_path / "o/scenario.toml"), "test").runs[0].spec["graph"]["links"]
     (stage,) = [stage for stage in link["up"] if stage["kind"] == "loss"]
     model = stage["model"]
-    assert model["kind"] == "slots"
+    assert model["kind"] == "reconfiguration"
     assert drawn_mean(model["probability"]) == pytest.approx(single["up"]["preset"], rel=1e-3)
     assert single["up"]["preset"] == pytest.approx(single["pings"] / 2)
     assert drawn_mean([one / 1e6 for one in model["burst_ns"]]) == pytest.approx(5000, abs=50)

@@ -20,7 +20,7 @@ WORDS = frozenset(
         "cues",
         "depot",
         "door",
-        "neighbours",
+        "doors",
         "farewell",
         "fate",
         "fates",

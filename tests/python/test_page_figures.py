@@ -162,7 +162,7 @@ def test_boxes_hold_the_numbers_of_the_table(material: FigureContext, store: Pat
 def test_a_box_of_few_values_has_no_notch(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     few = FigureContext(open_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
     figure, frames = _figure(few, "time-to-response")
-    assert "fewer than 6 values" in figure.caption
+    assert "no notch below 6 values" in figure.caption
     row = frames[0].row(0, named=True)
     assert row["bottom"] == row["median"] == row["top"]
 
@@ -344,7 +344,7 @@ def test_show_has_the_loads(maker: ModuleType, synthetic: ModuleType, tmp_path: 
     """A row for each load and protocol; a load that was not finished counts in no median."""
     place = maker.page_store(tmp_path / "shown", synthetic, seeds=7, arms=("alt-svc",), packets=False)
     rows = page_rows(place)
-    assert [(row["load"], row["protocol"], row["completed"]) for row in rows] == [
+    assert [(row["load"], row["protocol"], row["finished"]) for row in rows] == [
         (1, "h2", "7 of 7"), (2, "h3", "7 of 7"), (3, "h3", "6 of 7"),
     ]  # fmt: skip
     third = pl.concat([pl.read_parquet(run / "pages.parquet") for run in (place / "runs").iterdir()])

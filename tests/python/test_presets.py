@@ -203,7 +203,7 @@ def test_a_preset_of_one_s_own_is_a_file_beside_the_scenario(tmp_path: Path) -> 
     ("name", "text", "message"),
     [
         ("mne.toml", OWN, r'path\.preset: no file "mne.toml" beside the scenario; did you mean "mine.toml"'),
-        ("mine.toml", "title = ", r'path\.preset: "mine.toml" is not a preset: '),
+        ("mine.toml", "title = ", r'path\.preset: "mine.toml" is not TOML: '),
         ("mine.toml", 'title = "x"', r'"mine.toml" is not a preset: found no \[\[path\.segment\]\]'),
         ("mine.toml", OWN.replace("[[path.segment]]", "[path]\nsegment = 1\n[x]"), r"found no \[\[path"),
         ("mine.toml", "proxy = 1\n" + OWN, r"proxy: expected \[\[proxy\]\]"),

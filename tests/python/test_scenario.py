@@ -133,7 +133,7 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
         (
             'outages = [{ at = "1 s", duration = "500 ms" }]',
             "outage",
-            {"windows": [[10**9, 15 * 10**8]], "hold": False},
+            {"windows": [[10**9, 15 * 10**8]], "buffer_packets": False},
         ),
         (
             'delay = { trace = "delay.csv", interpolation = "linear" }',
@@ -262,7 +262,7 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
         return result
 
     up_and_down = load('load = { time = "1 s" }\ndirection = "both"')["streams"]
-    assert [(s["stream_id"], s["amount"]["send"]) for s in up_and_down] == [(0, "up"), (4, "down")]
+    assert [(s["stream_id"], s["amount"]["direction"]) for s in up_and_down] == [(0, "up"), (4, "down")]
     (down,) = load('load = { bytes = "5.3 MB" }\ndirection = "down"')["streams"]
     assert down["amount"] == {"mode": "data", "up_bytes": 8, "down_bytes": 5_300_000}
     assert len(load('load = { bytes = "1 kB", streams = 3 }')["streams"]) == 3
@@ -271,7 +271,7 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
     ) == {
         "kind": "poisson",
         "mean_interarrival_ns": 10**9,
-        "send": "up",
+        "direction": "up",
         "duration_ns": 2 * 10**9,
         "size": {"kind": "pareto", "shape": 1.2, "min_bytes": 1000, "max_bytes": 1_000_000},
     }

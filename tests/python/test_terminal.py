@@ -104,7 +104,7 @@ def test_nothing_that_a_terminal_obeys_gets_through(tmp_path: Path) -> None:
         rest = OURS.sub(b"", written.replace(b"\r\n", b"\n")).decode()
         bad = {letter for letter in rest if not letter.isprintable() and letter not in "\n\r"}
         assert not bad, (words, bad, rest)
-        assert r"\x1b]0;pwned" in rest or "\\u001b]0;pwned" in rest or words[0] in ("run", "diff"), (
+        assert r"\x1b]0;pwned" in rest or "\\u001b]0;pwned" in rest or words[0] in ("run", "diff", "query"), (
             words,
             rest,
         )

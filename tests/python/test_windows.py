@@ -227,7 +227,7 @@ def test_a_window_that_has_no_sample_leaves_no_gap_in_those_that_must_follow_eac
     why = "samples are 5 s apart, a window takes 1 s (sample_interval of the scenario)"
     assert set(coarse["convergence_reason"]) == {why}
     (note,) = [one for one in summary_rows(store).notes if why in one]
-    assert note.startswith("“fair after” is unknown in 2 of 4 runs: ")
+    assert note.startswith("“convergence time” is unknown in 2 of 4 runs: ")
     printed = command(store.path, "show", ".")
     assert note in printed.stdout
     asked = command(store.path, "show", ".", "--json")

@@ -159,7 +159,7 @@ fn stay(transport: &str, millis: u64) -> bool {
     server.end();
     if there {
         let message = fourth.unwrap_err().to_string();
-        assert!(message.contains("no more connections"), "{message}");
+        assert!(message.contains("connection limit"), "{message}");
     }
     there
 }

@@ -14,7 +14,7 @@ from bentpipe.store.files import StoreError
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import altair
     import pandas
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bentpipe.figures.registry import FigureContext
     from bentpipe.metrics.compare import Comparison
     from bentpipe.store.index import StoreIndex
+    from bentpipe.store.sql import Answers
 
 __all__ = ["Form", "Results", "TemporaryDirectory"]
 
@@ -242,6 +243,35 @@ class Results(Store):
         from bentpipe.runners import engine
 
         return compare_stores(self, after, catalogue=engine.catalogue)
+
+    def connect(
+        self,
+        *,
+        unrestricted: bool = False,
+        memory: str | None = None,
+        threads: int | None = None,
+        spill: str | None = None,
+        computed: Mapping[str, Callable[[], pl.DataFrame]] | None = None,
+    ) -> Answers:
+        """Return a DuckDB connection with one view for each table, and the tables of metrics.
+
+        Args:
+            unrestricted: permit access beyond the tables, to other files and the network.
+            memory: maximum memory of a query; ``"2 GB"`` by default.
+            threads: processors of a query; by default those that this process may use.
+            spill: maximum temporary files of a query; ``"4 GB"`` by default.
+            computed: functions that compute further tables, by name; None: those of metrics.
+
+        Raises:
+            StoreError: no finished run, or a damaged one.
+            ScenarioError: invalid limit.
+        """
+        from bentpipe.metrics.computed_tables import computed_tables
+
+        computed = computed_tables(self) if computed is None else computed
+        return super().connect(
+            unrestricted=unrestricted, memory=memory, threads=threads, spill=spill, computed=computed
+        )
 
     def sql(
         self,

@@ -165,7 +165,7 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
         ("a range +0 +5 1 2 0.125", 1, "\"125 ms\""),
         ("m horizn 0", 1, "did you mean \"horizon\"?"),
         ("d contact +0 1 2", 1, "found no contact from 1 to 2"),
-        ("x", 1, "cannot ask for"),
+        ("x", 1, "which a plan must not contain"),
         (
             "a contact +0 +5 1 2 3\na contact 2026/11/22-12:00:00 2026/11/22-13:00:00 1 2 3",
             1,

@@ -196,7 +196,7 @@ fn invalid_slots_are_refused() {
             .contains("half a slot")
     );
     assert!(
-        with(r#"{"interval_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("every_ns")
+        with(r#"{"interval_ns":0,"phase_ns":0,"jitter_ns":0}"#, "[1]", 0.0).contains("interval_ns")
     );
     assert!(with(sound, "[2,1]", 0.0).contains("quantiles fall"));
     assert!(with(sound, "[]", 0.0).contains("empty"));

@@ -90,14 +90,14 @@ fn pico_perf_is_accepted_and_other_protocols_are_refused() {
 fn only_the_pinned_certificate_is_accepted() {
     let server = Running::start(server_plan());
     let mut plan = client_plan(server.address.port(), json!([data(0, None, 100, 100)]));
-    plan["trust"] = json!({"fingerprint": "00".repeat(32)});
+    plan["server_verification"] = json!({"fingerprint": "00".repeat(32)});
     let (_, refused) = run_client(plan.clone());
     let message = refused.unwrap_err().to_string();
     assert!(
         message.contains(&server.fingerprint) && message.contains("expected 0000"),
         "{message}"
     );
-    plan["trust"] = json!({"fingerprint": server.fingerprint});
+    plan["server_verification"] = json!({"fingerprint": server.fingerprint});
     assert_eq!(measured(plan)["down_bytes"], 100);
     server.wait();
 }
@@ -142,7 +142,7 @@ fn one_connection_at_a_time_with_once() {
     stop.store(true, Ordering::Relaxed);
     let (screen, stopped) = first.join().unwrap();
     let message = second.unwrap_err().to_string();
-    assert!(message.contains("takes no more connections"), "{message}");
+    assert!(message.contains("is at its connection limit"), "{message}");
     assert!(stopped.unwrap());
     assert!(screen.values().pop().unwrap()["up_bytes"].as_u64().unwrap() > 0);
     server.wait();

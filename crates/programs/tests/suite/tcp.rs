@@ -149,13 +149,13 @@ fn only_the_pinned_certificate_is_accepted() {
     plan["once"] = json!(false);
     let server = Running::start(plan);
     let mut plan = over("tls", server.address.port(), json!([data(0, None, 100, 100)]));
-    plan["trust"] = json!({"fingerprint": "00".repeat(32)});
+    plan["server_verification"] = json!({"fingerprint": "00".repeat(32)});
     let message = run_client(plan.clone()).1.unwrap_err().to_string();
     assert!(
         message.contains(&server.fingerprint) && message.contains("expected 0000"),
         "{message}"
     );
-    plan["trust"] = json!({"fingerprint": server.fingerprint});
+    plan["server_verification"] = json!({"fingerprint": server.fingerprint});
     assert_eq!(measured(plan.clone())["down_bytes"], 100);
     plan["alpn"] = json!("h3");
     let message = run_client(plan).1.unwrap_err().to_string();

@@ -13,7 +13,7 @@ fn fingerprint(run: &Measurements) -> Vec<(String, Vec<f64>)> {
     let mut prints = Vec::new();
     for (table, columns) in [
         ("streams", &["start_s", "up_fin_s", "down_first_byte_s", "down_fin_s"][..]),
-        ("summary", &["sent_packets", "sent_bytes", "ack_bytes", "lost_packets"][..]),
+        ("flow_summary", &["sent_packets", "sent_bytes", "ack_bytes", "lost_packets"][..]),
         ("events", &["time_s"][..]),
     ] {
         for column in columns {

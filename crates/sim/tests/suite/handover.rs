@@ -82,12 +82,12 @@ fn a_flow_survives_a_handover_and_a_cut() {
         // No node has a route during the cut: neither the hosts, nor the satellite for packets from the server.
         for side in ["client", "server"] {
             let here = |row: usize| from[row] == side && cut(row);
-            let dropped_here = |row: usize| dropped[row] == format!("{side}: route");
+            let dropped_here = |row: usize| dropped[row] == format!("{side}: no_route");
             assert_eq!(count(&here), count(&dropped_here), "{side}");
         }
         assert!(count(&cut) > 0.0, "the client asks whether anybody is there");
         for (line, since) in [("three.down", HANDOVER_S), ("four.down", CUT_S.0)] {
-            let stranded = |row: usize| dropped[row] == format!("{line}: route");
+            let stranded = |row: usize| dropped[row] == format!("{line}: no_route");
             let on_it = |row: usize| !up(row) && sent[row] < since && sent[row] + 0.005 >= since;
             assert_eq!(count(&stranded), count(&on_it), "{line}");
         }

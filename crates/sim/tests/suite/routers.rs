@@ -153,7 +153,7 @@ fn a_flow_waits_for_its_path() {
         let (sent, dropped) = (packets.numbers("sent_s"), packets.names("dropped"));
         let early = (0..sent.len()).filter(|row| sent[*row] < 0.7);
         assert!(
-            early.clone().count() > 0 && early.clone().all(|row| dropped[row] == "client: route")
+            early.clone().count() > 0 && early.clone().all(|row| dropped[row] == "client: no_route")
         );
         let client = |column| number(&of, "flow_summary", &[("side", "client")], column);
         assert_eq!(client("delivered_in_order_bytes"), 200_000.0, "tcp {tcp}");
@@ -161,7 +161,7 @@ fn a_flow_waits_for_its_path() {
         // A path that never appears equals a first link that is always down.
         let never = from(30_000, tcp);
         let dropped = never.table("packets").names("dropped").to_vec();
-        assert!(dropped.len() > 2 && dropped.iter().all(|why| *why == "client: route"));
+        assert!(dropped.len() > 2 && dropped.iter().all(|why| *why == "client: no_route"));
         assert_eq!(number(&never, "link_summary", &[("link", "link.up")], "arrived_packets"), 0.0);
     }
 }

@@ -187,7 +187,7 @@ fn two_newreno_flows_converge_to_equal_shares() {
         ["main", "late"].map(|name| {
             number(
                 &run,
-                "summary",
+                "flow_summary",
                 &[("flow", name), ("side", "client")],
                 "delivered_in_order_bytes",
             )

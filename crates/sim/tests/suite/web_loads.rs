@@ -242,7 +242,7 @@ fn an_open_host_behind_a_udp_block_is_loaded_over_tcp() {
     let run = page.run();
     let pages = run.table("pages");
     assert_eq!(pages.names("protocol"), ["h2", "h2", "h2"]);
-    assert_eq!(pages.numbers("finished").to_vec(), [1.0, 1.0, 1.0]);
+    assert_eq!(pages.numbers("completed").to_vec(), [1.0, 1.0, 1.0]);
     for ttr in pages.numbers("ttr_s") {
         assert!(near(ttr / RTT_S, 1.0, 0.01), "{ttr}");
     }
@@ -279,7 +279,7 @@ fn every_object_arrives_over_lossy_paths() {
         };
         let run = page.run();
         let (pages, requests) = (run.table("pages"), run.table("requests"));
-        assert_eq!(pages.numbers("finished").to_vec(), [1.0; 4], "{http} {seed}");
+        assert_eq!(pages.numbers("completed").to_vec(), [1.0; 4], "{http} {seed}");
         assert_eq!(pages.numbers("bytes").to_vec(), [total as f64; 4], "{http} {seed}");
         assert_eq!(requests.row_count(), 4 * objects.len());
         let (queued, end) = (requests.numbers("queued_s"), requests.numbers("end_s"));

@@ -198,7 +198,7 @@ fn blocked_udp_costs_alt_svc_the_head_start_once() {
     assert!((late[2] - late[0]).abs() < 0.001, "{late:?}");
     let forced = Web { changes: json!({"http": "3", "udp_blocked": true}), ..web };
     let run = forced.run();
-    assert_eq!(run.table("pages").numbers("finished").to_vec(), [0.0]);
+    assert_eq!(run.table("pages").numbers("completed").to_vec(), [0.0]);
     assert_eq!(run.table("pages").numbers("bytes").to_vec(), [0.0]);
 }
 

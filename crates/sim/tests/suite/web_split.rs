@@ -59,7 +59,7 @@ fn ttr_of(host: &Value, setup: &str, http: &str, tls: &Value, fast_open: bool, l
         json!({"kind": "web", "quic": over_quic, "tcp": {"client": side, "server": side}});
     let spec = spec::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
     let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
-    assert_eq!(number(&run, "pages", &[], "finished"), 1.0);
+    assert_eq!(number(&run, "pages", &[], "completed"), 1.0);
     run.table("pages").numbers("ttr_s")[load as usize - 1] * 1e3
 }
 

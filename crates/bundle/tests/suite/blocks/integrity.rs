@@ -141,9 +141,9 @@ fn the_signature_decides_on_delivery_or_deletion() {
 fn a_forwarding_node_verifies_if_configured_and_preserves_the_signature() {
     let there = "ipn:3.2000";
     let wrong = bytes(&signed(there, "ipn:1.0", "l"));
-    let at = |on_the_way: bool| {
+    let at = |checks_forwarded: bool| {
         let mut integrity = strict();
-        integrity["on_the_way"] = json!(on_the_way);
+        integrity["checks_forwarded"] = json!(checks_forwarded);
         integrity
     };
     let given = give(node(at(true)), std::slice::from_ref(&wrong));

@@ -159,7 +159,7 @@ fn bundles_are_conserved_under_random_disruptions() {
         }
         triangle.link["closes_after_contact"] = json!(case % 2 == 0);
         triangle.link["shared"] = json!(case >= 3);
-        triangle.link["with_contact"] = json!(case >= 2);
+        triangle.link["opens_with_contact"] = json!(case >= 2);
         let layers = [
             json!({"kind": "qubicle"}),
             json!({"kind": "quiccl"}),

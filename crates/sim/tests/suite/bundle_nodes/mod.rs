@@ -193,7 +193,7 @@ impl Case {
             .map(|(from, to)| {
                 let mut link = self.link.clone();
                 link["flow"] = json!(format!("{from}to{to}"));
-                if link.get("layer").is_none() {
+                if link.get("cla").is_none() {
                     link["cla"] = json!({"kind": "qubicle"});
                 }
                 link
