@@ -109,7 +109,7 @@ def test_over_streams_an_on_off_source_is_what_it_was() -> None:
     source = {"on": "1 s", "off": "2 s", "exponential": True}
     before = spec_of(scenario({**flow, "load": {"on_off": source}}))["flows"][0]["load"]
     assert before == {
-        "kind": "on_off", "on_ns": 10**9, "off_ns": 2 * 10**9, "exponential": True, "rate_bit_s": None, "send": "up",
+        "kind": "on_off", "on_ns": 10**9, "off_ns": 2 * 10**9, "exponential": True, "rate_bit_s": None, "direction": "up",
         "duration_ns": 20 * 10**9,
     }  # fmt: skip
     pareto = {"on": "1 s", "off": "2 s", "periods": "pareto", "shape": 1.2}
@@ -394,8 +394,8 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert rate_calls(kept)["flow"].n_unique() == 12 - len(refused)
     (verdict,) = verify(kept)
     assert verdict.findings == ()
-    assert "refused" in CliRunner().invoke(app, ["show", str(path)]).output
-    assert "calls refused" in write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "blocked" in CliRunner().invoke(app, ["show", str(path)]).output
+    assert "blocked calls" in write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_only_calls_are_admitted() -> None:
@@ -445,6 +445,6 @@ def test_calls_of_a_group_are_shown_together(tmp_path: Path) -> None:
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     assert rate_calls(open_store(path)).height == 2 * 5 * 2
     output = CliRunner().invoke(app, ["show", str(path)]).output
-    assert "least MOS" in output
+    assert "min MOS" in output
     table = output[output.index("Calls and") :].splitlines()
     assert len([line for line in table if line.startswith("calls")]) == 2

@@ -23,7 +23,7 @@ more than 61.5 % of the sum.
 HOLD_WINDOWS = 10
 """Consecutive fair windows of a converged share."""
 
-NO_SERIES = 'not every flow has a series of its own (series = "each" of the flow)'
+NO_SERIES = 'not every flow has a series of its own (time_series = "per-flow" of the flow)'
 TOO_SHORT = f"the flows run together for less than {HOLD_WINDOWS * WINDOW_S:g} s"
 NEVER_FAIR = f"Jain's index never stays at {FAIR_JAIN} for {HOLD_WINDOWS * WINDOW_S:g} s"
 

@@ -214,9 +214,9 @@ def aggregate_cells(
         least = group["mos_min"].drop_nulls()
         row |= {
             "mos_min": least.min(),
-            "mos_least_low": None,
-            "mos_least_high": None,
-            "mos_least_n": least.len(),
+            "mos_min_low": None,
+            "mos_min_high": None,
+            "mos_min_n": least.len(),
         }
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
