@@ -103,7 +103,7 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
         (["break-even", "satcom-2018", "--controllers", "cubik"], "--controllers: "),
         (["break-even", "satcom-2017"], "ACCESS: no preset"),
         (["break-even"], "ACCESS: missing"),
-        (["break-even", "satcom-2018", "--down", "5 Mbit/s"], "--down: found beside satcom-2018"),
+        (["break-even", "satcom-2018", "--down", "5 Mbit/s"], "--down: cannot be combined with satcom-2018"),
         (["break-even", "--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
         (
             ["break-even", "--rtt", "620ms"],

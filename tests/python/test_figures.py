@@ -107,7 +107,7 @@ def test_captions_say_which_cells_are_shown(stores: dict[str, Path]) -> None:
     figure = FIGURES["cwnd"](FigureContext(open_store(stores["matrix"])))
     assert figure is not None
     assert "Shown: rate 10 Mbit/s (of 10 Mbit/s, 25 Mbit/s)." in figure.note
-    assert "seed 1, of 2 seeds" in figure.note
+    assert "seed 1 of 2 seeds" in figure.note
 
 
 def _data(spec: dict[str, Any]) -> pl.DataFrame:

@@ -154,9 +154,9 @@ def place(tmp_path: Path) -> Path:
         ),
         ("run good.toml --jobs 0", '--jobs: found "0", expected at least 1; see bentpipe run --help'),
         ("check good.toml good.toml", 'unexpected argument "good.toml"; see bentpipe check --help'),
-        ("show", "DIR: missing, expected a store; see bentpipe show --help"),
-        ("perf client", "HOST: missing, expected the server; see bentpipe perf client --help"),
-        ("compare-builds good.toml", "--before: missing, expected a virtual environment, an engine (.so), "),
+        ("show", "DIR: missing, expected: store; see bentpipe show --help"),
+        ("perf client", "HOST: missing, expected: server; see bentpipe perf client --help"),
+        ("compare-builds good.toml", "--before: missing, expected: "),
         ("export folder --format xls", '--format: found "xls", expected one of: csv, parquet, json, ods, '),
         (
             "compare-builds geo-konnect --before a --seeds 3 -- ls {}",
@@ -231,15 +231,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("query store 'SELEC 1'", 'SQL: syntax error at or near "SELEC"\n'),
-        ("query store 'SELECT * FROM run'", 'SQL: no table "run"; did you mean "runs"?\n'),
-        ("query store 'SELECT sed FROM runs'", 'SQL: no column "sed"; did you mean "seed"?\n'),
-        ("query store 'SELECT goodput\nFROM runs'", 'SQL: no column "goodput"\n'),
+        ("query store 'SELEC 1'", 'invalid query: syntax error at or near "SELEC"\n'),
+        ("query store 'SELECT * FROM run'", 'no table "run", expected one of: runs, flow_summary, '),
+        (
+            "query store 'SELECT sed FROM runs'",
+            'no column "sed", expected one such as: seed; did you mean "seed"?\n',
+        ),
+        ("query store 'SELECT goodput\nFROM runs'", 'no column "goodput", expected one such as: seed\n'),
         (
             "query store 'SELECT seed\nFROM runs\nWERE seed = 1'",
-            'SQL: line 3: syntax error at or near "seed"\n',
+            'invalid query: line 3: syntax error at or near "seed"\n',
         ),
-        ("query store 'SELECT nothing(1)'", 'SQL: no function "nothing"'),
+        ("query store 'SELECT nothing(1)'", 'invalid query: no function "nothing"'),
         ("query store ''", 'SQL: missing, expected a query such as "SELECT * FROM runs"\n'),
         (
             "export store --format qlog",

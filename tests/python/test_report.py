@@ -113,7 +113,7 @@ def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
     assert links.rows == tables.links(material).rows[:3]
     assert links.more == len(tables.links(material).rows) - 3
     said = rendered("report/notebook.html", title="", lead="", tables=[part], figure=None)
-    assert "… and 27 rows more" in said
+    assert "… and 27 more rows" in said
 
 
 def test_a_figure_of_very_many_values_shows_some_and_says_so(

@@ -64,8 +64,8 @@ def _message(kind: str, error: Any, context: Any) -> str:
     if kind == "BadOptionUsage":
         return f"{error.option_name}: missing, expected a value" if "requires" in text else text.rstrip(".")
     if kind == "MissingParameter" and error.param is not None:
-        help_text = re.match(r"(an?|the|presets) [^;]*", getattr(error.param, "help", None) or "")
-        return f"{_name(error.param)}: missing" + (f", expected {help_text[0]}" if help_text else "")
+        help_text = re.match(r"[^;:\[]*[^;:\[ ]", getattr(error.param, "help", None) or "")
+        return f"{_name(error.param)}: missing" + (f", expected: {help_text[0]}" if help_text else "")
     if kind == "BadParameter" and error.param is not None:
         return f"{_name(error.param)}: {_expectation(error)}"
     if command := re.fullmatch(r"No such command '(.*)'\..*", text, re.DOTALL):

@@ -118,8 +118,14 @@ class Answers:
             near = nearest(found, names)
             hint = f'; did you mean "{near}"?' if near else ""
             return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
-        cause = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
-        return QueryError(f"invalid query: {cause[0] if cause else type(error).__name__}")
+        lines = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
+        cause = (lines[0] if lines else type(error).__name__).rstrip("!")
+        cause = re.sub(
+            r"^(?:Scalar|Aggregate|Table) Function with name (\S+) does not exist", r'no function "\1"', cause
+        )
+        number = re.search(r"^LINE (\d+):", text, re.MULTILINE)
+        place = f"line {number[1]}: " if number and number[1] != "1" else ""
+        return QueryError(f"invalid query: {place}{cause}")
 
     def execute(self, sql: str, parameters: object = None) -> Self:
         """Execute statements; fetch the result of the last one."""
