@@ -36,7 +36,7 @@ from emu_plans import CLASSIC, Linux, plan_of, refused, scenario, triangle
             "modprobe tcp_bbr",
         ),
         ({"tcp": {"min_rto": "1 s"}}, "flow.t.tcp.min_rto", "Linux's is 200 ms"),
-        ({"tcp": {"pacing": True}}, "flow.t.tcp.pacing", "paces with BBR alone"),
+        ({"tcp": {"pacing": True}}, "flow.t.tcp.pacing", "paces only with BBR"),
         ({"tcp": {"fast_open": True}}, "flow.t.tcp.fast_open", "programs in a lab do not use it"),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
     with pytest.raises(ScenarioError) as error:
         emu.check(split({"client_side": {"initial_rto": "3 s", "congestion": CLASSIC}}), engine.catalogue())
     ((key, why),) = error.value.problems
-    assert (key, why.startswith("in emulation: found what this kernel")) == (
+    assert (key, why.startswith("in emulation: not supported by this kernel's TCP")) == (
         "path.pep.client_side.initial_rto",
         True,
     )

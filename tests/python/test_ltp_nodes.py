@@ -42,7 +42,7 @@ def file(folder: Path, text: str) -> Path:
 def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: Path) -> None:
     more = 'owlt = "2 s"\nmtu = "1000 B"\n'
     [door] = plan_of(file(tmp_path, near() + more))["neighbours"]
-    assert (door["listen"], door["peer"], door["sends"]) == ("127.0.0.1:1113", "127.0.0.1:1114", True)
+    assert (door["listen"], door["peer"], door["can_send"]) == ("127.0.0.1:1113", "127.0.0.1:1114", True)
     assert door["cla"] == {
         "kind": "ltp", "colour": "red", "rate_bit_s": 20_000_000, "owlt_ns": 2 * 10**9,
         "header_bytes": 28, "segment_bytes": 1000,
@@ -159,7 +159,7 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
     assert words == {"client.node": ["-e", "s/@0@/{server6}/g"], "server.node": ["-e", "s/@0@/{client6}/g"]}
     for number in (0, 1):
         [door] = json.loads((tmp_path / f"node.{number}.json").read_text())["neighbours"]
-        assert (door["listen"], door["peer"], door["sends"]) == ("[::]:4433", "[@0@]:4433", True)
+        assert (door["listen"], door["peer"], door["can_send"]) == ("[::]:4433", "[@0@]:4433", True)
         assert (door["cla"]["header_bytes"], door["cla"]["segment_bytes"]) == (48, 1200)
 
 

@@ -48,7 +48,7 @@ def test_mistakes(bentpipe_path):
     with pytest.raises(bentpipe.ScenarioError, match='no preset "geo-konect"'):
         bentpipe_path("geo-konect").simulate(FLOW)
     path = bentpipe_path("lte-4g")
-    with pytest.raises(bentpipe.ScenarioError, match='client: no command "no-such" is there'):
+    with pytest.raises(bentpipe.ScenarioError, match='client: no command "no-such" found'):
         path.run_program(["no-such"])
     with pytest.raises(bentpipe.ScenarioError, match="server: found 'ls', expected a list of words"):
         path.run_program(["ls"], "ls")

@@ -80,7 +80,7 @@ def node_processes(
     for number, flow in enumerate(spec["flows"]):
         if flow["name"] not in links:
             continue
-        port, is_ipv6 = first_port + number, address(flow, "server").startswith(("{far6", "{host6"))
+        port, is_ipv6 = first_port + number, address(flow, "server").startswith(("{server6", "{host6"))
         peer = f"[@{number}@]:{port}" if is_ipv6 else f"@{number}@:{port}"
         any_address = "[::]" if is_ipv6 else "0.0.0.0"  # noqa: S104  in a namespace of its own
         listen_address = f"{any_address}:{port}"

@@ -147,7 +147,7 @@ def _check_bundle_nodes(spec: RunSpec) -> Iterator[tuple[str, str]]:
                 'found "resume"; a bundle node on real sockets has no session ticket',
             )
     for node in dtn["nodes"]:
-        for key, word in (("store_delay_ns", "store_delay"), ("stops", "outages")):
+        for key, word in (("store_delay_ns", "store_delay"), ("outages", "outages")):
             if node.get(key):
                 yield (
                     f"dtn.node.{node['name']}.{word}",
