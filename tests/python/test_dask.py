@@ -382,5 +382,5 @@ def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     plan = build_plan(load_scenario(tomllib.loads(GEO)), "any")
-    with pytest.raises(RunnerError, match=r"needs dask\.distributed.*: pip install 'bentpipe\[dask\]'"):
+    with pytest.raises(RunnerError, match=r"requires dask\.distributed.*: pip install 'bentpipe\[dask\]'"):
         next(DaskRunner("dask://127.0.0.1:1", "any").run(plan.runs))

@@ -100,9 +100,9 @@ def test_who_trusts_the_authority_trusts_the_server(place: Path) -> None:
         ("chain.pem", "none.key", "none.key", "No such file"),
         (".", "leaf.key", "certificates", "directory"),
         ("chain.pem", ".", "certificates", "directory"),
-        ("empty", "leaf.key", "empty", "holds no certificate"),
-        ("leaf.key", "leaf.key", "leaf.key", "holds no certificate"),
-        ("chain.pem", "chain.pem", "chain.pem", "holds no private key"),
+        ("empty", "leaf.key", "empty", "contains no PEM certificate"),
+        ("leaf.key", "leaf.key", "leaf.key", "contains no PEM certificate"),
+        ("chain.pem", "chain.pem", "chain.pem", "contains no PEM private key"),
     ],
 )
 def test_files_that_cannot_be_used(place: Path, certificate: str, key: str, named: str, said: str) -> None:

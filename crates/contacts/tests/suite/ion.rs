@@ -177,7 +177,7 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
             "a date elsewhere",
         ),
         ("a contact +99999999999 +999999999999 1 2 3", 1, "expected +SECONDS"),
-        ("^ 1\n^ 2", 2, "a region is a plan"),
+        ("^ 1\n^ 2", 2, "expected a single region in a plan"),
     ] {
         let (at, message) = problem(text);
         assert!(at == line && message.contains(word), "{text}: {at} {message}");
