@@ -164,7 +164,9 @@ fn invalid_topologies_are_rejected() {
     assert_eq!(error, "no route at any time from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
     holds.graph.nodes[2].store_and_forward_bytes = Some(1000);
-    assert!(wrong(&holds).contains("\"c\" has store_and_forward, which emulation does not support"));
+    assert!(
+        wrong(&holds).contains("\"c\" has store_and_forward, which emulation does not support")
+    );
     holds.graph.changes.clear();
     assert!(NetworkLayout::new(&holds).is_ok(), "a way is always there");
     let crowd: Vec<String> = (0..13).map(|number| format!("h{number}")).collect();

@@ -135,8 +135,18 @@ fn invalid_controller_requests_are_refused_with_a_reason() {
         ("quic", "named", json!({"name": "cubik"}), "did you mean \"cubic\"?"),
         ("quic", "named", json!({"name": "fixed"}), "does not react to congestion"),
         ("quic", "named", json!({"name": "cubic", "options": {"beta": 0.9}}), "without options"),
-        ("quic", "no", json!({"name": "cubic"}), "accepts no controller requests (--client-controllers no)"),
-        ("tcp", "no", json!({"name": "cubic"}), "accepts no controller requests (--client-controllers no)"),
+        (
+            "quic",
+            "no",
+            json!({"name": "cubic"}),
+            "accepts no controller requests (--client-controllers no)",
+        ),
+        (
+            "tcp",
+            "no",
+            json!({"name": "cubic"}),
+            "accepts no controller requests (--client-controllers no)",
+        ),
         (
             "tls",
             "named",

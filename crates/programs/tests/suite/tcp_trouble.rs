@@ -159,7 +159,10 @@ fn a_wrong_answer_length_is_reported() {
     for answer in [0, 3, 5000] {
         let (screen, result) = run_client(over("tcp", port, json!([data(0, None, 8, 1000)])));
         let message = result.unwrap_err().to_string();
-        assert!(message.contains(&format!("the server sent {answer} bytes, expected 1000")), "{message}");
+        assert!(
+            message.contains(&format!("the server sent {answer} bytes, expected 1000")),
+            "{message}"
+        );
         assert_eq!(screen.values().pop().unwrap()["down_bytes"], answer);
     }
     thread.join().unwrap();

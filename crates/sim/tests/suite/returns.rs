@@ -18,7 +18,9 @@ fn case(link: &Value, owlt_ms: u64, back: f64) -> Case {
         contacts.push(contact(from, to, back, back + 1000.0, RATE));
     }
     let mut link = link.clone();
-    for (key, value) in [("shared", true), ("opens_with_contact", true), ("closes_after_contact", false)] {
+    for (key, value) in
+        [("shared", true), ("opens_with_contact", true), ("closes_after_contact", false)]
+    {
         link[key] = json!(value);
     }
     let client = perf(

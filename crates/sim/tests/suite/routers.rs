@@ -153,7 +153,8 @@ fn a_flow_waits_for_its_path() {
         let (sent, dropped) = (packets.numbers("sent_s"), packets.names("dropped"));
         let early = (0..sent.len()).filter(|row| sent[*row] < 0.7);
         assert!(
-            early.clone().count() > 0 && early.clone().all(|row| dropped[row] == "client: no_route")
+            early.clone().count() > 0
+                && early.clone().all(|row| dropped[row] == "client: no_route")
         );
         let client = |column| number(&of, "flow_summary", &[("side", "client")], column);
         assert_eq!(client("delivered_in_order_bytes"), 200_000.0, "tcp {tcp}");
