@@ -100,7 +100,7 @@ def test_one_side_alone(kept: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "kept/client.html"
     text = (kept / "client.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert '<p class="verdict">Client to server 4 MB at 8 Mbit/s with cubic, behind' in text
+    assert '<p class="verdict">Client to server 4 MB at 8 Mbit/s with cubic, minimum RTT' in text
     assert "server to client" not in text
 
 
