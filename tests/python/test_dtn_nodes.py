@@ -402,7 +402,7 @@ def test_what_a_store_had_is_said() -> None:
         "delivered": 7,
     }
     assert line(found) == "   0.000000 s  store here: 1,200 bundles, 3.4 MB, 7 ids of delivered bundles"
-    damaged = {**head, "event": "store_damaged", "why": "its file is gone", "file": None}
+    damaged = {**head, "event": "store_damaged", "reason": "its file is gone", "file": None}
     assert line(damaged) == "   0.000000 s  damaged store entry: its file is gone"
     named = {**damaged, "source": "ipn:1.1", "sequence": 4, "file": "here/damaged/4.1"}
     assert line(named).endswith("store entry ipn:1.1 no. 4: its file is gone; moved to here/damaged/4.1")

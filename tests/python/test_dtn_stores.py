@@ -155,7 +155,7 @@ def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> No
         at_once = [row for row in rows if row["event"] == "store_damaged"]
         later = [row for row in rows if row["event"] == "deleted"]
         assert rows[1]["bundles"] == 34
-        assert sorted(row["why"].split(" bytes")[0].rstrip("0123456789") for row in at_once) == (
+        assert sorted(row["reason"].split(" bytes")[0].rstrip("0123456789") for row in at_once) == (
             ["its file has "] * 3 + ["its file is gone"] * 3
         )
         for row in at_once:
@@ -203,7 +203,7 @@ def test_a_node_starts_on_an_index_that_is_bent_and_cut(tmp_path: Path, payload:
             rows = started(two, three)
             came = set(three.ids("delivered"))
             assert three.end() == 0
-            said = [row["why"] for row in rows if row["event"] == "store_damaged"]
+            said = [row["reason"] for row in rows if row["event"] == "store_damaged"]
             assert rows[1]["bundles"] == len(came), how
             assert came <= sent, how
             if payload > 4096:

@@ -181,7 +181,7 @@ def test_a_disk_that_fills_while_it_measures(
     assert done.returncode == 2, done.stderr
     place = disk / "file" / "client-0.cubic.sqlog" if option == "--qlog" else disk / "file"
     _one_line(
-        done.stderr, f"error: {option[2:]}: {place}: No space left on device", "the measurement goes on"
+        done.stderr, f"error: {option[2:]}: {place}: No space left on device", "the measurement continues"
     )
     assert "goodput: UP" in done.stdout
     found = next(file for file in kept.rglob("*") if file.is_file()).read_text()

@@ -146,7 +146,7 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
             "--advantage",
             "20",
         )
-        assert "mouth to ear ms" in shown.stdout
+        assert "mouth-to-ear ms" in shown.stdout
         assert "A = 20" in shown.stdout
 
 

@@ -269,7 +269,7 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
         ({"protocols": []}, "expected some of h3, h2, http/1.1"),
         ({"protocols": ["spdy"]}, "spdy"),
         ({"listen": ["nonsense"]}, 'found "nonsense", expected ADDRESS:PORT'),
-        ({"listen": ["192.0.2.1:4433"]}, "no address of this machine"),
+        ({"listen": ["192.0.2.1:4433"]}, "not an address of this host"),
         ({"content": {"root": "/nowhere"}}, "/nowhere"),
         (
             {"content": {"page": page_of([("index", 60, [], 0), ("a", 50, [0], 0)])}},

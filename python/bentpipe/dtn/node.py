@@ -234,7 +234,7 @@ def line(row: Mapping[str, Any]) -> str:
     if event == "store_damaged":
         bundle = f" {row['source']} no. {row['sequence']}" if "source" in row else ""
         file = f"; moved to {row['file']}" if row["file"] else ""
-        return f"{head}damaged store entry{bundle}: {row['why']}{file}"
+        return f"{head}damaged store entry{bundle}: {row['reason']}{file}"
     if event == "connection_lost":
         return f"{head}lost a connection with {row['neighbour']}: {row['reason']}"
     if event.startswith("file"):
