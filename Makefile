@@ -152,6 +152,7 @@ fmt: venv-dev ## format everything
 
 types: venv-dev engine ## write run_spec.py, generated.py, docs/manual/options.md and metrics.md from the engine and the registry
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
+	$(BIN)/ruff format --quiet --config pyproject.toml target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
 	PYTHONPATH=python $(BIN)/python scripts/scenario-types > target/generated.py
 	$(BIN)/ruff format --quiet --config pyproject.toml target/generated.py

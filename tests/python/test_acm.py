@@ -142,7 +142,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"acm": ACM | {"report_delay": "2 s"}}, "acm", "expected at most 1 s"),
     ({"acm": ACM | {"margin": "-1 dB"}}, "acm", "margin: found -1 dB"),
     ({"acm": ACM | {"symbol_rate": "10 Mbit/s"}}, "acm.symbol_rate", 'such as "27.5 Mbaud"'),
-    ({"acm": ACM | {"symbol_rate": "1 baud", "modes": ["QPSK 1/4"]}}, "acm.symbol_rate", "no bit a second"),
+    ({"acm": ACM | {"symbol_rate": "1 baud", "modes": ["QPSK 1/4"]}}, "acm.symbol_rate", "below 1 bit/s"),
     ({"acm": {"symbol_rate": "1 Mbaud"}}, "acm.report_delay", "missing"),
 ]
 

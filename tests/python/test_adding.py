@@ -34,7 +34,7 @@ EXAMPLES = {
     ),
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (
-        r"\bReorderSpec\b|\bReorder\b( \{|\(Table|::new)|(?<!\[)(?<!-order\", )\"reorder\"(?!: \")|^`?reorder`? (holds|\|)|\| `reorder` \|",
+        r"\bReorderSpec\b|\bReorder\b( \{|\(Table|::new)|(?<!\[)(?<!-order\", )(?<!\"reorder\": )\"reorder\"(?!: \")|^`?reorder`? (holds|\|)|\| `reorder` \|",
         ("crates/link/tests/suite/properties.rs", "crates/link/tests/suite/stages.rs"),
         (),
     ),

@@ -84,7 +84,7 @@ def test_the_command_of_a_page_makes_the_run_with_its_packets(folder: Path) -> N
 def test_every_line_says_of_which_run_it_is(folder: Path) -> None:
     material = FigureContext(open_store(folder / "a store"))
     runs = store_page.shown_runs(material, Path("s"))
-    for key in ("goodput", "cwnd", "rtt", "queue"):
+    for key in ("goodput", "cwnd", "rtt", "queue-length"):
         figure = FIGURES[key](material)
         assert figure is not None
         assert figure.of_runs

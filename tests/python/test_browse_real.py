@@ -80,7 +80,7 @@ def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
     runner = BrowserRunner(tmp_path, "e", Path("none"), program)
     (outcome,) = runner.run(run)
     assert (outcome.data, len((tmp_path / "labs").read_text())) == (None, 3)
-    assert "too busy: 9 ms late" in outcome.error
+    assert "missed its deadlines: 9 ms late" in outcome.error
     runner = BrowserRunner(tmp_path, "e", Path("none"), program, keep_invalid=True)
     (outcome,) = runner.run(run)
     assert (outcome.data is not None, len((tmp_path / "labs").read_text())) == (True, 4)

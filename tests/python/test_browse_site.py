@@ -240,7 +240,7 @@ def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
             url = f"https://localhost:{port}/"
             unknown = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--out", "none", "--json")
             assert (unknown.returncode, unknown.stderr) == (1, "")
-            assert json.loads(unknown.stdout)["error"].startswith("nobody vouches for the certificate")
+            assert json.loads(unknown.stdout)["error"].startswith("the certificate is not trusted")
             found = visit(url, "lte-4g", tmp_path / "second", spki=words[-1])
         finally:
             server.terminate()
@@ -282,7 +282,7 @@ def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
     assert (status, mine["error"], [one["status"] for one in mine["requests"]]) == (0, None, [200, 200])
     status, nowhere = said["mine.invalid"]
     assert status == 1
-    assert nowhere["error"].endswith("that is not there: net::ERR_NAME_NOT_RESOLVED")
+    assert nowhere["error"].endswith("unknown or not allowed: net::ERR_NAME_NOT_RESOLVED")
     assert _left() == []
 
 
@@ -351,7 +351,7 @@ def _killed_when_asked() -> Iterator[None]:
                 ["--run", "3-1"],
             )
         ],
-        (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
+        (["http://x/", "--access", "lte-4g", "--out", "there"], "exists and is not a result of browse"),
         (["http://x/", "--access", "lte-4g", "--spki", "k"], '--spki: found "k", expected the 44 characters'),
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),

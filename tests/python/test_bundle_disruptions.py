@@ -206,7 +206,7 @@ def test_the_scenario_of_returns_runs(tmp_path: Path) -> None:
         scenario,
         ("duration", "15 s"),
         ("flow.hop.load.bundles.dtnperf", "-W 16 -P 100k"),
-        ("path.link.outages", [{"at": "4 s", "length": "4 s"}]),
+        ("path.link.outages", [{"at": "4 s", "duration": "4 s"}]),
         ("dtn.contact", contacts(("0 s", "4 s"), ("8 s", "100 s"), owlt="62.5 ms")),
     )
     rows = store.rows("bundles").filter((pl.col("event") == "delivered") & (pl.col("kind") == "data"))

@@ -131,7 +131,7 @@ def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("above", "below", "cwnd_undos"),
+    ("above", "below", "undone"),
     [
         ("flow.a.congestion", "flow.a.congestion.beta", True),
         ("flow.a.congestion.beta", "flow.a.congestion", False),

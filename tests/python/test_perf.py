@@ -142,7 +142,8 @@ def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str
         done = _perf(program, *words, "--congestion", name)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert (
-        f"error: --congestion {name}: 127.0.0.1 refuses to send with it: it accepts no controller requests" in done.stderr
+        f"error: --congestion {name}: 127.0.0.1 refuses to send with it: it accepts no controller requests"
+        in done.stderr
     )
 
 

@@ -294,7 +294,7 @@ def test_a_connection_with_a_query_that_does_not_end_says_so(store: Path) -> Non
     guard = connection._guard
     assert isinstance(guard, Guard)
     guard.abandoned = True
-    with pytest.raises(bentpipe.StoreError, match="did not end when it was interrupted; connect again"):
+    with pytest.raises(bentpipe.StoreError, match="an interrupted query is still running; connect again"):
         connection.execute("FROM runs")
     connection.close()
     assert not connection._spill.path.exists()

@@ -12,17 +12,19 @@ from other import script
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def formatted(source: str) -> str:
+    """Format source as the repository does."""
+    command = [sys.executable, "-m", "ruff", "format", "--config", str(ROOT / "pyproject.toml"), "-"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+
+
 def test_the_types_are_those_of_the_engine() -> None:
-    made = script("spec-types").module(engine.run_schema())
+    made = formatted(script("spec-types").module(engine.run_schema()))
     assert made == (ROOT / "python/bentpipe/plan/spec/run_spec.py").read_text(encoding="utf-8"), "make types"
 
 
 def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--config", str(ROOT / "pyproject.toml"), "-"],
-        input=script("scenario-types").module(engine.descriptors()),
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    made = formatted(script("scenario-types").module(engine.descriptors()))
     committed = ROOT / "python/bentpipe/scenario/link/generated.py"
     assert made == committed.read_text(encoding="utf-8"), "make types"
 
