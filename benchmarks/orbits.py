@@ -45,7 +45,7 @@ class Case:
         if not self.stations:
             return pair_query
         orbit = pair_query["orbit"]
-        keys = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
+        keys = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "visibility", "links")
         many = parse_query({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
         stations = route_request(many.orbit, many.duration.ns, Path())["orbit"]["to"]
         return {key: orbit[key] for key in keys} | {"stations": stations}

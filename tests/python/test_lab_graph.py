@@ -241,9 +241,9 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
 
     def off(found: dict[str, Any]) -> list[object]:
         assert [found["statuses"][one["name"]] for one in near] == [0, 0]
-        assert found["bundle_routes"]["changes"] == 4, "at both ends, twice"
+        assert found["routes"]["changes"] == 4, "at both ends, twice"
         begun, wrong = found["started_ns"] / 1e9, []
-        wrong.append(found["bundle_routes"]["lateness_max_ms"] >= 10 and found["bundle_routes"])
+        wrong.append(found["routes"]["lateness_max_ms"] >= 10 and found["routes"])
         for to, trip in (("b", 10.0), ("c", 100.0)):
             dark, took = 0, [math.inf]
             for address, peer, at, ms in _asked(tmp_path, to):
@@ -347,7 +347,7 @@ def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
     lab = resolve_graph(TRIANGLE)
     for words, said in (
         (["echo", "{host:d}"], 'no host "d" in this lab'),
-        (["true"], "no way ever leads"),
+        (["true"], "no route at any time"),
     ):
         near: list[Process] = [{"name": "one", "command": words}]
         wrong = lab

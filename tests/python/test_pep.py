@@ -397,7 +397,7 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
     ("change", "said"),
     [
         ({"client_device": "nowhere"}, "there is no device nowhere here"),
-        ({"client_device": "fl"}, "near_device and far_device are both fl"),
+        ({"client_device": "fl"}, "client_device and server_device are both fl"),
         (
             {"proxy.server_side.congestion": "hybla"},
             'server_side.congestion: found "hybla", which is Hybla; the kernel',
@@ -409,7 +409,7 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
         ({"proxy.client_side.congestion": "bbr3"}, 'version 1 (tcp_bbr.c), expected "bbr1"'),
         ({"proxy.client_side.tcp.prr": False}, "client_side.tcp.prr: found false, expected true"),
         ({"proxy.client_side.tcp.sack": False}, "client_side.tcp.sack and server_side.tcp.sack differ"),
-        ({"proxy.setup": "pooled"}, 'to_pool: missing beside setup = Pooled; it goes with "pooled"'),
+        ({"proxy.handshake": "pooled"}, 'to_pool: missing beside handshake = Pooled; requires "pooled"'),
         ({"proxy.buffer_bytes": 10}, "buffer_bytes: found 10, expected at least a segment"),
         ({"connections": 0}, "connections: found 0"),
     ],

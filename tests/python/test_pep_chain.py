@@ -57,7 +57,7 @@ class Chain:
 
     def plans(self, setup: str, **changes: object) -> list[dict[str, Any]]:
         terminal, gateway = proxies(**changes)
-        terminal["setup"] = setup
+        terminal["handshake"] = setup
         pooled = setup == "pooled"
         to_pool = {"address": POOL, "ready": 4} if pooled else None
         from_pool = {"listen": POOL, "peer": "10.78.0.2"} if pooled else None
