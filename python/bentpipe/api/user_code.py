@@ -6,6 +6,7 @@ import base64
 import hashlib
 import inspect
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,9 @@ def pickle_class(kind: type) -> str:
     except ModuleNotFoundError:
         raise ValueError(f"{consequence}; install cloudpickle (pip install cloudpickle), {fix}") from None
     try:
-        return base64.b64encode(cloudpickle.dumps(kind)).decode()
+        with warnings.catch_warnings():  # cloudpickle reads attributes of every imported module
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return base64.b64encode(cloudpickle.dumps(kind)).decode()
     except Exception as error:  # noqa: BLE001 - a class may refer to anything
         cause = str(error) or type(error).__name__
         raise ValueError(
