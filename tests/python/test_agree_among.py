@@ -65,7 +65,7 @@ def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
     assert ("gold", "goodput_sum_bit_s") not in rows
     # The document has the sum in place of each flow's goodput.
     text = markdown([Part("users", found)], {})
-    assert text.count("goodput Mbit/s") == text.count("total goodput Mbit/s") == 1
+    assert text.count("| goodput Mbit/s") == text.count("| total goodput Mbit/s") == 1
     assert "| web | " in text
     assert "| web-2 | cubic | share % |" in text
     assert "| gold down | cubic | share % |" in text

@@ -322,6 +322,7 @@ def test_a_class_of_a_notebook_runs_in_the_workers() -> None:
     assert many.flows.equals(one.flows)
 
 
+@pytest.mark.filterwarnings("ignore:BuiltinImporter:DeprecationWarning")
 def test_a_class_that_stays_in_this_process_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cloudpickle")
     with pytest.warns(

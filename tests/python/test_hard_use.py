@@ -127,7 +127,7 @@ def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.toml").write_text(
         swept.replace("[sweep]", '[sweep]\n"flow.rival.congestion.beta" = [0.7, 0.8]')
     )
-    assert "comes after it, expected before" in refused(tmp_path, "check", "f.toml")
+    assert "follows and sets the whole table; expected it first" in refused(tmp_path, "check", "f.toml")
 
 
 @pytest.mark.parametrize(
