@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -322,21 +323,24 @@ def test_a_class_of_a_notebook_runs_in_the_workers() -> None:
     assert many.flows.equals(one.flows)
 
 
-@pytest.mark.filterwarnings("ignore:BuiltinImporter:DeprecationWarning")
+def warnings_of_a_run(controller: type) -> tuple[Any, list[warnings.WarningMessage]]:
+    """Run OWN with a class and return its results and each warning about the class."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = bentpipe.run(OWN, {"mine": controller}, jobs=2)
+    return results, [each for each in caught if issubclass(each.category, bentpipe.UserCodeWarning)]
+
+
 def test_a_class_that_stays_in_this_process_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cloudpickle")
-    with pytest.warns(
-        bentpipe.UserCodeWarning, match=r"one run at a time, because cloudpickle rejects it"
-    ) as warned:
-        bentpipe.run(OWN, {"mine": notebook_class(lock=threading.Lock())}, jobs=2)
+    _, warned = warnings_of_a_run(notebook_class(lock=threading.Lock()))
     assert len(warned) == 1
+    assert "one run at a time, because cloudpickle rejects it" in str(warned[0].message)
     assert warned[0].filename == __file__
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.warns(
-        bentpipe.UserCodeWarning, match=r"install cloudpickle \(pip install cloudpickle\), or move"
-    ) as warned:
-        results = bentpipe.run(OWN, {"mine": notebook_class()}, jobs=2)
+    results, warned = warnings_of_a_run(notebook_class())
     assert len(warned) == 1
+    assert "install cloudpickle (pip install cloudpickle), or move" in str(warned[0].message)
     assert set(results.controller_state["value"]) == {float(os.getpid())}
 
 
