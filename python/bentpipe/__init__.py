@@ -1,8 +1,21 @@
 """Simulation and emulation of transport protocols over satellite paths.
 
 ``run`` executes a scenario, ``iter_runs`` yields its runs as they finish, and ``open_results`` opens a store. Tables of
-scenarios are in ``bentpipe.scenario``. Importing this package imports no other module. ARCHITECTURE.md has the packages
-in order.
+scenarios are in ``bentpipe.scenario``. Importing this package imports no other module.
+
+The packages in the order of the pipeline:
+
+- ``scenario``: parse and validate a scenario file
+- ``plan``: turn a scenario into resolved runs
+- ``runners``: execute runs by the engine, in virtual time; ``lab`` executes them in real time
+- ``store``: write finished runs to disk and read them
+- ``metrics``: compute, aggregate and compare metrics of stores
+- ``figures``: define all figures of a store
+- ``report``: write a store as a page, a notebook or a spreadsheet
+- ``api``: functions of this package; ``cli``: commands
+
+A package beside these answers one question or holds one check: ``break_even``, ``build_comparison``, ``dtn``,
+``engine_validation``, ``fit``, ``orbit``, ``conformance``, ``doctor``, ``testing`` and ``trace_check``.
 """
 
 from __future__ import annotations

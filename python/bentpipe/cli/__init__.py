@@ -13,19 +13,19 @@ the command is called. A command imports heavy libraries itself.
 * ``check``: ``check`` and ``schema``.
 * ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
 * ``report``: ``report`` and ``export``.
-* ``catalogue``: ``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``.
-* ``break_even``: ``map``.
+* ``catalogue``: ``examples``, ``presets``, ``check-controller`` and ``check-scheduler``.
+* ``break_even``: ``break-even``.
 * ``orbit``: ``orbit``.
 * ``fit``: ``fit``.
-* ``import_har``: ``page``.
+* ``import_har``: ``import-har``.
 * ``shell``: ``shell`` and ``change``.
 * ``watch``: ``watch``.
-* ``time_command``: ``compare``.
+* ``time_command``: ``time``.
 * ``perf``: ``perf``.
 * ``browse``: ``browse`` and ``serve``.
 * ``browse_site``: ``browse`` for a URL.
-* ``compare_engines``: ``agree``.
-* ``compare_builds``: ``regress``.
+* ``compare_engines``: ``compare-engines``.
+* ``compare_builds``: ``compare-builds``.
 * ``dtn``: ``dtn``.
 * ``doctor``: ``doctor``.
 * ``help``: ``help``.

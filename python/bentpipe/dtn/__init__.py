@@ -1,6 +1,6 @@
 """Contact plans, routes of bundles, and bundle nodes on real sockets.
 
-``contact_plan``: contact plan of a file in any form
+``contact_plan``: reader of contact plans in ION, TOML and JSON formats
 ``summary``: contents of a plan
 ``figures``: figures of a plan
 ``page``: HTML page of a plan

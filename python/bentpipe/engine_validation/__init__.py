@@ -2,8 +2,8 @@
 
 ``run_both``: the two stores of a scenario, run or resumed
 ``compare``: metrics of both stores, their differences and verdicts
-``bounds``: largest differences by metric, and the equivalence test
-``user_shares``: shares of users and totals of flow tables
+``bounds``: largest allowed difference of each metric, for the equivalence test
+``user_shares``: share of each user in the sum of all flows
 ``bundles``: delivered bundles of dtnperf clients
 ``page``: HTML page of a comparison
 ``headline``: first sentence of the page

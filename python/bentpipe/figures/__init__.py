@@ -10,13 +10,13 @@
 - ``export``: export of figures to files
 - ``figure``: chart with title and caption
 - ``layout``: layout of a figure in a given width
-- ``load_waterfall``: waterfall of the page loads below a ratio map
+- ``load_waterfall``: waterfall of the two page loads of a selected cell of a ratio map
 - ``packet_rows``: packets of page loads
 - ``packet_sequence``: packet sequence diagram of a page load
 - ``page_load_samples``: samples of page load times by variant, load and cell
 - ``ratio_map``: map of ratios over two logarithmic axes
-- ``registry``: all figures by key
-- ``split_connections``: samples of the connections between proxies
+- ``registry``: all figures by key; a new figure is registered here
+- ``split_connections``: congestion window and RTT of split connections
 - ``style``: colours, sizes and facet grids
 - ``sweep_dimensions``: dimensions of a sweep and panels over them
 - ``sweep_plots``: figures that compare cells

@@ -1,4 +1,6 @@
-"""Fit a preset of reconfiguration intervals to logs of a link (``bentpipe fit``).
+"""Estimate a preset from logs of a satellite link (``bentpipe fit``).
+
+The preset has the reconfiguration intervals of the constellation.
 
 - ``log_formats``: ping, Mahimahi, LeoReplayer and CSV logs
 - ``iperf3``: JSON logs of iperf3
@@ -8,10 +10,10 @@
 - ``model``: the fitted model, and samples of it
 - ``estimate``: distributions of the model from a log
 - ``losses``: bounds of single losses by TCP retransmissions
-- ``outages``: runs of losses beyond chance
+- ``outages``: consecutive losses that single losses do not explain
 - ``model_comparison``: distances, autocorrelation and runs of loss
-- ``goodness_of_fit``: the model beside data
-- ``simulated``: simulated TCP over the preset beside that of the log
+- ``goodness_of_fit``: comparison of the model with the log
+- ``simulated``: simulation of TCP over the preset, for a comparison with TCP in the log
 - ``figures``: figures of the fit
 - ``page``: HTML page of the fit
 - ``export``: preset, scenario and traces

@@ -1,4 +1,4 @@
-"""Real programs over an emulated path. A lab is a path with its PEPs and the processes at its hosts.
+"""Real programs over an emulated path. A lab is an emulated path: namespaces, links, proxies (PEPs) and processes.
 
 The executable ``bentpipe-rt`` runs a lab.
 
@@ -26,6 +26,6 @@ The executable ``bentpipe-rt`` runs a lab.
 * ``calls``: calls over real sockets.
 * ``call_recording``: reader and writer of the recordings of calls.
 * ``bundle_node``: bundle node on real sockets.
-* ``emulation``: runs of a plan in emulation.
+* ``emulation``: execution of the runs of a plan in emulation (``--engine emu``).
 * ``browser``: page loads in Chromium.
 """

@@ -3,16 +3,16 @@
 - ``bundles``: bundle counts, goodput and delay of dtnperf clients
 - ``call_quality``: R factor and mean opinion score of calls (ITU-T G.107)
 - ``censoring``: restricted completion times of transfers that a run's end cut off
-- ``change_table``: rows of a comparison for programs, the terminal and Markdown
+- ``change_table``: tables of a comparison as JSON, text and Markdown
 - ``compare``: paired t-test, Holm's correction, verdict of metric changes, equivalence test
-- ``compute``: metrics of runs, links and cells
+- ``compute``: metrics of runs, links and cells, by the expressions of the registry
 - ``computed_tables``: tables of metrics for SQL and exports
 - ``fairness``: Jain's index over time and convergence time
 - ``format``: numbers as text, tables and output of commands
 - ``groups``: one row for all flows of a group
 - ``intervals``: confidence intervals of means and medians
 - ``perf_samples``: measurements of ``bentpipe perf`` and rates over time
-- ``registry``: names, titles, units, definitions and expressions of all metrics
+- ``registry``: names, titles, units and expressions of all metrics, such as goodput
 - ``samples``: statistics of independent samples
 - ``scenario_differences``: keys in which the scenarios of two stores differ
 - ``store_comparison``: pairs of values of two stores by cell and seed

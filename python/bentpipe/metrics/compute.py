@@ -1,5 +1,7 @@
 """Metrics of raw measurements: goodput, fairness, convergence, harm, completion times.
 
+``registry`` has the expression of each metric; the functions here evaluate them.
+
 Every function is pure. Inputs are Polars frames with a column ``run`` (the tables of docs/manual/results.md). Outputs
 are frames sorted by run (in the store's order), flow and direction. No result depends on the order of a hash.
 

@@ -6,7 +6,7 @@
 ``resolve``: one resolved run (``RunSpec``) from one scenario
 ``plan``: every run of a scenario, each with an id
 ``randomness``: random inputs of a resolved run
-``spec``: types of a resolved run, its id, its rates and delays, the columns of its results
+``spec``: types of a resolved run, run ids, columns of the results
 ``link``: stages of one direction of a link: queue, transmitter, radio, loss, delay
 ``network``: nodes, links, routes, proxies, handovers, constellations and contact plans
 ``flow``: flows, loads and transports, congestion controllers

@@ -5,7 +5,7 @@
 ``cache_dir``: directory of the user's caches
 ``index``: finished runs on disk
 ``journal``: log of runs, and the lock of the writer
-``codec``: bytes of the engine as frames, and frames as files
+``codec``: conversion between bytes of the engine, frames and Parquet files
 ``plan_file``: ``plan.json`` of a store
 ``query_limits``: limits of a query
 ``sql``: SQL over a store
@@ -13,11 +13,11 @@
 ``query_frame``: results of SQL as frames
 ``scan``: one table of many runs as a lazy frame
 ``numeric_columns``: swept quantities as numbers
-``tables``: tables as properties
-``pack``: many runs in one directory
-``reader``: a store for reading
+``tables``: one property of ``Store`` for each table
+``pack``: files of many runs in one directory
+``reader``: reader of a store
 ``repair``: intact runs of damaged packs
-``writer``: a store for writing
+``writer``: writes one finished run at a time
 ``packing``: conversion of run directories into packs
 ``export``: copies of tables and traces for other programs
 """

@@ -12,8 +12,8 @@ time and wrong counters. The checks of bundles need only the tables of the nodes
 ``disciplines``: properties and AQM laws of queue disciplines
 ``user_queues``: queues of the users of a link and their schedulers
 ``queues``: transmitters and their queues
-``airtime``: radio links, bounds from arrivals and departures
-``radio_attempts``: radio links, each attempt
+``airtime``: bounds on the airtime of radio links
+``radio_attempts``: each transmission attempt of radio links
 ``nr_slots``: 5G links
 ``acm``: links with adaptive coding and modulation
 ``store_and_forward``: nodes that keep packets while no route exists

@@ -11,13 +11,13 @@ profile, closes the browser between loads, has no content cache, forces name res
 ``capture``: capture of the packets on an interface
 ``pcapng``: files of captured packets
 ``capture_connections``: connections of a capture
-``spec``: types of the resolved run of a session
+``spec``: types of a resolved browser session
 ``sessions``: plan of the sessions of a scenario
 ``session_lab``: lab of a session
 ``session_process``: process of a session in the namespace of the client side
 ``runner``: scheduled sessions in labs or on a real access
 ``site_load``: one load of a user-supplied site
-``site_process``: process of this load
+``site_process``: process that loads such a site
 ``page_server``: page server alone, for browsers on other machines: ``bentpipe serve``
 ``tables``: tables of a session for the store
 ``validity``: notes on the validity of sessions

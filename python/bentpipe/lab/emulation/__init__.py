@@ -1,6 +1,6 @@
 """Emulation of the runs of a plan. Each run is a lab, and its measurements have the simulator's tables.
 
-* ``build``: a run as a lab.
+* ``build``: the lab of a run.
 * ``unsupported``: settings that emulation does not support.
 * ``random_streams``: random streams of the engine, for starts and arrivals.
 * ``bundle_processes``: processes of the bundle nodes of a run.

@@ -2,9 +2,9 @@
 
 ``controllers``: check of the controllers that a scenario names
 ``datagrams``: calls, live streams and on-off sources of datagrams
-``flow_control``: receive and send windows that do not limit a flow
+``flow_control``: receive and send windows that do not limit a flow on its path
 ``flows``: one flow (``FlowSpec``)
-``groups``: flows that one table of the scenario stands for
+``groups``: flows of a ``[[flow]]`` table that has a ``count``
 ``loads``: streams and random arrivals of data
 ``pages``: page loads
 ``quic``: options of QUIC with their defaults

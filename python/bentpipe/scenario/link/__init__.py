@@ -2,8 +2,8 @@
 
 - ``direction``: all stages of a direction: rate, queue, delay, loss, jitter, outages
 - ``generated``: loss models, queue disciplines and schedulers, from the descriptors of the engine
-- ``rules``: rules across keys of the generated tables
-- ``hooks``: values of the generated tables that the planner supplies
+- ``rules``: validation of generated tables that concerns several keys
+- ``hooks``: functions by which the planner completes generated tables
 - ``scheduler``: scheduler of a link with one queue per user
 - ``channel``: radio channel
 - ``acm``: adaptive coding and modulation
