@@ -2,7 +2,7 @@
 
 Three nodes in a row over loopback, each with a store: the first sends bundles at a rate, one is killed at an instant that is
 drawn and begun again, then all that the first had said it has must be delivered at the third, but for what the table of
-docs/manual/dtn.md ("What each layer promises at a kill") gives up. It is over when no node has anything left to do by its own
+docs/manual/dtn.md ("Guarantees of each layer at a kill") gives up. It is over when no node has anything left to do by its own
 word: a bundle is generated when the store has it, which on a slow disk is long after its time.
 """
 

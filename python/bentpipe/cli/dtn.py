@@ -250,7 +250,7 @@ NodeTables = Annotated[
         "--out",
         "-o",
         metavar="DIR",
-        help="write bundles.csv, routes.csv, reports.csv and stored.csv at the end",
+        help="write the tables of the node as CSV files into this directory at the end",
     ),
 ]
 
