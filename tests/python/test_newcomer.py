@@ -139,7 +139,7 @@ def place(tmp_path: Path) -> Path:
             "--report: requires one scenario, found the folder folder",
         ),
         # Wrong words of a command line.
-        ("chek good.toml", 'no command "chek", expected one of: run, check, examples, presets, '),
+        ("chek good.toml", 'no command "chek", expected one of: new, run, check, examples, '),
         (
             "perf answer",
             'no command "answer", expected one of: server, client, call-server, call-client',
@@ -378,7 +378,7 @@ def test_help_on_nothing() -> None:
         [sys.executable, "-m", "bentpipe", "help", "rum"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert done.stderr.startswith('error: COMMAND: no command "rum", expected one of: run, ')
+    assert done.stderr.startswith('error: COMMAND: no command "rum", expected one of: new, run, ')
     assert done.stderr.endswith('did you mean "run"?\n')
 
 

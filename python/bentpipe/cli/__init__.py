@@ -9,6 +9,7 @@ the command is called. A command imports heavy libraries itself.
 * ``figure_options``: options of figures as files.
 * ``lazy_group``: groups that import a command when it is used.
 * ``usage_errors``: messages about wrong command lines.
+* ``new``: ``new``.
 * ``run``: ``run``.
 * ``check``: ``check`` and ``schema``.
 * ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
@@ -54,6 +55,7 @@ __all__ = ["app", "main"]
 
 _COMMANDS = {
     "Simulate": {
+        "new": "new:new",
         "run": "run:run",
         "check": "check:check",
         "examples": "catalogue:examples",

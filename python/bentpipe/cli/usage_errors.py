@@ -21,6 +21,11 @@ _RELATIONS = (
 """Words of the validation library, and those of the messages."""
 
 
+_LISTS = '"examples" lists example scenarios, "presets" lists access networks'
+_REPLACEMENTS = {"init": '"new" writes a scenario', "list": _LISTS, "ls": _LISTS}
+"""Commands of other programs, and the commands of bentpipe with the same purpose."""
+
+
 def report_usage_errors(base: type[TyperGroup]) -> type[TyperGroup]:
     """Return the class of groups with usage errors of one line: cause, expected value, nearest right word."""
 
@@ -80,6 +85,8 @@ def _unknown(found: str, names: list[str], kind: str) -> str:
     from bentpipe.scenario.errors import unknown_name
     from bentpipe.scenario.quantity_text import nearest
 
+    if kind == "command" and "new" in names and found in _REPLACEMENTS:
+        return f'no command "{found}"; {_REPLACEMENTS[found]}'
     if kind == "command":
         return unknown_name(found, names, kind)
     near = nearest(found.lstrip("-"), [name.lstrip("-") for name in names])

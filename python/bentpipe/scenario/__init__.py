@@ -15,6 +15,7 @@
 - ``sweep_columns``: column names of swept keys
 - ``presets``: access networks and web pages of the package
 - ``examples``: example scenarios of the package
+- ``new_scenario``: commented scenario from rates, RTT, loss and load
 - ``traces``: delay, rate, loss and attenuation over time from files
 - ``har``: web pages from HAR files
 - ``har_entries``: entries of a HAR file

@@ -1,0 +1,121 @@
+"""Command ``new``: a commented scenario from a few answers."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bentpipe.cli.common import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["new"]
+
+
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="scenario to write")] = Path("scenario.toml"),
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="rate from server to client, such as 50Mbit/s")
+    ] = None,
+    up: Annotated[str | None, typer.Option(metavar="RATE", help="rate from client to server")] = None,
+    rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 600ms")] = None,
+    loss: Annotated[
+        str | None, typer.Option(metavar="SHARE", help='packet loss of each direction, such as "0.1%"')
+    ] = None,
+    load: Annotated[
+        str | None,
+        typer.Option(metavar="LOAD", help="download for a time (30s) or of a size (10MB), or page, or call"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite FILE")] = False,
+) -> None:
+    """Write a commented scenario from rates, RTT, loss and load.
+
+    Without these options, the command asks for them at a terminal.
+    """
+    from bentpipe.api.plan import plan_document
+    from bentpipe.cli.console import patience
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.scenario.errors import NO_FILE, ScenarioError
+    from bentpipe.scenario.input_file import parse_toml
+    from bentpipe.scenario.new_scenario import NewScenario, write_scenario
+    from bentpipe.store.files import write_atomic
+
+    _require_target(file, force=force)
+    given = {"down": down, "up": up, "rtt": rtt, "loss": loss, "load": load}
+    if not any(given.values()) and sys.stdin.isatty() and sys.stderr.isatty():
+        answers = {name: _ask(question, parse) for name, (question, parse) in _questions().items()}
+    else:
+        answers = _parse_options(given)
+    text = write_scenario(NewScenario(**answers))
+    # A plan also finds what only the whole scenario shows, such as a queue of no packet.
+    try:
+        plan_document(load_scenario(parse_toml(text)), on_cell=patience())
+    except ScenarioError as error:
+        raise ScenarioError(error.problems, NO_FILE) from None
+    is_replaced = file.exists()
+    write_atomic(file, text.encode())
+    print(f"{'overwrote' if is_replaced else 'wrote'} {file}; go on with:", file=sys.stderr)
+    name = shlex.quote(str(file))
+    print(f"bentpipe check {name}", f"bentpipe run {name}", sep="\n")
+    print(f"bentpipe show {shlex.quote(str(Path('out') / file.stem))}")
+
+
+def _require_target(file: Path, *, force: bool) -> None:
+    """Refuse a file that cannot be written, or that exists without ``--force``."""
+    if file.is_dir():
+        refuse(f"FILE: {file} is a folder, expected the name of a file to write")
+    if not file.parent.is_dir():
+        refuse(f"FILE: no folder {file.parent}, expected an existing folder")
+    if file.exists() and not force:
+        refuse(f"FILE: {file} exists; choose another name, or overwrite it with --force")
+
+
+def _questions() -> Mapping[str, tuple[str, Callable[[str], Any]]]:
+    """Return question and parser of each answer, by option."""
+    from bentpipe.scenario.new_scenario import parse_load, parse_rtt
+    from bentpipe.scenario.quantities import Probability, Rate
+
+    return {
+        "down": ("Rate from server to client (such as 50 Mbit/s)", Rate.parse),
+        "up": ("Rate from client to server (such as 5 Mbit/s)", Rate.parse),
+        "rtt": ("Round-trip time (such as 600 ms)", parse_rtt),
+        "loss": ("Packet loss of each direction (such as 0.1 %, or 0)", Probability.parse),
+        "load": ("Load (a time such as 30 s, a size such as 10 MB, page, or call)", parse_load),
+    }
+
+
+def _ask(question: str, parse: Callable[[str], Any]) -> Any:
+    """Return the answer to a question; ask again after an invalid one."""
+    while True:
+        print(f"{question}: ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            refuse("no more answers; give --down, --up, --rtt, --loss and --load instead")
+        try:
+            return parse(line.strip())
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+
+
+def _parse_options(given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the parsed options. One message has all missing options, or all invalid ones."""
+    from bentpipe.scenario.errors import NO_FILE, ScenarioError
+
+    if missing := [f"--{name}" for name, text in given.items() if not text]:
+        example = "--down 50Mbit/s --up 5Mbit/s --rtt 600ms --loss 0.1% --load 30s"
+        refuse(f"{', '.join(missing)}: missing, expected all of them, such as {example}")
+    answers, problems = {}, []
+    for name, (_, parse) in _questions().items():
+        try:
+            answers[name] = parse(given[name] or "")
+        except ValueError as error:
+            problems.append((f"--{name}", str(error)))
+    if problems:
+        raise ScenarioError(problems, NO_FILE)
+    return answers

@@ -1,0 +1,148 @@
+"""Commented scenario from rates, round-trip time, loss and load; ``bentpipe new`` writes it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bentpipe.scenario.base import parse_positive_duration
+from bentpipe.scenario.quantities import Duration, Probability, Rate, Size, UnitError
+from bentpipe.scenario.quantity_text import format_value, nearest
+
+__all__ = ["LOADS", "NewLoad", "NewScenario", "parse_load", "parse_rtt", "write_scenario"]
+
+LOADS = ("page", "call")
+"""Loads with a name. Another load is a duration or a size of a download."""
+
+PAGE_BYTES = 5_300_000
+"""Size of the page ``target-a``."""
+
+TRANSFER_FACTOR, SETTLE_RTTS = 4, 60
+"""Duration of a run with a given size: a multiple of the transfer time, plus round trips, as in a break-even map."""
+
+MIN_DURATION_S = 10
+CALL_DURATION_S = 60
+
+LOSS_SEEDS = 5
+"""Seeds of a scenario with random loss; without loss one run is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLoad:
+    """Load of the flow: a download for a time, a download of a size, a page or a call."""
+
+    kind: str
+    time: Duration | None = None
+    size: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewScenario:
+    """Path with one link and a flow over it."""
+
+    down: Rate
+    up: Rate
+    rtt: Duration
+    loss: Probability
+    load: NewLoad
+
+
+def parse_rtt(text: str) -> Duration:
+    """Return a round-trip time above 0. Raises UnitError."""
+    return parse_positive_duration(text)
+
+
+def parse_load(text: str) -> NewLoad:
+    """Return a load from ``page``, ``call``, a duration such as ``30 s`` or a size such as ``10 MB``.
+
+    Raises:
+        UnitError: the text is none of these.
+    """
+    if text in LOADS:
+        return NewLoad(text)
+    expected = 'a duration such as "30 s", a size such as "10 MB", "page" or "call"'
+    unit = text.lstrip("0123456789._ ")
+    if unit in Size.units:
+        size = Size.parse(text)
+        if size.bytes == 0:
+            raise UnitError(f"found {format_value(text)}, expected {expected}")
+        return NewLoad("bytes", size=size)
+    if unit in Duration.units:
+        return NewLoad("time", time=parse_positive_duration(text))
+    near = nearest(text, LOADS)
+    hint = f'; did you mean "{near}"?' if near else ""
+    raise UnitError(f"found {format_value(text)}, expected {expected}{hint}")
+
+
+def write_scenario(new: NewScenario) -> str:
+    """Return the scenario as TOML with comments, at most 25 lines."""
+    name, flow, sweep = _flow_lines(new.load)
+    seeds = [(f"seeds = {LOSS_SEEDS}", "runs of each cell, each with other random streams")]
+    lines = [
+        ("", "docs/manual/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
+        (f'title = "{name.capitalize()} at {new.down} down, {new.up} up, RTT {new.rtt}"', ""),
+        (f'duration = "{_run_duration(new)}"', "virtual time of each run"),
+        *(seeds if new.loss.value else []),
+        ("", ""),
+        ("[[path.segment]]", "a link; further tables add links, in order from client to server"),
+        ('name = "access"', ""),
+        (f'delay = "{Duration(new.rtt.ns // 2)}"', "one-way: half of the RTT"),
+        (f'down = {{ rate = "{new.down}" }}', "from server to client"),
+        (f'up = {{ rate = "{new.up}" }}', "from client to server"),
+        (f'both = {{ queue = "1 BDP", loss = "{new.loss}" }}', "keys of both directions"),
+        ("", ""),
+        ("[[flow]]", "a load between client and server"),
+        (f'name = "{name}"', ""),
+        *flow,
+        ("", ""),
+        ("[sweep]", "every combination of values is a cell"),
+        sweep,
+    ]
+    return "".join(f"{_format_line(*line)}\n" for line in lines)
+
+
+COMMENT_COLUMN = 32
+"""Column of a comment beside a key; a longer key moves it to the right."""
+
+
+def _format_line(key: str, comment: str) -> str:
+    if not comment:
+        return key
+    return f"{key.ljust(COMMENT_COLUMN - 1)} # {comment}" if key else f"# {comment}"
+
+
+def _flow_lines(load: NewLoad) -> tuple[str, list[tuple[str, str]], tuple[str, str]]:
+    """Return the name of the flow, its further lines and the line of the sweep, each with its comment."""
+    if load.kind == "page":
+        lines = [
+            ('congestion = "cubic"', "the controller of both sides"),
+            ('load = { page = "target-a" }', "a picture of 5.3 MB; [page.NAME] defines another page"),
+        ]
+        return "page", lines, ('"flow.page.load.http" = ["2", "3"]', "HTTP/2 over TCP, HTTP/3 over QUIC")
+    if load.kind == "call":
+        lines = [
+            ('transport = "udp"', "datagrams in both directions"),
+            ('load = { call = "g711" }', "a codec; `bentpipe calls` rates the calls"),
+        ]
+        return "call", lines, ('"flow.call.load.call" = ["g711", "g729"]', "codecs")
+    amount = f'bytes = "{load.size}"' if load.size is not None else f'time = "{load.time}"'
+    lines = [
+        ('transport = "quic"', 'or "tcp"'),
+        ('congestion = "cubic"', "the controller"),
+        ('direction = "down"', 'or "up", from client to server'),
+        (f"load = {{ {amount} }}", "data for a time, or a number of bytes"),
+    ]
+    return "download", lines, ('"flow.download.congestion" = ["newreno", "cubic", "bbr"]', "")
+
+
+def _run_duration(new: NewScenario) -> Duration:
+    """Return the duration of each run; a load of a given size has time to finish at a quarter of the rate."""
+    if new.load.time is not None:
+        return new.load.time
+    if new.load.kind == "call":
+        seconds = CALL_DURATION_S
+    else:
+        size = new.load.size.bytes if new.load.size is not None else PAGE_BYTES
+        transfer_s = size * 8 / new.down.bit_s
+        seconds = math.ceil(TRANSFER_FACTOR * transfer_s + SETTLE_RTTS * new.rtt.seconds)
+    return Duration(max(seconds, MIN_DURATION_S, math.ceil(SETTLE_RTTS * new.rtt.seconds)) * 10**9)

@@ -1,0 +1,184 @@
+"""``bentpipe new``: every answer gives a scenario that `check` accepts, and a mistake leaves no file."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import commands
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.scenario.new_scenario import NewScenario, parse_load, parse_rtt, write_scenario
+from bentpipe.scenario.quantities import Duration, Probability, Rate, Size
+
+pytest.importorskip("bentpipe._engine")
+
+OPTIONS = shlex.split("--down 50Mbit/s --up 5Mbit/s --rtt 600ms --loss 0.1% --load")
+
+
+@pytest.mark.parametrize("load", ["30 s", "10MB", "page", "call"])
+def test_the_three_commands_work_in_their_order(tmp_path: Path, load: str) -> None:
+    done = commands.bentpipe(tmp_path, "new", "my path.toml", *OPTIONS, load)
+    assert (done.returncode, done.stderr) == (0, "wrote my path.toml; go on with:\n")
+    printed = [shlex.split(line) for line in done.stdout.splitlines()]
+    assert [words[:2] for words in printed] == [
+        ["bentpipe", "check"],
+        ["bentpipe", "run"],
+        ["bentpipe", "show"],
+    ]
+    extra = {"run": ["--seeds", "1", "--set", "duration=5 s"]}
+    for words in printed:
+        done = commands.bentpipe(tmp_path, *words[1:], *extra.get(words[1], []))
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == "" or words[1] == "run"  # the short run warns about its load
+
+
+rates = st.integers(8_000, 10**9).map(Rate)
+rtts = st.integers(1_000_000, 3 * 10**9).map(lambda ns: Duration(ns // 2 * 2))
+losses = st.sampled_from([Probability(0.0), Probability.parse("0.01 %"), Probability.parse("5 %")])
+loads = st.one_of(
+    st.sampled_from(["page", "call"]),
+    st.integers(1, 10**8).map(lambda size: f"{size} B"),
+    st.integers(10, 600).map(lambda time: f"{time} s"),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(down=rates, up=rates, rtt=rtts, loss=losses, load=loads)
+def test_a_written_scenario_says_the_answers(
+    down: Rate, up: Rate, rtt: Duration, loss: Probability, load: str
+) -> None:
+    """It has at most 25 lines, its values are those of the answers, and nothing in it is probably wrong."""
+    from bentpipe.api.plan import plan_scenario
+
+    text = write_scenario(NewScenario(down, up, rtt, loss, parse_load(load)))
+    assert len(text.splitlines()) <= 25
+    assert max(map(len, text.splitlines())) <= 100
+    data = tomllib.loads(text)
+    (segment,) = data["path"]["segment"]
+    assert Rate.parse(segment["down"]["rate"]) == down
+    assert Rate.parse(segment["up"]["rate"]) == up
+    assert 2 * Duration.parse(segment["delay"]).ns == rtt.ns
+    assert Probability.parse(segment["both"]["loss"]) == loss
+    (flow,) = data["flow"]
+    written = flow["load"]
+    if "bytes" in written:
+        assert Size.parse(written["bytes"]) == Size.parse(load)
+    elif "time" in written:
+        assert Duration.parse(written["time"]) == Duration.parse(load) == Duration.parse(data["duration"])
+    else:
+        assert load in written
+    # A call at less than its bit rate, and a page at 8 kbit/s, are valid: only the plan decides.
+    assert lint_plan(plan_scenario(data)) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "--down, --up, --rtt, --loss, --load: missing, expected all of them, such as --down 50Mbit/s"),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0", "--load: missing, expected all of them, such as"),
+        ("--down 5 --up 5Mbit/s --rtt 1s --loss 0 --load 1s", '--down: found "5" without a unit, expected a rate'),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 0 --loss 0 --load 1s", '--rtt: found "0", expected a duration above 0'),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 1 --load 1s", '--loss: found "1" without a unit, expected'),
+        (
+            "--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load pge",
+            '--load: found "pge", expected a duration such as "30 s", a size such as "10 MB", "page" or "call"; did',
+        ),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 0MB", '--load: found "0MB", expected a duration such'),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 3bit", '--load: found "3bit", expected a duration'),
+        ("nowhere/x.toml --down 5Mbit/s", "FILE: no folder nowhere, expected an existing folder"),
+        (". --down 5Mbit/s", "FILE: . is a folder, expected the name of a file to write"),
+    ],
+)  # fmt: skip
+def test_a_mistake_leaves_no_file(tmp_path: Path, words: str, message: str) -> None:
+    done = commands.bentpipe(tmp_path, "new", *shlex.split(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_overwritten_only_on_request(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text("mine")
+    done = commands.bentpipe(tmp_path, "new", *OPTIONS, "30s")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: FILE: scenario.toml exists; choose another name, or overwrite it with --force\n"
+    )
+    assert file.read_text() == "mine"
+    done = commands.bentpipe(tmp_path, "new", "--force", *OPTIONS, "30s")
+    assert (done.returncode, done.stderr) == (0, "overwrote scenario.toml; go on with:\n")
+    assert tomllib.loads(file.read_text())["duration"] == "30 s"
+
+
+def _converse(folder: Path, answers: str) -> tuple[int, str, str]:
+    """Return status, standard output and the text of the terminal of `new` with these answers."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "bentpipe.cli", "new"]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True
+    ) as process:
+        os.close(theirs)
+        os.write(ours, answers.encode())
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # the process closed its side
+            pass
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        status = process.wait(timeout=60)
+    os.close(ours)
+    return status, printed, shown.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_is_asked_again_after_a_mistake(tmp_path: Path) -> None:
+    status, printed, shown = _converse(tmp_path, "50\n50 Mbit/s\n5 Mbit/s\n600 ms\n0\nweb\npage\n")
+    assert status == 0
+    assert shown.count("Rate from server to client") == 2
+    assert (
+        'error: found "50" without a unit, expected a rate above 0 such as "10 Mbit/s"; did you mean' in shown
+    )
+    assert shown.count("Load (") == 2
+    assert printed.splitlines()[0] == "bentpipe check scenario.toml"
+    data = tomllib.loads((tmp_path / "scenario.toml").read_text())
+    assert data["path"]["segment"][0]["down"] == {"rate": "50 Mbit/s"}
+    assert "seeds" not in data  # without loss nothing is random
+
+
+def test_an_end_of_the_answers_leaves_no_file(tmp_path: Path) -> None:
+    status, printed, shown = _converse(tmp_path, "50 Mbit/s\n\x04")
+    assert (status, printed) == (2, "")
+    assert shown.endswith("error: no more answers; give --down, --up, --rtt, --loss and --load instead\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_round_trip_time_is_above_zero() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        parse_rtt("0 ms")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("init", '"new" writes a scenario'),
+        ("list", '"examples" lists example scenarios, "presets" lists access networks'),
+        ("ls", '"examples" lists example scenarios, "presets" lists access networks'),
+    ],
+)
+def test_words_of_other_programs_lead_to_the_command(tmp_path: Path, word: str, hint: str) -> None:
+    done = commands.bentpipe(tmp_path, word)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f'error: no command "{word}"; {hint}; see bentpipe --help\n'
+    within = commands.bentpipe(tmp_path, "dtn", word)
+    assert within.stderr.startswith(f'error: no command "{word}", expected one of: plan, ')
