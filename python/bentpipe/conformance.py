@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.runners.user_modules import module_at
+from bentpipe.api.user_code import CONTROLLER, SCHEDULER, Kind, load_class
+from bentpipe.plan.flow.controllers import LOCATION
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import ScenarioError, UserCodeError, unknown_name
 from bentpipe.scenario.link.scheduler import SCHEDULERS
@@ -15,14 +14,14 @@ from bentpipe.scenario.sweep import parse_override
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["load_class", "of_scheduler", "verdicts"]
+__all__ = ["of_scheduler", "verdicts"]
 
 
 def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
     """Run the conformance checks of a congestion controller.
 
     Args:
-        controller: a name of the catalogue, or a Python file that defines one class with ``on_event``.
+        controller: a name of the catalogue, or ``FILE.py:CLASS``; a file with one controller needs no class.
         options: ``KEY=VALUE`` for the controller.
 
     Returns:
@@ -30,14 +29,14 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
         design, ``exemption`` is the reason.
 
     Raises:
-        ScenarioError: the controller or file does not exist, or the file has not exactly one class.
+        ScenarioError: the controller or file does not exist, or the file has several classes.
         UserCodeError: the class raises an exception or returns an invalid window.
     """
     from bentpipe.runners import engine
 
     parameters = dict(parse_override(text, "--option", "beta=0.8") for text in options)
-    if controller.endswith(".py"):
-        user_class = load_class(Path(controller), "on_event")
+    if LOCATION.fullmatch(controller):
+        user_class = _load(controller, CONTROLLER)
         try:
             rows = engine.check_controller(user_class, parameters)
         except Exception as error:
@@ -60,21 +59,21 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
     A class may have ``exempt``: a dict of the checks that it fails by design, and the reasons.
 
     Args:
-        scheduler: name of a scheduler of the engine, or a Python file that defines one class with ``choose``.
+        scheduler: name of a scheduler of the engine, or ``FILE.py:CLASS``; a file with one scheduler needs no class.
         options: ``KEY=VALUE`` for the class.
 
     Returns:
         One row for each check: ``name, passed, exemption, detail, asks``.
 
     Raises:
-        ScenarioError: the scheduler or file does not exist, the file has not exactly one class, or a scheduler of the
+        ScenarioError: the scheduler or file does not exist, the file has several classes, or a scheduler of the
             engine has options.
         UserCodeError: the class raises an exception, chooses no valid user, or ``exempt`` names an unknown check.
     """
     from bentpipe.runners import engine
 
     parameters = dict(parse_override(text, "--option", "k=0.8") for text in options)
-    if not scheduler.endswith(".py"):
+    if not LOCATION.fullmatch(scheduler):
         if parameters:
             raise ScenarioError([("", "requires a class in a file")], "--option")
         rows = engine.check_scheduler(scheduler, {})
@@ -82,7 +81,7 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
             known = [name for name in SCHEDULERS if name != "drop-tail"]
             raise ScenarioError([("", unknown_name(scheduler, known, "scheduler"))], "check-scheduler")
         return list(rows)
-    user_class = load_class(Path(scheduler), "choose")
+    user_class = _load(scheduler, SCHEDULER)
     try:
         rows = engine.check_scheduler(user_class, parameters)
     except Exception as error:
@@ -97,27 +96,8 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
     return [row if row["passed"] else {**row, "exemption": exempt.get(row["name"])} for row in rows]
 
 
-def load_class(path: Path, method: str) -> type:
-    """Return the only class with ``method`` in a Python file.
-
-    Raises:
-        ScenarioError: the file cannot be loaded, or has not exactly one such class.
-    """
-    if not path.is_file():
-        raise ScenarioError([("", "no such file")], str(path))
-    if path.suffix != ".py":
-        raise ScenarioError([("", "is not a Python file")], str(path))
+def _load(location: str, kind: Kind) -> type:
     try:
-        module = module_at(path)
-    except (Exception, SystemExit) as error:
-        raise ScenarioError([("", f"cannot be loaded: {format_error(error)}")], str(path)) from error
-    classes = [
-        member
-        for _, member in inspect.getmembers(module, inspect.isclass)
-        if member.__module__ == module.__name__ and callable(getattr(member, method, None))
-    ]
-    if len(classes) != 1:
-        found = ", ".join(user_class.__name__ for user_class in classes) or "none"
-        raise ScenarioError([("", f"found {found}, expected one class with a method {method}")], str(path))
-    only: type = classes[0]
-    return only
+        return load_class(location, kind)
+    except ValueError as error:
+        raise ScenarioError([("", str(error))], f"check-{kind.name}") from error

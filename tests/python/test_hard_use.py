@@ -235,9 +235,9 @@ BROKEN = {
         "ZeroDivisionError: division by zero (mine.py, line 4",
     ),
     "answers": ("def on_event(self, now, event): return 'many'", 1, "answers with bytes, a whole number"),
-    "syntax": ("def on_event(", 2, "cannot be loaded: "),
-    "ends": ("import sys; sys.exit(3)", 2, "cannot be loaded: SystemExit"),
-    "none": ("pass", 2, "expected one class with a method on_event"),
+    "syntax": ("def on_event(", 2, "cannot be imported: "),
+    "ends": ("import sys; sys.exit(3)", 2, "cannot be imported: SystemExit"),
+    "none": ("pass", 2, "mine.py: no controller class, expected one with a method on_event"),
 }
 
 

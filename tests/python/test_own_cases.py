@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import bentpipe
 import commands
 from bentpipe.runners.user_modules import module_of
 from bentpipe.scenario.errors import ScenarioError
@@ -45,6 +46,8 @@ class Held:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "s.toml").write_text(SCENARIO)
     (tmp_path / "held_of_mine.py").write_text(CONTROLLER.replace("WINDOW", "2"))
+    classes = [CONTROLLER.replace("WINDOW", "2").replace("Held", name) for name in ("First", "Second")]
+    (tmp_path / "two_of_mine.py").write_text("".join(classes))
     (tmp_path / "broken_of_mine.py").write_text("def (")
     (tmp_path / "lacking_of_mine.py").write_text("import nothing_of_mine")
     (tmp_path / "leaving_of_mine.py").write_text("raise SystemExit(3)")
@@ -92,8 +95,9 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("mine", 'found "mine", expected NAME=FILE.py:CLASS such as "mine=cc.py:Mine"'),
-        ("mine=held_of_mine.py", 'found "mine=held_of_mine.py", expected NAME=FILE.py:CLASS'),
+        ("mine", 'found "mine", expected [NAME=]FILE.py:CLASS such as "mine=cc.py:Mine"'),
+        ("mine=held_of_mine", 'found "mine=held_of_mine", expected [NAME=]FILE.py:CLASS'),
+        ("=held_of_mine.py", 'found "=held_of_mine.py", expected [NAME=]FILE.py:CLASS'),
         ("cubic=held_of_mine.py:Held", '"cubic" is a built-in name, expected another name'),
         ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
         (
@@ -106,8 +110,12 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
             "lacking_of_mine.py cannot be imported: ModuleNotFoundError: No module named 'nothing_of_mine' (",
         ),
         ("mine=leaving_of_mine.py:Held", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
-        ("mine=random.py:Held", 'random.py cannot be imported: another module has the name "random"'),
-        ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is not a module name'),
+        ("mine=random.py:Held", 'random.py: no class "Held", expected one with a method on_event'),
+        ("a-b.py", "a-b.py: no controller class, expected one with a method on_event"),
+        (
+            "two_of_mine.py",
+            'two_of_mine.py: has 2 controller classes, expected "two_of_mine.py:First" or "two_of_mine.py:Second"',
+        ),
         ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'duplicate name "mine"'),
         (
             "mine=held_of_mine.py:Held --engine emu",
@@ -181,3 +189,131 @@ def test_check_knows_a_controller_of_ones_own(place: Path) -> None:
     done = commands.bentpipe(place, "check", *words, "--controller", "mine=held_of_mine.py:Hold")
     assert done.returncode == 2
     assert 'did you mean "Held"?' in done.stderr
+
+
+LOCATIONS = [
+    ("held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
+    (
+        "held_of_mine.py:Hold",
+        'held_of_mine.py: no controller class "Hold", expected one of: Held; did you mean "Held"?',
+    ),
+    ("two_of_mine.py", 'two_of_mine.py: has 2 controller classes, expected "two_of_mine.py:First" or '),
+    ("leaving_of_mine.py", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
+    ("random.py", "random.py: no controller class, expected one with a method on_event"),
+]
+
+
+@pytest.mark.parametrize(("location", "said"), LOCATIONS)
+def test_every_place_says_the_same_of_a_location(
+    place: Path, monkeypatch: pytest.MonkeyPatch, location: str, said: str
+) -> None:
+    monkeypatch.chdir(place)
+    in_scenario = ["--set", f"flow.main.congestion={location}"]
+    commands_and_keys = [
+        (["run", "s.toml", "--controller", location], "--controller"),
+        (["check", "s.toml", "--controller", f"mine={location}"], "--controller"),
+        (["run", "s.toml", *in_scenario], "s.toml: flow.main.congestion"),
+        (["check", "s.toml", *in_scenario], "s.toml: flow.main.congestion"),
+        (["check-controller", location], "check-controller"),
+    ]
+    for words, key in commands_and_keys:
+        done = commands.bentpipe(place, *words)
+        assert done.returncode == 2, words
+        assert done.stderr.startswith(f"error: {key}: {said}"), (words, done.stderr)
+    for call in (bentpipe.run, bentpipe.check):
+        with pytest.raises(ScenarioError) as error:
+            call("s.toml", controllers={"mine": location})
+        assert str(error.value).startswith(f"controllers.mine: {said}")
+    assert not (place / "out").exists()
+
+
+def _windows(place: Path, *words: str) -> dict[str, float]:
+    """Goodput by controller, in windows of one packet a round trip of 80 ms."""
+    rows = json.loads(commands.bentpipe(place, "show", *words, "--json").stdout)
+    one = 1200 * 8 / 0.08
+    return {
+        row["flow.main.congestion"]: row["mean"] / one for row in rows if row["metric"] == "goodput_bit_s"
+    }
+
+
+def test_a_scenario_names_files_of_controllers(place: Path) -> None:
+    """Two files of one name in two folders are two controllers, and the ids follow their sources."""
+    (place / "random.py").unlink()
+    for folder, window in (("old", "2"), ("new", "4")):
+        (place / folder).mkdir()
+        (place / folder / "cc.py").write_text(CONTROLLER.replace("WINDOW", window))
+    words = [
+        "--sweep",
+        "flow.main.congestion=old/cc.py:Held,new/cc.py",
+        "--sweep",
+        "path.satellite.delay=40 ms",
+    ]
+    done = commands.bentpipe(place, "run", "s.toml", *words, "--jobs", "1", "--out", "both")
+    assert done.returncode == 0, done.stderr
+    found = _windows(place, "both")
+    assert 0.6 < found["old/cc.py:Held"] < 2
+    assert 1.2 < found["new/cc.py"] < 4
+    assert found["new/cc.py"] > 1.5 * found["old/cc.py:Held"]
+    runs = {
+        run["cell"]["flow.main.congestion"]: run["id"]
+        for run in json.loads((place / "both" / "plan.json").read_text())["runs"]
+    }
+    export = ["export", "both", "-f", "pcapng", "--run", runs["new/cc.py"], "-o", "here"]
+    done = commands.bentpipe(place, *export)
+    assert done.stderr.endswith("expected also --controller new/cc.py\n")
+    done = commands.bentpipe(place, *export, "--controller", "new/cc.py")
+    assert done.returncode == 0, done.stderr
+    assert (place / "here" / f"{runs['new/cc.py']}.main.new_cc.py.client.pcapng").stat().st_size > 1000
+    (place / "new" / "cc.py").write_text(CONTROLLER.replace("WINDOW", "5"))
+    done = commands.bentpipe(place, "run", "s.toml", *words, "--jobs", "1", "--out", "both")
+    assert done.returncode == 2
+    assert "both" in done.stderr
+
+
+def test_python_names_files_of_controllers(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "random.py").unlink()
+    text = {"flow.main.congestion": "two_of_mine.py:Second", "sweep.path.satellite.delay": ["40 ms"]}
+    by_scenario = bentpipe.run("s.toml", settings=text, jobs=1)
+    text["flow.main.congestion"] = "mine"
+    by_name = bentpipe.run("s.toml", {"mine": "two_of_mine.py:Second"}, settings=text, jobs=1)
+    assert by_scenario.flow_summary.drop("run").equals(by_name.flow_summary.drop("run"))
+    with pytest.raises(ValueError, match=r"controllers.cubic.*built-in name"):
+        bentpipe.run("s.toml", {"cubic": "two_of_mine.py:Second"})
+    with pytest.raises(ValueError, match="must be in modules that its workers can import, not in files"):
+        bentpipe.run("s.toml", {"mine": "two_of_mine.py:Second"}, settings=text, cluster="dask://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "--engine emu",
+            's.toml: flow.main.congestion: found "held_of_mine.py", expected a built-in controller',
+        ),
+        (
+            "--cluster dask://127.0.0.1:1",
+            "flow.main.congestion: held_of_mine.py cannot be combined with --cluster, whose workers lack its file",
+        ),
+    ],
+)
+def test_a_location_stays_on_this_host_in_virtual_time(place: Path, words: str, said: str) -> None:
+    setting = ["--set", "flow.main.congestion=held_of_mine.py"]
+    done = commands.bentpipe(place, "run", "s.toml", *setting, *words.split())
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {said}"), done.stderr
+    assert not (place / "out").exists()
+
+
+def test_neighbours_of_two_folders_do_not_mix(place: Path) -> None:
+    for folder in ("old", "new"):
+        (place / folder).mkdir()
+        (place / folder / "windows_of_mine.py").write_text("SIZE = 2")
+        text = "from windows_of_mine import SIZE\n" + CONTROLLER.replace("WINDOW", "SIZE")
+        (place / folder / "cc.py").write_text(text)
+    done = commands.bentpipe(place, "check", "s.toml", "--sweep", "flow.main.congestion=old/cc.py,new/cc.py")
+    assert done.returncode == 2
+    assert (
+        'new/cc.py cannot be imported: ImportError: its module "windows_of_mine" is already ' in done.stderr
+    )
+    assert done.stderr.rstrip().endswith("old/windows_of_mine.py")

@@ -210,7 +210,7 @@ def test_what_fails_by_design_says_so(tmp_path: Path) -> None:
         ),
         ("def choose(self, now, waiting): return 'x'", 1, "expected the number of a user who waits"),
         ("exempt = {'starving': 'x'}\n    choose = lambda s, n, w: w[0].user", 1, "no check"),
-        ("pass", 2, "expected one class with a method choose"),
+        ("pass", 2, "mine.py: no scheduler class, expected one with a method choose"),
     ],
 )
 def test_a_broken_class_is_one_message(tmp_path: Path, body: str, status: int, said: str) -> None:

@@ -184,8 +184,8 @@ def check(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
-    controllers: Mapping[str, type] | None = None,
-    schedulers: Mapping[str, type] | None = None,
+    controllers: Mapping[str, type | str] | None = None,
+    schedulers: Mapping[str, type | str] | None = None,
 ) -> CheckResult:
     """Validate a scenario and return its plan, bounds and lint warnings without running it.
 

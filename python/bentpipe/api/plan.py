@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.document import load_scenario
+from bentpipe.plan.flow.controllers import located_controllers
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.base import to_toml_value
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
@@ -81,17 +82,24 @@ def plan_document(
         document: the scenario with its settings.
         seeds: the number of seeds of each cell; None for those of the scenario.
         engine: ``"sim"`` or ``"emu"``.
-        fingerprints: fingerprints of user-supplied controllers and schedulers, by name.
+        fingerprints: fingerprints of user-supplied controllers and schedulers, by name; those that the scenario names
+            as ``FILE.py:CLASS`` are added.
         on_cell: called for every cell, as in ``build_plan``.
 
     Raises:
         ScenarioError: as :func:`plan_scenario`.
     """
+    from bentpipe.api.user_code import fingerprint, scenario_controllers
     from bentpipe.runners import engine as engines
     from bentpipe.scenario.model import expand_seeds
 
     seed_list = expand_seeds(seeds)
     version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
+    if engine == "emu" and (located := located_controllers(document.data)):
+        text = "found {}, expected a built-in controller; emulation supports no user-supplied ones"
+        raise ScenarioError([(key, text.format(f'"{name}"')) for name, key in located.items()], document.name)
+    own = {name: fingerprint(class_) for name, class_ in scenario_controllers(document).items()}
+    fingerprints = {**(fingerprints or {}), **own}
     if engine == "sim":
         return build_plan(
             document,

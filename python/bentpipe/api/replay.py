@@ -6,6 +6,7 @@ import io
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
+from bentpipe.plan.flow.controllers import LOCATION
 from bentpipe.plan.plan import Run, RunLimits
 from bentpipe.plan.randomness import controllers
 from bentpipe.runners import engine
@@ -60,8 +61,9 @@ def replay_run(
     known = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     missing = sorted(controllers(spec) - known - set(import_paths or ()))
     if missing:
+        location = "" if LOCATION.fullmatch(missing[0]) else "=FILE.py:CLASS"
         _reject(
-            f"run {run} has a user-supplied controller; expected also --controller {missing[0]}=FILE.py:CLASS"
+            f"run {run} has a user-supplied controller; expected also --controller {missing[0]}{location}"
         )
     traced = cast("RunSpec", {**spec, "trace": {**spec.get("trace", {}), form: True}})
     cell = next(row for row in store.planned if row["id"] == run)["cell"]

@@ -22,6 +22,7 @@ from bentpipe.api.user_code import (
     fingerprint,
     import_path,
     pickle_class,
+    scenario_controllers,
 )
 from bentpipe.plan.analysis.lint import LintWarning, lint_plan
 from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
@@ -145,7 +146,7 @@ class RunIterator:
 
 def run(
     scenario: str | Path | Mapping[str, Any] | Scenario,
-    controllers: Mapping[str, type] | None = None,
+    controllers: Mapping[str, type | str] | None = None,
     *,
     jobs: int | None = None,
     out: str | Path | None = None,
@@ -153,7 +154,7 @@ def run(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
-    schedulers: Mapping[str, type] | None = None,
+    schedulers: Mapping[str, type | str] | None = None,
     on_progress: Callable[[RunResult], object] | None = None,
 ) -> Results:
     """Run a scenario and return its results.
@@ -161,10 +162,11 @@ def run(
     Args:
         scenario: a TOML file, its parsed table, or a :class:`bentpipe.Scenario`; a table may contain the classes of
             :mod:`bentpipe.scenario`.
-        controllers: user-supplied congestion controllers by their name in the scenario. Workers import a class of an
-            importable module by its import path. A class of ``__main__`` (a script, a notebook) or of a function passes
-            to the workers by cloudpickle. Without cloudpickle it runs in this process, one run at a time, as it does
-            with ``jobs=1`` and for a single run.
+        controllers: user-supplied congestion controllers by their name in the scenario: classes, or texts
+            ``FILE.py:CLASS``. The scenario may also name such a text, relative to its folder. Workers import a class of
+            an importable module by its import path. A class of ``__main__`` (a script, a notebook) or of a function
+            passes to the workers by cloudpickle. Without cloudpickle it runs in this process, one run at a time, as it
+            does with ``jobs=1`` and for a single run.
         jobs: number of worker processes (default: one per processor; with ``emu``, concurrent labs, default 1). Cannot
             be combined with ``cluster``.
         out: directory of the store, resumed if it has runs of the same scenario; by default a temporary one.
@@ -202,7 +204,7 @@ def run(
 
 def iter_runs(
     scenario: str | Path | Mapping[str, Any] | Scenario,
-    controllers: Mapping[str, type] | None = None,
+    controllers: Mapping[str, type | str] | None = None,
     *,
     jobs: int | None = None,
     out: str | Path | None = None,
@@ -210,7 +212,7 @@ def iter_runs(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
-    schedulers: Mapping[str, type] | None = None,
+    schedulers: Mapping[str, type | str] | None = None,
 ) -> RunIterator:
     """Return an iterator over the runs of a scenario; its ``results`` have the runs finished so far.
 
@@ -222,14 +224,14 @@ def iter_runs(
 
 def _start(
     scenario: str | Path | Mapping[str, Any] | Scenario,
-    controllers: Mapping[str, type] | None,
+    controllers: Mapping[str, type | str] | None,
     jobs: int | None,
     out: str | Path | None,
     cluster: str | None,
     seeds: int | None,
     settings: Mapping[str, object] | None,
     engine: Engine,
-    schedulers: Mapping[str, type] | None,
+    schedulers: Mapping[str, type | str] | None,
 ) -> RunIterator:
     _check_jobs(jobs, cluster)
     check_engine(engine)
@@ -248,6 +250,7 @@ def _start(
     )
     for message in lint_plan(plan):
         warnings.warn(message.line(plan.document.name), LintWarning, stacklevel=3)
+    user_classes |= scenario_controllers(plan.document)
     runner = _choose_runner(user_classes, engine, jobs, cluster, len(plan.runs))
     return RunIterator(plan, runner, out, cluster or ("local" if engine == "sim" else REAL_TIME))
 
@@ -268,6 +271,8 @@ def _choose_runner(
         name: path for name, class_ in user_classes.items() if (path := import_path(class_)) is not None
     }
     others = {name: class_ for name, class_ in user_classes.items() if name not in import_paths}
+    if cluster is not None and any(".py:" in path for path in import_paths.values()):
+        raise ValueError("classes for a cluster must be in modules that its workers can import, not in files")
     if not others:
         return create_runner(engine, jobs, cluster, import_paths)
     if cluster is not None:

@@ -1,4 +1,4 @@
-"""User-supplied classes: import from files (``NAME=FILE.py:CLASS``), transfer to workers, fingerprints."""
+"""User-supplied classes: import from files (``FILE.py:CLASS``), transfer to workers, fingerprints."""
 
 from __future__ import annotations
 
@@ -9,29 +9,41 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bentpipe.plan.flow.controllers import LOCATION, located_controllers
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
 from bentpipe.runners import engine
-from bentpipe.runners.user_modules import module_of
+from bentpipe.runners.user_modules import file_of, module_in_file
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.link.scheduler import SCHEDULERS
 from bentpipe.scenario.quantity_text import nearest_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import CodeType
+    from collections.abc import Collection, Sequence
+    from types import CodeType, ModuleType
+
+    from bentpipe.plan.document import ScenarioDocument
 
 __all__ = [
-    "UserCodeWarning", "check_user_classes", "fingerprint", "import_path", "load_controllers", "pickle_class",
+    "CONTROLLER", "SCHEDULER", "Kind", "UserCodeWarning", "check_user_classes", "fingerprint", "import_path",
+    "load_class", "load_controllers", "pickle_class", "scenario_controllers",
 ]  # fmt: skip
 
 _KEY = "--controller"
 """Option of the messages."""
 
-_EXAMPLE = "mine=cc.py:Mine"
-"""Valid argument of the option."""
+
+class Kind(NamedTuple):
+    """Kind of user-supplied class: its name in messages, and the method that makes a class one of it."""
+
+    name: str
+    method: str
+
+
+CONTROLLER = Kind("controller", "on_event")
+SCHEDULER = Kind("scheduler", "choose")
 
 
 class UserCodeWarning(UserWarning):
@@ -39,108 +51,163 @@ class UserCodeWarning(UserWarning):
 
 
 def check_user_classes(
-    controllers: Mapping[str, type] | None, schedulers: Mapping[str, type] | None
+    controllers: Mapping[str, type | str] | None, schedulers: Mapping[str, type | str] | None
 ) -> dict[str, type]:
     """Return user-supplied classes by name; schedulers have a prefix.
+
+    A text ``FILE.py:CLASS`` stands for the class of that file.
 
     Raises:
         ScenarioError: not a mapping of names and classes, a class without its method, or a name of the engine.
     """
-    taken = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
-    kinds: tuple[tuple[str, Any, str, Sequence[str]], ...] = (
-        ("controllers", controllers, "on_event", taken),
-        ("schedulers", schedulers, "choose", SCHEDULERS),
+    kinds: tuple[tuple[str, Any, Kind, Collection[str]], ...] = (
+        ("controllers", controllers, CONTROLLER, _built_in_controllers()),
+        ("schedulers", schedulers, SCHEDULER, SCHEDULERS),
     )
     problems: list[tuple[str, str]] = []
-    for argument, classes, method, names in kinds:
+    found: dict[str, type] = {}
+    for argument, classes, kind, taken in kinds:
         if classes is None:
             continue
         if not isinstance(classes, Mapping):
-            found = classes.__name__ if isinstance(classes, type) else repr(classes)
-            problems.append((argument, f'found {found}, expected names and classes such as {{"mine": Mine}}'))
+            given = classes.__name__ if isinstance(classes, type) else repr(classes)
+            problems.append((argument, f'found {given}, expected names and classes such as {{"mine": Mine}}'))
             continue
         for name, class_ in classes.items():
-            if name in names:
-                problems.append((f"{argument}.{name}", f'"{name}" is a built-in name, expected another name'))
-            elif not isinstance(name, str) or not name:
+            if not isinstance(name, str) or not name:
                 problems.append((argument, f"found the name {name!r}, expected text"))
-            elif not isinstance(class_, type):
-                problems.append((f"{argument}.{name}", f"found {class_!r}, expected a class"))
-            elif not callable(getattr(class_, method, None)):
-                text = f"{class_.__name__} has no method {method}, expected a class with it"
-                problems.append((f"{argument}.{name}", text))
+                continue
+            try:
+                prefix = SCHEDULER_PREFIX if kind is SCHEDULER else ""
+                found[prefix + name] = _check_user_class(name, class_, kind, taken)
+            except ValueError as error:
+                problems.append((f"{argument}.{name}", str(error)))
     if problems:
         raise ScenarioError(problems, SOURCE_ARGUMENT)
-    return dict(controllers or {}) | {
-        SCHEDULER_PREFIX + name: class_ for name, class_ in (schedulers or {}).items()
-    }
+    return found
+
+
+def _check_user_class(name: str, given: object, kind: Kind, taken: Collection[str]) -> type:
+    """Return the class of an argument of Python. Raises ValueError."""
+    if name in taken:
+        raise ValueError(_built_in(name))
+    if isinstance(given, str):
+        return load_class(given, kind)
+    if not isinstance(given, type):
+        raise ValueError(f'found {given!r}, expected a class or a text "FILE.py:CLASS"')  # noqa: TRY004 - a message
+    if not callable(getattr(given, kind.method, None)):
+        raise ValueError(f"{given.__name__} has no method {kind.method}, expected a class with it")  # noqa: TRY004
+    return given
 
 
 def load_controllers(texts: Sequence[str]) -> dict[str, type]:
-    """Return the classes of ``NAME=FILE.py:CLASS`` texts by name.
-
-    A file is imported as a module of its name, as in the workers. Its directory is appended to the module search path.
+    """Return the classes of ``NAME=FILE.py:CLASS`` texts by name; without ``NAME=`` the text itself is the name.
 
     Raises:
         ScenarioError: no such file or class, a failed import, or a name of the engine.
     """
     classes: dict[str, type] = {}
-    taken = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
+    taken = _built_in_controllers()
     for text in texts:
-        name, _, location = text.partition("=")
-        file, _, class_name = location.rpartition(":")
-        if not name or not file.endswith(".py") or not class_name:
-            raise ScenarioError([(_KEY, f'found "{text}", expected NAME=FILE.py:CLASS such as "{_EXAMPLE}"')])
+        name, separator, location = text.partition("=")
+        if not separator:
+            location = name
+        if not name or not LOCATION.fullmatch(location):
+            example = 'expected [NAME=]FILE.py:CLASS such as "mine=cc.py:Mine"'
+            raise ScenarioError([(_KEY, f'found "{text}", {example}')])
         if name in classes:
             raise ScenarioError([(_KEY, f'duplicate name "{name}", expected a unique name for each')])
         if name in taken:
-            raise ScenarioError([(_KEY, f'"{name}" is a built-in name, expected another name')])
-        classes[name] = _load_class(Path(file), class_name)
+            raise ScenarioError([(_KEY, _built_in(name))])
+        try:
+            classes[name] = load_class(location, CONTROLLER)
+        except ValueError as error:
+            raise ScenarioError([(_KEY, str(error))]) from error
     return classes
 
 
-def _load_class(path: Path, class_name: str) -> type:
-    """Return a class of a file. Raises ScenarioError."""
-    if not path.is_file():
-        near = (
-            nearest_file(path.name, [member.name for member in path.parent.glob("*.py")])
-            if path.parent.is_dir()
-            else None
-        )
-        hint = f'; did you mean "{path.with_name(near)}"?' if near else ""
-        raise ScenarioError([(_KEY, f'no file "{path}"{hint}')])
-    if not path.stem.isidentifier():
-        text = (
-            f'"{path.name}" cannot be imported: its name is not a module name, expected one such as "cc.py"'
-        )
-        raise ScenarioError([(_KEY, text)])
-    directory = str(path.resolve().parent)
-    if directory not in sys.path:
-        sys.path.append(directory)
-    try:
-        module = module_of(path.stem)
-    except (Exception, SystemExit) as error:
-        raise ScenarioError([(_KEY, f"{path} cannot be imported: {format_error(error)}")]) from error
-    if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
-        raise ScenarioError([(_KEY, f'{path} cannot be imported: another module has the name "{path.stem}"')])
-    controllers = {
+def scenario_controllers(document: ScenarioDocument) -> dict[str, type]:
+    """Return the classes that a scenario names as ``FILE.py:CLASS``, by that text.
+
+    Raises:
+        ScenarioError: no such file or class, or a failed import, with the key of each.
+    """
+    classes: dict[str, type] = {}
+    problems: list[tuple[str, str]] = []
+    for location, key in located_controllers(document.data).items():
+        try:
+            classes[location] = load_class(location, CONTROLLER, document.folder)
+        except ValueError as error:
+            problems.append((key, str(error)))
+    if problems:
+        raise ScenarioError(problems, document.name)
+    return classes
+
+
+def load_class(location: str, kind: Kind, folder: Path | None = None) -> type:
+    """Return the class ``FILE.py:CLASS``, or the only class of its kind of ``FILE.py``.
+
+    Args:
+        location: the file, and the class after a colon.
+        kind: controller or scheduler.
+        folder: the folder of relative names; None for the current one.
+
+    Raises:
+        ValueError: no such file or class, several classes without a choice, or a failed import.
+    """
+    if (found := LOCATION.fullmatch(location)) is None:
+        raise ValueError(f'found "{location}", expected FILE.py:CLASS')
+    shown, class_name = Path(found["file"]), found["class"]
+    module = _load_module(shown if folder is None else folder / shown, shown)
+    members = {
         name: member
         for name, member in vars(module).items()
-        if isinstance(member, type) and callable(getattr(member, "on_event", None))
+        if isinstance(member, type) and callable(getattr(member, kind.method, None))
     }
-    if class_name not in controllers:
-        text = unknown_name(class_name, controllers, "controller class")
+    if class_name is None:
+        own = [name for name, member in members.items() if member.__module__ == module.__name__]
+        if len(own) > 1:
+            choices = " or ".join(f'"{shown}:{name}"' for name in own)
+            raise ValueError(f"{shown}: has {len(own)} {kind.name} classes, expected {choices}")
+        if not own:
+            raise ValueError(f"{shown}: no {kind.name} class, expected one with a method {kind.method}")
+        return members[own[0]]
+    if class_name not in members:
+        text = unknown_name(class_name, members, f"{kind.name} class")
         if isinstance(getattr(module, class_name, None), type):
-            text = f'class "{class_name}" is not a controller, expected a method on_event'
-        elif not controllers:
-            text = f'no class "{class_name}", expected one with a method on_event'
-        raise ScenarioError([(_KEY, f"{path}: {text}")])
-    return controllers[class_name]
+            text = f'class "{class_name}" is not a {kind.name}, expected a method {kind.method}'
+        elif not members:
+            text = f'no class "{class_name}", expected one with a method {kind.method}'
+        raise ValueError(f"{shown}: {text}")
+    return members[class_name]
+
+
+def _load_module(path: Path, shown: Path) -> ModuleType:
+    """Import a file, which messages call ``shown``. Raises ValueError."""
+    if not path.is_file():
+        siblings = [one.name for one in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        near = nearest_file(path.name, siblings)
+        hint = f'; did you mean "{shown.with_name(near)}"?' if near else ""
+        raise ValueError(f'no file "{shown}"{hint}')
+    try:
+        return module_in_file(path.resolve())
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{shown} cannot be imported: {format_error(error)}") from error
+
+
+def _built_in_controllers() -> set[str]:
+    return {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
+
+
+def _built_in(name: str) -> str:
+    return f'"{name}" is a built-in name, expected another name'
 
 
 def import_path(kind: type) -> str | None:
-    """Return ``module:Class`` for the import in another process; None if that is impossible."""
+    """Return ``module:Class`` or ``FILE.py:Class`` for another process; None if it cannot import the class."""
     module, name = kind.__module__, kind.__qualname__
+    if (file := file_of(module)) is not None and "<locals>" not in name:
+        return f"{file}:{name}"
     if module in ("__main__", "builtins") or "<locals>" in name or module not in sys.modules:
         return None
     return f"{module}:{name}" if getattr(sys.modules[module], "__file__", None) else None

@@ -71,7 +71,7 @@ def examples(
 
 def check_controller(
     controller: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.py", help="built-in controller or FILE.py:CLASS")
+        str, typer.Argument(metavar="NAME|FILE.py:CLASS", help="built-in or user-supplied controller")
     ],
     option: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def check_controller(
 
 def check_scheduler(
     scheduler: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.py", help="built-in scheduler or FILE.py:CLASS")
+        str, typer.Argument(metavar="NAME|FILE.py:CLASS", help="built-in or user-supplied scheduler")
     ],
     option: Annotated[
         list[str] | None,

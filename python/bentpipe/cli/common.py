@@ -56,7 +56,7 @@ Sweeps = Annotated[
 Controllers = Annotated[
     list[str] | None,
     typer.Option(
-        "--controller", metavar="NAME=FILE.py:CLASS", help="user-supplied congestion controller; repeatable"
+        "--controller", metavar="[NAME=]FILE.py:CLASS", help="user-supplied congestion controller; repeatable"
     ),
 ]
 HarPage = Annotated[

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if _engine_file := os.environ.get("BENTPIPE_ENGINE"):
     _load_file(_engine_file)
 
 from bentpipe import _engine  # noqa: E402 - after the choice of the engine
-from bentpipe.runners.user_modules import module_of  # noqa: E402
+from bentpipe.runners.user_modules import module_in_file, module_of  # noqa: E402
 
 __all__ = [
     "best_delivery",
@@ -222,7 +223,7 @@ def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> d
     """Load classes by name.
 
     Args:
-        places: ``module:Class`` by name.
+        places: ``module:Class`` or ``FILE.py:Class`` by name.
         search: directories to append to the module search path.
 
     Raises:
@@ -232,8 +233,8 @@ def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> d
     sys.path.extend(place for place in search if place not in sys.path)
     classes: dict[str, type] = {}
     for name, place in places.items():
-        module, _, qualified = place.partition(":")
-        attribute: Any = module_of(module)
+        module, _, qualified = place.rpartition(":")
+        attribute: Any = module_in_file(Path(module)) if module.endswith(".py") else module_of(module)
         for part in qualified.split("."):
             attribute = getattr(attribute, part)
         classes[name] = attribute

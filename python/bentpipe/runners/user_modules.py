@@ -6,16 +6,18 @@ controller with one changed value would then run the old one under the id of the
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import re
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import CodeType, ModuleType
 
-__all__ = ["module_at", "module_of"]
+__all__ = ["file_of", "module_in_file", "module_of"]
 
 
 class _SourceLoader(SourceFileLoader):
@@ -47,11 +49,58 @@ def module_of(name: str) -> ModuleType:
     return module
 
 
-def module_at(path: Path) -> ModuleType:
-    """Load the module of a file under its name, in place of a loaded one; errors of the module are raised."""
-    spec = ModuleSpec(path.stem, _SourceLoader(path.stem, str(path)), origin=str(path))
+def module_in_file(path: Path) -> ModuleType:
+    """Import a Python file, and again after a change of its source.
+
+    The module has a name of its own, so that files of the same name in several folders are several modules. Its folder
+    is appended to the module search path. Errors of the module itself are raised.
+
+    Args:
+        path: absolute path of the file.
+
+    Raises:
+        ImportError: a module that the file imports does not exist or comes from another folder.
+    """
+    source = path.read_bytes()
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    loaded = sys.modules.get(name)
+    if loaded is not None and _sources[path] == source:
+        return loaded
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    importlib.invalidate_caches()  # the file and its neighbours may be newer than the lists of their folders
+    _check_neighbours(path, source)
+    spec = ModuleSpec(name, _FileLoader(name, str(path)), origin=str(path))
     spec.has_location = True
-    return _load(spec)
+    module = _load(spec)
+    _sources[path] = source
+    return module
+
+
+_sources: dict[Path, bytes] = {}
+"""Sources of the modules that :func:`module_in_file` imported."""
+
+
+def file_of(module: str) -> str | None:
+    """Return the file of a module that :func:`module_in_file` imported; None for others."""
+    loader = getattr(sys.modules.get(module), "__loader__", None)
+    return loader.path if isinstance(loader, _FileLoader) else None
+
+
+class _FileLoader(_SourceLoader):
+    """Loader of :func:`module_in_file`."""
+
+
+def _check_neighbours(path: Path, source: bytes) -> None:
+    """Raise ImportError if ``path`` imports a neighbour but would get a file of another imported file's folder."""
+    folders = {str(file.parent) for file in _sources} - {str(path.parent)}
+    for neighbour in path.parent.glob("*.py"):
+        if not re.search(rf"(?m)^\s*(?:import|from)\s+{re.escape(neighbour.stem)}\b".encode(), source):
+            continue
+        spec = importlib.util.find_spec(neighbour.stem)
+        if spec is not None and spec.origin is not None and str(Path(spec.origin).parent) in folders:
+            raise ImportError(f'its module "{neighbour.stem}" is already {spec.origin}')
 
 
 def _load(spec: ModuleSpec) -> ModuleType:

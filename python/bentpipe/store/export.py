@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -155,5 +156,8 @@ def _with_controller(name: str, spec: RunSpec) -> str:
         ):
             prefix = f"{flow['name']}.{side}."
             if name.startswith(prefix):
-                return f"{flow['name']}.{congestion['name']}.{side}.{name.removeprefix(prefix)}"
+                controller = re.sub(
+                    r"[^\w.+-]+", "_", congestion["name"]
+                )  # it may be FILE.py:CLASS in a folder
+                return f"{flow['name']}.{controller}.{side}.{name.removeprefix(prefix)}"
     return name

@@ -86,7 +86,7 @@ class Access:
         *,
         duration: str | None = None,
         seeds: int | None = None,
-        controllers: Mapping[str, type] | None = None,
+        controllers: Mapping[str, type | str] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Results:
         """Run flows over the path in virtual time.

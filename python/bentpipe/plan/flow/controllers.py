@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.errors import ScenarioError, unknown_name
@@ -14,7 +15,33 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.tcp import TcpEnd
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["by_name", "check_controllers", "deterministic_controllers"]
+__all__ = ["LOCATION", "by_name", "check_controllers", "deterministic_controllers", "located_controllers"]
+
+LOCATION = re.compile(r"(?P<file>.*\.py)(?::(?P<class>[^:]*))?", re.DOTALL)
+"""Name of a user-supplied controller that is a file and its class: ``FILE.py:CLASS``."""
+
+_KEYS = ("congestion", "server_congestion")
+"""Keys whose value names a controller."""
+
+
+def located_controllers(data: object) -> dict[str, str]:
+    """Return the controllers that scenario data names as ``FILE.py:CLASS``, each with its first key."""
+    found: dict[str, str] = {}
+
+    def visit(value: object, key: str, names_controller: bool) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                is_key = any(part in _KEYS for part in str(name).split("."))
+                visit(inner, f"{key}.{name}" if key else str(name), names_controller or is_key)
+        elif isinstance(value, list):
+            for inner in value:
+                member = inner.get("name") if isinstance(inner, dict) and not names_controller else None
+                visit(inner, f"{key}.{member}" if isinstance(member, str) else key, names_controller)
+        elif names_controller and isinstance(value, str) and LOCATION.fullmatch(value):
+            found.setdefault(value, key)
+
+    visit(data, "", names_controller=False)
+    return found
 
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
