@@ -394,7 +394,7 @@ def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> N
     text = bentpipe(plans, "dtn", "route", "b.toml", "earth", "rover", "--at", "200 s").stdout
     assert "To moon, static route: no contact can carry the bundle; the bundle stays queued" in text
     assert (
-        "Kept: no contacts lead from moon to rover"
+        "The bundle stays at moon: no contacts lead from moon to rover"
         in bentpipe(plans, "dtn", "route", "b.toml", "moon", "rover").stdout
     )
     assert "it is delivered" in said(plans, "route", "b.toml", "moon", "moon")["kept"]

@@ -111,9 +111,14 @@ def route(
     alternatives: Annotated[
         int, typer.Option(min=0, max=1000, metavar="N", help="number of routes to list, by best-case arrival")
     ] = 5,
+    figures: figure_options.Folder = None,
+    only: figure_options.Only = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute and explain the route of a bundle at a node."""
+    """Compute the arrival and route of a bundle and the cost of each contact's loss."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn import route as decide
     from bentpipe.dtn.route_query import BundleQuery
@@ -122,8 +127,9 @@ def route(
         source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
         tuple(exclude or ()), confidence, tuple(queued or ()), tuple(booked or ()), tuple(static or ()), alternatives,
     )  # fmt: skip
-    with steps() as step:
-        output = decide(file, query, step)
+    files = figure_options.files(figures, only, forms, width, no_title)
+    with options(), steps() as step:
+        output = decide(file, query, step, files)
     answer(output, as_json=as_json)
 
 

@@ -7,6 +7,8 @@
 ``export``: a plan in other forms
 ``route_query``: query about a bundle, from options
 ``route_decision``: decision of a node, and its reasons
+``contact_loss``: cost of the loss of each contact of a route
+``route_figure``: figure of a route
 ``delivery_bound``: upper bound of deliveries by a plan
 ``optimality_gap``: runs compared with that bound
 ``node_config``: configuration file of a node
@@ -86,22 +88,44 @@ def plan(
     return replace(result, shown=(*result.shown, text))
 
 
-def route(file: Path, bundle: BundleQuery, step: Callable[[str], None] | None = None) -> CommandOutput:
-    """Return the decision of a node for a bundle by a plan, and its reasons.
+def route(
+    file: Path,
+    bundle: BundleQuery,
+    step: Callable[[str], None] | None = None,
+    files: FigureExport | None = None,
+) -> CommandOutput:
+    """Return the decision of a node for a bundle by a plan, its reasons, and the cost of each contact's loss.
 
     Args:
         file: plan, as for :func:`plan`.
         bundle: query.
         step: callback at the begin of each step.
+        files: figure files.
 
     Raises:
-        ScenarioError: invalid plan or query.
+        ScenarioError: invalid plan, query or ``files``.
     """
+    from bentpipe.dtn.contact_loss import earliest_arrival, route_without_contacts
     from bentpipe.dtn.contact_plan import ignore_step, read
-    from bentpipe.dtn.route_decision import summarise
-    from bentpipe.dtn.route_query import ask
+    from bentpipe.dtn.route_decision import headline, summarise
+    from bentpipe.dtn.route_query import ask, instant
 
     step = step or ignore_step
+    if files is not None:
+        from bentpipe.dtn.route_figure import KEY
+
+        files.check([KEY])
     checked = read(file, step)
     step("searching routes")
-    return summarise(checked, bundle, ask(checked, bundle))
+    answer = ask(checked, bundle)
+    losses = route_without_contacts(checked, bundle, answer, step)
+    output = summarise(checked, bundle, answer, losses)
+    if files is None:
+        return output
+    from bentpipe.dtn.route_figure import draw_route
+
+    step("drawing")
+    figure = draw_route(
+        checked, instant(checked, bundle.at), earliest_arrival(answer), losses, headline(bundle, answer)
+    )
+    return files.added(output, [figure] if figure is not None else [])
