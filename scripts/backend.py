@@ -1,7 +1,8 @@
-"""The build backend of pyproject.toml: maturin's, with what bentpipe needs beside its modules put into its wheels.
+"""Build backend of pyproject.toml: maturin's, with further content in the wheels.
 
-maturin makes a wheel of one crate and one folder of Python. ``bentpipe-rt`` is another crate, scenarios and studies lie
-outside that folder; where they go is the table of python/bentpipe/scenario/package_data.py (docs/decisions/0063).
+maturin builds a wheel from one crate and one folder of Python. This backend adds ``bentpipe-rt``, scenarios and
+studies.
+ of their places (docs/decisions/0063).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from maturin import (
 )
 
 __all__ = [
-    "assembled",
+    "assemble_wheel",
     "build_editable",
     "build_sdist",
     "build_wheel",
@@ -49,7 +50,7 @@ def build_wheel(
     config_settings: Mapping[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Builds engine and ``bentpipe-rt`` with the same arguments of maturin's, and the wheel of both (PEP 517)."""
+    """Build engine and ``bentpipe-rt`` with the same arguments of maturin, and a wheel of both (PEP 517)."""
     arguments = maturin.get_maturin_pep517_args(config_settings)
     if "--compatibility" not in arguments:
         arguments = ["--compatibility", "off", *arguments]  # as maturin does for the engine
@@ -61,30 +62,30 @@ def build_wheel(
             "--bindings", "bin", "--out", str(folder / "rt"), *arguments,
         )  # fmt: skip
         [executable] = (folder / "rt").glob("*.whl")
-        [rt] = (other := unpacked(executable, folder)).glob("*.data/scripts/bentpipe-rt")
-        tree = unpacked(engine, folder)
-        for listing in other.glob("*.dist-info/sboms/*"):  # what is in it: crates with their licences
+        [rt] = (rt_tree := unpack(executable, folder)).glob("*.data/scripts/bentpipe-rt")
+        tree = unpack(engine, folder)
+        for listing in rt_tree.glob("*.dist-info/sboms/*"):  # the crates with their licences
             shutil.copy(listing, *tree.glob("*.dist-info/sboms"))
-        return packed(tree, rt, Path(wheel_directory))
+        return pack(tree, rt, Path(wheel_directory))
 
 
-def assembled(wheel_directory: Path, engine: Path, rt: Path) -> str:
-    """The same wheel of an engine and a ``bentpipe-rt`` that are built; it serves machines like this one."""
+def assemble_wheel(wheel_directory: Path, engine: Path, rt: Path) -> str:
+    """Build the wheel from an existing engine and ``bentpipe-rt``. It fits only machines like this one."""
     with tempfile.TemporaryDirectory() as place:
         tree = Path(place) / "bentpipe"
         shutil.copytree(ROOT / "python/bentpipe", tree / "bentpipe", ignore=IGNORED)
         shutil.copy(engine, tree / "bentpipe/_engine.abi3.so")
         run("maturin", "pep517", "write-dist-info", "--metadata-directory", str(tree), "-i", sys.executable)
-        return packed(tree, rt, wheel_directory)
+        return pack(tree, rt, wheel_directory)
 
 
 IGNORED = shutil.ignore_patterns("__pycache__", "*.so", "out")
 STUDIES = "bentpipe_studies"
-"""The package of the published studies. It lies beside their scenarios."""
+"""The package of the published studies, beside their scenarios."""
 
 
-def packed(tree: Path, rt: Path, wheel_directory: Path) -> str:
-    """A wheel of an unpacked one, with the package of studies and everything of ``SHIPPED``."""
+def pack(tree: Path, rt: Path, wheel_directory: Path) -> str:
+    """Pack a wheel from its files, the package of the studies and the contents of ``SHIPPED``; return its name."""
     shutil.copytree(ROOT / "studies" / STUDIES, tree / STUDIES, ignore=IGNORED)
     for name, place in SHIPPED.items():
         target = tree / "bentpipe/shipped" / name
@@ -98,19 +99,22 @@ def packed(tree: Path, rt: Path, wheel_directory: Path) -> str:
             )
     with tempfile.TemporaryDirectory() as place:
         run(sys.executable, "-m", "wheel", "pack", str(tree), "--dest-dir", place)
-        [made] = Path(place).glob("*.whl")
+        [wheel] = Path(place).glob("*.whl")
         wheel_directory.mkdir(parents=True, exist_ok=True)
-        shutil.move(made, wheel_directory / made.name)
-    return made.name
+        shutil.move(wheel, wheel_directory / wheel.name)
+    return wheel.name
 
 
-def unpacked(wheel: Path, folder: Path) -> Path:
-    """The folder of a wheel's files."""
+def unpack(wheel: Path, folder: Path) -> Path:
+    """Unpack a wheel below ``folder`` and return the folder of its files."""
     run(sys.executable, "-m", "wheel", "unpack", str(wheel), "--dest", str(folder))
     return folder / "-".join(wheel.name.split("-")[:2])
 
 
-def run(*words: str) -> None:
-    """A step of the build, in the project's root. What it prints is for people: standard error."""
-    environment = {"SOURCE_DATE_EPOCH": "315532800", **os.environ}  # 1980, as maturin's: the same bytes again
-    subprocess.run(words, cwd=ROOT, env=environment, stdout=sys.stderr, check=True)
+def run(*command: str) -> None:
+    """Run a command in the project's root. Its output goes to standard error, because PEP 517 uses standard output."""
+    environment = {
+        "SOURCE_DATE_EPOCH": "315532800",
+        **os.environ,
+    }  # 1980 as in maturin, for reproducible builds
+    subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, check=True)

@@ -1,7 +1,11 @@
-"""What `make docs` does, beside Zensical: a copy of the documents as it reads them, and a check of what it wrote.
+"""Build steps of `make docs` around Zensical.
 
-In the order of the work: ``staging`` (which files become pages) with ``dialect`` (the forges' Markdown as
-Python-Markdown reads it) and ``formulas`` (LaTeX to MathML), ``gallery`` (scenarios, run and drawn), ``api`` (a page of
-docstrings) with ``roles`` (what they call by Sphinx's names), ``offline`` (what Zensical would fetch), and last
-``checking`` (links of the site). ``__main__`` is the whole.
+- ``staging``: copies the documents as Zensical reads them
+- ``dialect``: converts GitHub's Markdown to that of Python-Markdown
+- ``formulas``: LaTeX to MathML
+- ``gallery``: runs and draws the scenarios
+- ``api``: the page of the API
+- ``roles``: Sphinx roles in docstrings as code
+- ``offline``: replaces links to other hosts in the site
+- ``checking``: checks the links of the site
 """

@@ -1,6 +1,6 @@
-"""python -m documents ROOT OUT: the documents of a checkout as a site in OUT/site, which needs no network.
+"""Build the documents of a checkout as an offline site in OUT/site: python -m documents ROOT OUT.
 
-Run by `make docs`, in an environment of its own (requirements/docs.txt).
+`make docs` runs it in a virtual environment with requirements/docs.txt.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from documents import api, checking, gallery, offline, staging
 
 
 def main() -> None:
-    """Makes the site, and ends with status 1 where a link of it is broken."""
+    """Build the site; exit with status 1 if a link is broken."""
     root, out = (Path(word).absolute() for word in sys.argv[1:])
     pages = out / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.rmtree(out / "site", ignore_errors=True)
     try:
         staging.stage(root, pages)
-        gallery.make(root, pages, out / "runs")
+        gallery.write(root, pages, out / "runs")
         (pages / "docs/api.md").write_text(api.page(root / "python/bentpipe"), encoding="utf-8")
         config = staging.navigation(
             (root / "docs/zensical.toml").read_text(encoding="utf-8"), staging.pages(root)
@@ -39,14 +39,11 @@ def main() -> None:
         [Path(sys.executable).with_name("zensical"), "build", "--clean"], cwd=out, check=False
     )
     if built.returncode:
-        sys.exit(
-            "documents: zensical could not build them; what it says of pages is about their copies in "
-            f"{pages}"
-        )
-    offline.keep(out / "site")
-    wrong = checking.problems(out / "site")
-    if wrong:
-        sys.exit("\n".join([*wrong, f"broken links of the documents: {len(wrong)}"]))
+        sys.exit(f"documents: zensical failed; its messages name copies of the pages in {pages}")
+    offline.replace_links(out / "site")
+    errors = checking.check_site(out / "site")
+    if errors:
+        sys.exit("\n".join([*errors, f"broken links of the documents: {len(errors)}"]))
     print(f"file://{out}/site/index.html")
 
 

@@ -1,4 +1,4 @@
-"""Every link of a built site leads somewhere, and nothing in it asks another host for anything."""
+"""Checks of a built site: broken links, and fetches from other hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FETCHED_BY_STYLE = re.compile(r"""(?:@import\s+|url\()["']?((?:https?:)?//[^"')\
 
 
 class _Page(HTMLParser):
-    """A page's anchors, where its links lead, what it fetches."""
+    """Anchors, link targets and fetched addresses of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -42,37 +42,37 @@ class _Page(HTMLParser):
                 self.fetched += FETCHED_BY_STYLE.findall(value)
 
 
-def problems(site: Path) -> list[str]:
-    """What is wrong with a site, a sentence each; none if it is whole."""
+def check_site(site: Path) -> list[str]:
+    """Return one message for each broken link and each fetch from another host."""
     pages = {file: _Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
     found = []
     for file, page in pages.items():
         where = str(file.relative_to(site))
-        if where == "404.html":  # written for a server's root; nothing leads there
+        if where == "404.html":  # its links start at a server's root
             continue
-        found += [f"{where}: fetches {one} from elsewhere" for one in page.fetched if _elsewhere(one)]
+        found += [f"{where}: fetches {one} from another host" for one in page.fetched if _is_external(one)]
         for link in sorted({*page.links, *page.fetched}):
-            if not _elsewhere(link) and (wrong := _wrong(link, file, pages)):
-                found.append(f"{where}: {link} {wrong}")
+            if not _is_external(link) and (error := _link_error(link, file, pages)):
+                found.append(f"{where}: {link} {error}")
     for file in sorted(site.rglob("*.css")):
         for one in FETCHED_BY_STYLE.findall(file.read_text(encoding="utf-8")):
-            found.append(f"{file.relative_to(site)}: fetches {one} from elsewhere")
+            found.append(f"{file.relative_to(site)}: fetches {one} from another host")
     return found
 
 
-def _elsewhere(link: str) -> bool:
+def _is_external(link: str) -> bool:
     parts = urlsplit(link)
     return bool(parts.netloc) or parts.scheme not in ("", "file")
 
 
-def _wrong(link: str, file: Path, pages: dict[Path, _Page]) -> str:
-    """Why a link within the site leads nowhere; empty if it does not."""
+def _link_error(link: str, file: Path, pages: dict[Path, _Page]) -> str:
+    """Return the error of a link within the site, empty for a working link."""
     parts = urlsplit(link)
     place = (file.parent / unquote(parts.path)).resolve() if parts.path else file
     if place.is_dir():
-        return "leads to a folder, which no browser opens as a page"
+        return "is a folder, which no browser opens as a page"
     if not place.exists():
-        return "leads nowhere"
+        return "does not exist"
     if parts.fragment and place in pages and unquote(parts.fragment) not in pages[place].anchors:
-        return "leads to an anchor that is not there"
+        return "has no such anchor"
     return ""

@@ -1,7 +1,7 @@
-"""Markdown as forges read it, written so that Python-Markdown reads the same.
+"""Conversion of GitHub's Markdown to that of Python-Markdown.
 
-Lists, tables and fenced blocks need an empty line before them, what belongs to an item is indented by four columns, and
-the title of a fenced block is quoted. What is in fenced blocks stays as it is.
+Lists, tables and fenced blocks need an empty line before them. The contents of an item are indented by four columns.
+The title of a fenced block is quoted. The contents of fenced blocks do not change.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ HEADING = re.compile(r"^#{1,6} ")
 RULE = re.compile(r"^ *\|?[-:| ]*-[-:| ]*\|[-:| ]*$")
 """Between a table's head and its rows."""
 BEGINS = ("-", "*", "+", "1.", "1)")
-"""What begins a list right behind a paragraph."""
+"""Markers that begin a list without an empty line after a paragraph."""
 TITLE = re.compile(r"^( *```\w+) title=([^\s\"]+)$")
 SPAN = re.compile(r"(`+)(?:.(?!\1))*?.\1(?!`)", re.DOTALL)
 
 
 def python_markdown(text: str) -> str:
-    """``text``, in the other dialect."""
+    """Return ``text`` in the dialect of Python-Markdown."""
     without = outside_code(text, lambda part: re.sub(r"<!--.*?-->\n?", "", part, flags=re.DOTALL))
     return "".join(f"{line}\n" for line in _lists(without.splitlines()))
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """``text`` with ``change`` applied to what is neither in a fenced block nor in a code span."""
+    """Return ``text`` with ``change`` applied outside of fenced blocks and code spans."""
     parts, start = [], 0
     for begin, end in _code(text):
         parts += [change(text[start:begin]), text[begin:end]]
@@ -37,7 +37,7 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def _code(text: str) -> Iterator[tuple[int, int]]:
-    """Where code is: fenced blocks, and spans in what lies between."""
+    """Yield start and end of each fenced block and code span."""
     blocks = re.compile(r"^( *)(```+|~~~+)[^\n]*\n.*?^ *\2 *$", re.MULTILINE | re.DOTALL)
     found = [block.span() for block in blocks.finditer(text)]
     edges = [0, *(edge for span in found for edge in span), len(text)]
@@ -51,7 +51,7 @@ def _code(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _lists(lines: list[str]) -> Iterator[str]:
-    """Lines with lists set apart and their items' contents indented by four columns a level."""
+    """Yield the lines with empty lines around lists, and four columns of indentation per level."""
     levels: list[int] = []  # columns at which the contents of the open items begin
     before = ""
     rest = iter(lines)
@@ -84,7 +84,7 @@ def _lists(lines: list[str]) -> Iterator[str]:
 
 
 def _block(first: str, rest: Iterator[str], fence: str, levels: list[int]) -> Iterator[str]:
-    """A fenced block, to its end, in the item that it belongs to."""
+    """Yield the lines of a fenced block with the indentation of its item."""
     column = levels[-1] if levels else 0
     indent = " " * 4 * len(levels)
     yield TITLE.sub(r'\1 title="\2"', indent + first[column:])
@@ -95,6 +95,6 @@ def _block(first: str, rest: Iterator[str], fence: str, levels: list[int]) -> It
 
 
 def _depth(line: str, levels: list[int]) -> int:
-    """How many of the open items a line belongs to by its indentation."""
+    """Return the number of open items that contain a line with this indentation."""
     indent = len(line) - len(line.lstrip())
     return sum(indent >= level for level in levels)

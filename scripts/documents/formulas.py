@@ -1,4 +1,4 @@
-"""Formulas in LaTeX as MathML, which browsers draw without a script."""
+"""Conversion of LaTeX formulas to MathML, which browsers draw without a script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\w$])")
 
 
 def with_mathml(text: str) -> str:
-    """``text``, Markdown, with ``$...$`` and ``$$...$$`` outside of code drawn."""
+    """Return Markdown with ``$...$`` and ``$$...$$`` outside of code as MathML."""
 
     def change(part: str) -> str:
         part = BLOCK.sub(
@@ -25,7 +25,7 @@ def with_mathml(text: str) -> str:
 
 
 def _mathml(formula: str, display: str) -> str:
-    """One formula, on one line, with nothing in it that Markdown would take for its own."""
+    """Return a formula on one line, with the special characters of Markdown escaped."""
     from latex2mathml.converter import convert
 
     drawn = convert(" ".join(formula.split()), display=display)

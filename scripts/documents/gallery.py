@@ -1,7 +1,7 @@
-"""The gallery: every scenario of `scenarios`, with what its head says and a picture of its own runs.
+"""The gallery: every scenario of `scenarios` with its description and a picture of its runs.
 
-Runs are kept beside the site, under a name that changes with the scenario, its options and the engine, and so is the
-picture: the second build draws nothing.
+Pictures are cached beside the site. Their names have a hash of scenario, options and engine, so a second build draws
+nothing.
 """
 
 from __future__ import annotations
@@ -19,92 +19,92 @@ from documents.staging import DocumentsError
 
 HEAD = """# Gallery
 
-Scenarios that come along, each with a picture of its runs, made when these pages were made. `bentpipe examples NAME`
-copies one; `bentpipe run NAME.toml` and `bentpipe report out/NAME` make its page, with every figure.
+These are the example scenarios, each with a picture of its runs. `bentpipe examples NAME` copies one.
+`bentpipe run NAME.toml` and `bentpipe report out/NAME` write its report with all figures.
 
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What of a scenario is shown."""
+class Entry:
+    """Figure and seeds of a scenario in the gallery."""
 
     figure: str
     seeds: int | None = None
-    """As many as the scenario says; fewer where it would take more than half a minute on two processors."""
+    """``None`` takes those of the scenario. A smaller number keeps the run below half a minute on two processors."""
 
 
-SHOWN = {
-    "geo": Shown("goodput-by-parameter"),
-    "leo": Shown("goodput-shares"),
-    "starlink": Shown("goodput"),
-    "constellation": Shown("propagation-delay"),
-    "page-geo": Shown("page-load-time"),
-    "split-tcp": Shown("cwnd"),
-    "calls": Shown("call-mos"),
-    "terminals": Shown("user-goodput"),
-    "mobile-harq": Shown("goodput-by-parameter", seeds=1),
-    "rlc-or-harq": Shown("goodput-by-parameter", seeds=1),
-    "mars": Shown("bundles"),
+ENTRIES = {
+    "geo": Entry("goodput-by-parameter"),
+    "leo": Entry("goodput-shares"),
+    "starlink": Entry("goodput"),
+    "constellation": Entry("propagation-delay"),
+    "page-geo": Entry("page-load-time"),
+    "split-tcp": Entry("cwnd"),
+    "calls": Entry("call-mos"),
+    "terminals": Entry("user-goodput"),
+    "mobile-harq": Entry("goodput-by-parameter", seeds=1),
+    "rlc-or-harq": Entry("goodput-by-parameter", seeds=1),
+    "mars": Entry("bundles"),
 }
-"""In the order of the page."""
+"""The scenarios in the order of the page."""
 
 
-def make(root: Path, pages: Path, kept: Path) -> None:
-    """Writes the page and its pictures; runs what was not run before. Raises DocumentsError."""
-    there = {file.stem for file in (root / "scenarios").glob("*.toml")}
-    if there != SHOWN.keys():
+def write(root: Path, pages: Path, cache: Path) -> None:
+    """Write the page and its pictures; run scenarios that have no cached picture. Raises DocumentsError."""
+    files = {file.stem for file in (root / "scenarios").glob("*.toml")}
+    if files != ENTRIES.keys():
         raise DocumentsError(
-            f"gallery: SHOWN and scenarios/*.toml differ by {', '.join(sorted(there ^ SHOWN.keys()))}"
+            f"gallery: ENTRIES and scenarios/*.toml differ by {', '.join(sorted(files ^ ENTRIES.keys()))}"
         )
     bentpipe = root / ".venv/bin/bentpipe"
-    engine = _said([bentpipe, "--version"])
+    engine = _run([bentpipe, "--version"])
     parts, used = [HEAD], set()
-    for name, shown in SHOWN.items():
+    for name, entry in ENTRIES.items():
         file = root / f"scenarios/{name}.toml"
         text = file.read_text(encoding="utf-8")
-        key = hashlib.sha256(f"{engine}\n{shown}\n{text}".encode()).hexdigest()[:16]
-        picture = kept / f"{name}-{key}.svg"
+        key = hashlib.sha256(f"{engine}\n{entry}\n{text}".encode()).hexdigest()[:16]
+        picture = cache / f"{name}-{key}.svg"
         used.add(picture)
         if not picture.exists():
             print(f"gallery: {file.relative_to(root)}", file=sys.stderr)
-            _draw(bentpipe, file, shown, kept / f"{name}-{key}", picture)
+            _draw(bentpipe, file, entry, cache / f"{name}-{key}", picture)
         target = pages / f"docs/gallery/{name}.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)
-        parts.append(section(name, text, shown))
+        parts.append(section(name, text, entry))
     (pages / "docs/gallery.md").write_text("\n".join(parts), encoding="utf-8")
-    for old in set(kept.iterdir()) - used:  # of scenarios and engines that were
+    for old in set(cache.iterdir()) - used:  # pictures of earlier scenarios and engines
         shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
-def section(name: str, text: str, shown: Shown) -> str:
-    """A scenario on the page."""
+def section(name: str, text: str, entry: Entry) -> str:
+    """Return the section of a scenario."""
     title = tomllib.loads(text)["title"]
-    seeds = f" Here with seed {shown.seeds} alone." if shown.seeds == 1 else ""
+    seeds = f" The picture has seed {entry.seeds} only." if entry.seeds == 1 else ""
     return (
-        f"## {title}\n\n{words(text)}{seeds}\n\n[![{title}](gallery/{name}.svg)](gallery/{name}.svg)\n\n"
+        f"## {title}\n\n{description(text)}{seeds}\n\n[![{title}](gallery/{name}.svg)](gallery/{name}.svg)\n\n"
         f"[`scenarios/{name}.toml`](../scenarios/{name}.toml.md)\n"
     )
 
 
-def words(text: str) -> str:
-    """What a scenario's head says of it: its comment until an empty line of it, or its commands."""
+def description(text: str) -> str:
+    """Return the first comment of a scenario up to an empty line or a command."""
     lines = []
     for line in text.splitlines():
-        said = line.removeprefix("#")
-        if not line.startswith("#") or not said.strip() or re.match(r" +(bentpipe|python) ", said):
+        comment = line.removeprefix("#")
+        if not line.startswith("#") or not comment.strip() or re.match(r" +(bentpipe|python) ", comment):
             break
-        lines.append(said.strip())
+        lines.append(comment.strip())
     return " ".join(lines)
 
 
-def _draw(bentpipe: Path, file: Path, shown: Shown, store: Path, picture: Path) -> None:
-    """Runs a scenario into ``store`` and draws its figure."""
-    seeds = ["--seeds", str(shown.seeds)] if shown.seeds else []
-    _said([bentpipe, "run", file, "--out", store, *seeds])
+def _draw(bentpipe: Path, file: Path, entry: Entry, store: Path, picture: Path) -> None:
+    """Run a scenario into ``store`` and draw its figure."""
+    seeds = ["--seeds", str(entry.seeds)] if entry.seeds else []
+    _run([bentpipe, "run", file, "--out", store, *seeds])
     drawn = store.with_suffix(".figures")
-    _said(
+    _run(
         [
             bentpipe,
             "report",
@@ -114,7 +114,7 @@ def _draw(bentpipe: Path, file: Path, shown: Shown, store: Path, picture: Path) 
             "--figures",
             drawn,
             "--figure",
-            shown.figure,
+            entry.figure,
             "--format",
             "svg",
         ]
@@ -125,9 +125,9 @@ def _draw(bentpipe: Path, file: Path, shown: Shown, store: Path, picture: Path) 
     shutil.rmtree(store)
 
 
-def _said(words: list[str | Path]) -> str:
-    """What a command prints; raises DocumentsError with what it said where it fails."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def _run(command: list[str | Path]) -> str:
+    """Return the output of a command; raise DocumentsError with its error output if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise DocumentsError(f"gallery: {' '.join(map(str, words))}: {done.stderr.strip()}")
+        raise DocumentsError(f"gallery: {' '.join(map(str, command))}: {done.stderr.strip()}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""What Zensical would fetch from elsewhere, from the site itself."""
+"""Replacement of links to other hosts that Zensical writes, by files of the site."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from posixpath import relpath
 
 SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*>')
-"""Lets the search work in pages of file://; docs/site.js does the same."""
+"""This script makes the search work in pages of file://; docs/site.js does the same."""
 
 
-def keep(site: Path) -> None:
-    """Changes every page that fetches it."""
+def replace_links(site: Path) -> None:
+    """Change every page that fetches the script."""
     for file in site.rglob("*.html"):
         script = relpath("docs/site.js", file.parent.relative_to(site).as_posix())
         text = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""For griffe: docstrings name things as Sphinx does, :class:`Results`; on the page these are code."""
+"""An extension of griffe that shows Sphinx roles of docstrings, such as :class:`Results`, as code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
 class Roles(Extension):
-    """Writes the roles of every docstring as code."""
+    """Replaces the roles in every docstring by code."""
 
     def on_instance(self, *, obj: Object, **_: Any) -> None:
-        """Called for each object that has been read."""
+        """Change the docstring of an object; griffe calls it for each."""
         if obj.docstring is not None:
             obj.docstring.value = ROLE.sub(r"`\1`", obj.docstring.value)

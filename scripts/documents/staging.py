@@ -1,7 +1,7 @@
-"""Which files are pages, and a copy of them as Zensical reads it.
+"""Copies the documents as Zensical reads them.
 
-The copy is laid out as the checkout is, so that links between documents stay as they are. A link to a file of the
-checkout leads to a page that shows it, one to a folder leads to its README.
+The copy has the layout of the checkout, so links between documents need no change. A link to a file of the checkout
+leads to a page that shows it. A link to a folder leads to its README.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from documents.dialect import outside_code, python_markdown
 from documents.formulas import with_mathml
 
 FOLDERS = ("docs", "examples", "studies", "crates")
-MADE = ("docs/api.md", "docs/gallery.md")
-"""Pages that are written by the build itself."""
+GENERATED = ("docs/api.md", "docs/gallery.md")
+"""Pages that the build writes."""
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 LANGUAGES = {".py": "python", ".toml": "toml", ".rs": "rust", ".json": "json", "": "python"}
 AS_THEY_ARE = (".svg", ".png", ".xz", ".ipynb")
@@ -26,32 +26,32 @@ FRAGMENTS = ("results", "added", "changed", "fixed", "removed")
 
 
 class DocumentsError(Exception):
-    """A document, or the list of them, is not as it has to be; the message says which."""
+    """An invalid document or navigation."""
 
 
 def pages(root: Path) -> list[str]:
-    """Every document of a checkout that is a page, by its path."""
+    """Return the paths of all documents of a checkout that become pages."""
     inner = [one for folder in FOLDERS for one in root.glob(f"{folder}/**/*.md")]
     found = [*root.glob("*.md"), *inner]
     return sorted(str(PurePosixPath(one.relative_to(root))) for one in found)
 
 
-def navigation(text: str, there: list[str]) -> str:
-    """A configuration whose patterns are the pages that they stand for."""
+def navigation(text: str, names: list[str]) -> str:
+    """Return a configuration with the pages in place of the patterns that match them."""
 
     def pages_of(pattern: re.Match[str]) -> str:
-        names = [name for name in there if PurePosixPath(name).match(pattern[1])]
-        if not names:
-            raise DocumentsError(f"docs/zensical.toml: {pattern[1]} stands for no page")
-        return ", ".join(f'"{name}"' for name in names)
+        matches = [name for name in names if PurePosixPath(name).match(pattern[1])]
+        if not matches:
+            raise DocumentsError(f"docs/zensical.toml: {pattern[1]} matches no page")
+        return ", ".join(f'"{name}"' for name in matches)
 
     head, _, rest = text.partition("\nnav = [")
     nav, _, tail = rest.partition("\n]\n")
     return head + "\nnav = [" + re.sub(r'"([^"]*\*[^"]*\.md)"', pages_of, nav) + "\n]\n" + tail
 
 
-def named(config: str) -> list[str]:
-    """The pages of a configuration's navigation, in its order."""
+def list_pages(config: str) -> list[str]:
+    """Return the pages of a configuration's navigation, in its order."""
 
     def walk(entry: object) -> Iterator[str]:
         if isinstance(entry, str):
@@ -67,7 +67,7 @@ def named(config: str) -> list[str]:
 
 
 def stage(root: Path, out: Path) -> None:
-    """Copies all documents of ``root``, and what they show or link, to ``out``. Raises DocumentsError."""
+    """Copy all documents of ``root`` and the files that they link to ``out``. Raises DocumentsError."""
     shown: dict[str, None] = {}
     for name in pages(root):
         text = (root / name).read_text(encoding="utf-8")
@@ -75,20 +75,20 @@ def stage(root: Path, out: Path) -> None:
             text = _with_fragments(root, text)
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(rendered(root, name, text, shown), encoding="utf-8")
+        target.write_text(convert(root, name, text, shown), encoding="utf-8")
     scenarios = (str(PurePosixPath(one.relative_to(root))) for one in root.glob("scenarios/*.toml"))
     for name in {**shown, **dict.fromkeys(scenarios)}:
         _show(root, name, out)
 
 
-def rendered(root: Path, name: str, text: str, shown: dict[str, None]) -> str:
-    """The page ``name`` as Zensical reads it; files that it links are added to ``shown``."""
+def convert(root: Path, name: str, text: str, shown: dict[str, None]) -> str:
+    """Return the page ``name`` as Zensical reads it, and add the files that it links to ``shown``."""
 
     def lead(link: re.Match[str]) -> str:
         target = link[2]
         place = normpath(PurePosixPath(name).parent / target)
-        if not (root / place).exists() and place not in MADE:
-            raise DocumentsError(f"{name}: {target} is not there")
+        if not (root / place).exists() and place not in GENERATED:
+            raise DocumentsError(f"{name}: {target} does not exist")
         if (root / place).is_dir():
             if not (root / place / "README.md").exists():
                 raise DocumentsError(f"{name}: {target} is a folder without README.md")
@@ -103,7 +103,7 @@ def rendered(root: Path, name: str, text: str, shown: dict[str, None]) -> str:
 
 
 def _show(root: Path, name: str, out: Path) -> None:
-    """A file beside the pages, and unless it is a picture or an archive a page that shows it."""
+    """Copy a file beside the pages, and write a page that shows it unless it is a picture or an archive."""
     file, target = root / name, out / name
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, target)
@@ -119,7 +119,7 @@ def _show(root: Path, name: str, out: Path) -> None:
 
 
 def _with_fragments(root: Path, text: str) -> str:
-    """The changelog with what has changed since the last release, by kind."""
+    """Return the changelog with the fragments of ``changelog.d`` by kind."""
     parts = ["## Not released yet\n"]
     for kind in FRAGMENTS:
         found = sorted((root / "changelog.d").glob(f"*.{kind}.md"))

@@ -1,31 +1,32 @@
-"""What `make docs` does before and after Zensical: every page has its place, dialect, links, and what a broken site is told."""
+"""Tests of the build steps of `make docs` around Zensical: navigation, dialect, formulas, links and gallery."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from documents import checking, dialect, formulas, gallery, staging
+import bentpipe
+from documents import api, checking, dialect, formulas, gallery, staging
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
-    there = staging.pages(ROOT)
-    config = staging.navigation((ROOT / "docs/zensical.toml").read_text(encoding="utf-8"), there)
-    assert sorted(staging.named(config)) == sorted([*there, *staging.MADE])
-    with pytest.raises(staging.DocumentsError, match=r"nothing/\*\.md stands for no page"):
-        staging.navigation('[project]\nnav = [\n "nothing/*.md",\n]\n', there)
+    names = staging.pages(ROOT)
+    config = staging.navigation((ROOT / "docs/zensical.toml").read_text(encoding="utf-8"), names)
+    assert sorted(staging.list_pages(config)) == sorted([*names, *staging.GENERATED])
+    with pytest.raises(staging.DocumentsError, match=r"nothing/\*\.md matches no page"):
+        staging.navigation('[project]\nnav = [\n "nothing/*.md",\n]\n', names)
 
 
 def test_every_page_can_be_staged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        formulas, "_mathml", lambda formula, display: ""
-    )  # drawn by what only the site's build has
+    # Only the environment of the site has the library that draws formulas.
+    monkeypatch.setattr(formulas, "_mathml", lambda formula, display: "")
     shown: dict[str, None] = {}
     for name in staging.pages(ROOT):
-        staging.rendered(ROOT, name, (ROOT / name).read_text(encoding="utf-8"), shown)
+        staging.convert(ROOT, name, (ROOT / name).read_text(encoding="utf-8"), shown)
     assert {"examples/goodput.py", "docs/map.svg", "scenarios/calls.toml"} <= shown.keys()
 
 
@@ -44,7 +45,7 @@ def test_every_page_can_be_staged(monkeypatch: pytest.MonkeyPatch) -> None:
         ("in\n2005. Words", "in\n2005. Words\n"),
     ],
 )
-def test_the_other_dialect_says_the_same(text: str, expected: str) -> None:
+def test_markdown_is_converted(text: str, expected: str) -> None:
     assert dialect.python_markdown(text) == expected
 
 
@@ -57,7 +58,7 @@ def test_formulas_are_drawn_and_code_is_not(monkeypatch: pytest.MonkeyPatch) -> 
     assert "`$HOME $x`, 5$ and 6$.\n```sh\n$ ls $x\n```" in drawn
 
 
-def test_links_lead_to_pages_and_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_links_lead_to_pages_and_a_missing_target_is_an_error(tmp_path: Path) -> None:
     for name in ("docs/a.md", "examples/README.md", "examples/b.py", "docs/c.svg", "empty/x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -65,16 +66,19 @@ def test_links_lead_to_pages_and_what_is_missing_is_said(tmp_path: Path) -> None
     text = (
         "[`b`](../examples/b.py) [e](../examples) ![c](c.svg) [a](#here) [w](https://a.b/c.py) `[x](y.md)`\n"
     )
-    assert staging.rendered(tmp_path, "docs/a.md", text, shown) == (
+    assert staging.convert(tmp_path, "docs/a.md", text, shown) == (
         "[`b`](../examples/b.py.md) [e](../examples/README.md) ![c](c.svg) [a](#here) [w](https://a.b/c.py) `[x](y.md)`\n"
     )
     assert list(shown) == ["examples/b.py", "docs/c.svg"]
-    for target, said in (("no.md", "docs/a.md: no.md is not there"), ("../empty", "folder without README")):
-        with pytest.raises(staging.DocumentsError, match=said):
-            staging.rendered(tmp_path, "docs/a.md", f"[x]({target})", shown)
+    for target, message in (
+        ("no.md", "docs/a.md: no.md does not exist"),
+        ("../empty", "folder without README"),
+    ):
+        with pytest.raises(staging.DocumentsError, match=message):
+            staging.convert(tmp_path, "docs/a.md", f"[x]({target})", shown)
 
 
-def test_a_broken_site_is_told_of_each_link(tmp_path: Path) -> None:
+def test_each_broken_link_of_a_site_has_a_message(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a><a href="https://x.y">4</a>'
         '<img src="//cdn.x/i.png"><link rel="stylesheet" href="s.css"><link rel="canonical" href="https://x.y/a">'
@@ -83,19 +87,25 @@ def test_a_broken_site_is_told_of_each_link(tmp_path: Path) -> None:
     (tmp_path / "b.html").write_text('<h1 id="there"></h1><a href="a.html">1</a>')
     (tmp_path / "s.css").write_text("@import url(https://fonts/x); a { b: url(own.svg) }")
     (tmp_path / "d").mkdir()
-    assert checking.problems(tmp_path) == [
-        "a.html: fetches //cdn.x/i.png from elsewhere",
-        "a.html: fetches https://z/b from elsewhere",
-        "a.html: b.html#gone leads to an anchor that is not there",
-        "a.html: c.html leads nowhere",
-        "a.html: d/ leads to a folder, which no browser opens as a page",
-        "s.css: fetches https://fonts/x from elsewhere",
+    assert checking.check_site(tmp_path) == [
+        "a.html: fetches //cdn.x/i.png from another host",
+        "a.html: fetches https://z/b from another host",
+        "a.html: b.html#gone has no such anchor",
+        "a.html: c.html does not exist",
+        "a.html: d/ is a folder, which no browser opens as a page",
+        "s.css: fetches https://fonts/x from another host",
     ]
 
 
-def test_the_gallery_shows_every_scenario_with_words() -> None:
-    there = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "scenarios").glob("*.toml")}
-    assert there.keys() == gallery.SHOWN.keys()
-    for text in there.values():
-        assert gallery.words(text).endswith((".", "?", ")"))
-        assert "bentpipe run" not in gallery.words(text)
+def test_the_gallery_shows_every_scenario_with_a_description() -> None:
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "scenarios").glob("*.toml")}
+    assert texts.keys() == gallery.ENTRIES.keys()
+    for text in texts.values():
+        assert gallery.description(text).endswith((".", "?", ")"))
+        assert "bentpipe run" not in gallery.description(text)
+
+
+def test_the_page_of_the_api_has_every_public_name() -> None:
+    text = api.page(ROOT / "python/bentpipe")
+    listed = re.findall(r"^::: [\w.]+\.(\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(set(bentpipe.__all__) - {"__version__", "open_results"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import other
+import script_loader
 from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")
@@ -26,7 +26,7 @@ PAGE = ROOT / "docs/findings/moving.md"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return other.script("findings")
+    return script_loader.load_script("findings")
 
 
 def short(file: Path, seconds: int, **axes: int) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_the_page_has_each_finding_with_its_commands(script: ModuleType) -> None
 def test_verify_agrees_and_the_script_draws(script: ModuleType, tmp_path: Path) -> None:
     """Every mechanism of loss detection over the same channel: no step of a packet is against the rules."""
     table = short(ROOT / "scenarios/moving/detection.toml", 5, detection=9)
-    table["trace"] = {"stages": True}
+    table["trace"] = {"packet_steps": True}
     table["sweep"]["path.mobile.down.reordering_buffer"] = [0, 125]
     results = bentpipe.run(table, out=tmp_path / "detection", jobs=1)
     assert [found.findings for found in verify(Store(tmp_path / "detection"))] == [()] * 18

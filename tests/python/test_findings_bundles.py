@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import other
+import script_loader
 from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")
@@ -24,7 +24,7 @@ ROWS = {"layers": "layer", "sizes": "layer", "controllers": "controller", "paces
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return other.script("findings-bundles")
+    return script_loader.load_script("findings-bundles")
 
 
 def brief(file: Path, row: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import other
+import script_loader
 from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")
@@ -22,7 +22,7 @@ WHOLE = ("handshake", "jump", "mars")
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return other.script("findings-deep-space")
+    return script_loader.load_script("findings-deep-space")
 
 
 def on_page(name: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_cells_of_the_others_are_what_their_scenarios_give(script: ModuleType, t
     cell = script.trials(trial).splitlines()[-1].split(" | ")[1].removesuffix(" |")
     (row,) = [line for line in on_page("ietf-124") if line.startswith("| no-op, profile |")]
     assert row.split(" | ")[3] == cell
-    enough = script.buffers(one_cell("buffers", tmp_path / "b", hold="120 MB")).splitlines()
+    enough = script.buffers(one_cell("buffers", tmp_path / "b", store_and_forward="120 MB")).splitlines()
     column = on_page("buffers")[0].split(" | ").index("120 MB")
     assert [line.split(" | ")[1].removesuffix(" |") for line in enough[2:]] == [
         line.split(" | ")[column].removesuffix(" |") for line in on_page("buffers")[2:]

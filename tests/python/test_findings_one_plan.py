@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import commands
-import other
+import script_loader
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.dtn.nodes import LAYERS
@@ -43,7 +43,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return other.script("findings-one-plan")
+    return script_loader.load_script("findings-one-plan")
 
 
 def brief(file: Path, folder: Path) -> Path:

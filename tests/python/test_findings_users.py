@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-import other
+import script_loader
 from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")
@@ -21,7 +21,7 @@ PAGE = ROOT / "docs/findings/users.md"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return other.script("findings-users")
+    return script_loader.load_script("findings-users")
 
 
 @pytest.mark.parametrize("file", keep(FILES[:1], FILES), ids=lambda file: file.stem)

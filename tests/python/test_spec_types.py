@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bentpipe.runners import engine
-from other import script
+from script_loader import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,23 +19,23 @@ def formatted(source: str) -> str:
 
 
 def test_the_types_are_those_of_the_engine() -> None:
-    made = formatted(script("spec-types").module(engine.run_schema()))
+    made = formatted(load_script("spec-types").module(engine.run_schema()))
     assert made == (ROOT / "python/bentpipe/plan/spec/run_spec.py").read_text(encoding="utf-8"), "make types"
 
 
 def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
-    made = formatted(script("scenario-types").module(engine.descriptors()))
+    made = formatted(load_script("scenario-types").module(engine.descriptors()))
     committed = ROOT / "python/bentpipe/scenario/link/generated.py"
     assert made == committed.read_text(encoding="utf-8"), "make types"
 
 
 def test_the_manual_has_the_options_of_the_descriptors() -> None:
-    made = script("option-tables").page(engine.descriptors())
+    made = load_script("option-tables").page(engine.descriptors())
     assert made == (ROOT / "docs/manual/options.md").read_text(encoding="utf-8"), "make types"
 
 
 def test_the_manual_has_the_metrics_of_the_registry() -> None:
-    made = script("metric-table").page()
+    made = load_script("metric-table").page()
     assert made == (ROOT / "docs/manual/metrics.md").read_text(encoding="utf-8"), "make types"
 
 
@@ -63,7 +63,7 @@ def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:
             }
         },
     }
-    text = script("spec-types").module(schema)
+    text = load_script("spec-types").module(schema)
     for line in (
         'class TwoWordsModel(TypedDict):\n    kind: Literal["two_words"]\n    at: float\n',
         "@final\nclass BytesModel(TypedDict):\n    bytes: int\n",

@@ -81,8 +81,8 @@ def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
     done = train("one", "false", environment=environment)
     assert done.returncode == 1
     assert done.stderr == (
-        f"train: {tmp_path}/bin/llvm-profdata is not there: `rustup component add llvm-tools` installs it;"
-        " LLVM_PROFDATA names another\n"
+        f"train: {tmp_path}/bin/llvm-profdata not found; install it by `rustup component add llvm-tools`"
+        " or set LLVM_PROFDATA\n"
     )
     assert not (tmp_path / "target").exists()
 

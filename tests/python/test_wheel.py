@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import realtime
-from other import script
+from script_loader import load_script
 from test_dask import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     realtime.need("cargo")
     pytest.importorskip("bentpipe._engine")
     folder = tmp_path_factory.mktemp("dist")
-    code = "import sys; from pathlib import Path; import backend; print(backend.assembled(*map(Path, sys.argv[1:])))"
+    code = "import sys; from pathlib import Path; import backend; print(backend.assemble_wheel(*map(Path, sys.argv[1:])))"
     done = subprocess.run(
         [sys.executable, "-c", code, folder, ROOT / "python/bentpipe/_engine.abi3.so", realtime.program()],
         env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "scripts")},
@@ -98,7 +98,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 
 def test_it_holds_what_git_has_and_says_so(wheel: Path) -> None:
-    assert script("wheel").lacking(wheel) == set()
+    assert load_script("wheel").missing_files(wheel) == set()
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [record] = (name for name in names if name.endswith(".dist-info/RECORD"))
@@ -146,7 +146,7 @@ def test_what_it_lacks_would_be_noticed(wheel: Path, tmp_path: Path) -> None:
         for name in whole.namelist():
             if not name.endswith(("andreotti-2025/published.toml", "report/page.css")):
                 part.writestr(name, b"")
-    assert script("wheel").lacking(less) == {
+    assert load_script("wheel").missing_files(less) == {
         "studies/andreotti-2025/published.toml", "python/bentpipe/report/page.css",
     }  # fmt: skip
 

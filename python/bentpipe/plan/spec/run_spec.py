@@ -1,7 +1,7 @@
-"""A resolved run in types: what the planner writes and the engine reads (``RunSpec`` of ``crates/spec``).
+"""Types of a resolved run, which the planner writes and the engine reads (``RunSpec`` of ``crates/spec``).
 
-Made by ``scripts/spec-types`` from the schema that the engine exports, not by hand; a test holds both together.
-Of use to mypy alone: who plans or reads a run imports it under ``TYPE_CHECKING``.
+``make types`` writes this file from the engine's schema; a test compares both. Only mypy uses it, so modules import it
+under ``TYPE_CHECKING``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A program of this folder as a module: what it shares with the others of its kind, and what its tests call."""
+"""Import scripts without a suffix, for other scripts and for tests."""
 
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 
-def script(name: str) -> ModuleType:
-    """``scripts/NAME``, which has no suffix, imported without being run."""
+def load_script(name: str) -> ModuleType:
+    """Import ``scripts/NAME`` as a module without running its ``main``."""
     loader = SourceFileLoader(name.replace("-", "_"), str(Path(__file__).with_name(name)))
     spec = spec_from_file_location(loader.name, loader.path, loader=loader)
     if spec is None:
