@@ -121,7 +121,7 @@ def test_the_manual_has_every_controller() -> None:
 def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
     engine = pytest.importorskip("bentpipe._engine")
     text = (ROOT / "docs/manual/controllers.md").read_text()
-    part = text.split("## In the kernel, and by chance\n")[1].split("\n#")[0]
+    part = text.split("## Kernel controllers and random numbers\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| `(\w+)`.*? \| `(\w+)`.*? \| (.+) \|$", part, re.MULTILINE)
     entries = json.loads(engine.descriptors())["controllers"]
     twins = {entry["scenario_name"]: entry["kernel"] for entry in entries if entry["kernel"]}
