@@ -236,9 +236,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("query store 'SELECT * FROM run'", 'no table "run", expected one of: runs, flow_summary, '),
         (
             "query store 'SELECT sed FROM runs'",
-            'no column "sed", expected one such as: seed; did you mean "seed"?\n',
+            'no column "sed" in runs, expected one such as: seed, run; did you mean "seed"?\n',
         ),
-        ("query store 'SELECT goodput\nFROM runs'", 'no column "goodput", expected one such as: seed\n'),
+        ("query store 'SELECT goodput\nFROM runs'", 'no column "goodput" in runs, expected one such as: run, seed\n'),
         (
             "query store 'SELECT seed\nFROM runs\nWERE seed = 1'",
             'invalid query: line 3: syntax error at or near "seed"\n',

@@ -112,6 +112,8 @@ class Results(Store):
     def metrics(self, form: Form = "wide") -> pl.DataFrame:
         """Return the metrics of each run, flow (or group of flows) and direction.
 
+        Each page load and bundle client has a row without direction.
+
         The wide form has one column for each metric. Its columns are ``run, seed``, the cell, ``flow, direction``, and
         goodput, completion times, fairness and others (docs/manual/report.md defines them). Units are in the names:
         ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a share of 1. A missing value is null. The long form has one
@@ -125,9 +127,14 @@ class Results(Store):
             ValueError: unknown form.
         """
         _check_form(form)
+        frame = self._all_metrics()
+        return self._to_frame(frame if form == "wide" else _to_long(frame, self._context().store.columns))
+
+    def _all_metrics(self) -> pl.DataFrame:
+        from bentpipe.metrics.store_metrics import store_metrics
+
         context = self._context()
-        frame = context.metrics if form == "wide" else _to_long(context.metrics, context.store.columns)
-        return self._to_frame(frame)
+        return store_metrics(context.store, context.metrics)
 
     def cells(self, form: Form = "long") -> pl.DataFrame:
         """Return the metrics over seeds of each cell, flow and direction, as ``bentpipe show --json`` prints them.
@@ -144,13 +151,9 @@ class Results(Store):
             ValueError: unknown form.
         """
         _check_form(form)
-        from bentpipe.metrics.compute import aggregate_seeds
-        from bentpipe.metrics.groups import OVER_FLOWS
-        from bentpipe.metrics.registry import OVER_SEEDS
+        from bentpipe.metrics.store_metrics import cell_metrics
 
-        context = self._context()
-        of_groups = [name for name in ("flows", *OVER_FLOWS) if name in context.metrics.columns]
-        frame = aggregate_seeds(context.metrics, context.store.keys, [*OVER_SEEDS, *of_groups])
+        frame = cell_metrics(self._all_metrics(), self._context().store.keys)
         if form == "wide":
             frame = frame.drop("n", "mean_low", "mean_high", "median", "median_low", "median_high")
             frame = frame.pivot(
@@ -410,7 +413,9 @@ def _to_long(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     import polars.selectors as cs
 
     index = [
-        name for name in ("run", "seed", *keys, "flow", "direction", "congestion") if name in metrics.columns
+        name
+        for name in ("run", "seed", *keys, "flow", "direction", "load", "protocol", "congestion")
+        if name in metrics.columns
     ]
     numbers = metrics.select(cs.numeric() | cs.boolean()).columns
     values = [name for name in numbers if name not in index]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bentpipe.metrics.format import TextTable
+    from bentpipe.store.reader import Store
     from bentpipe.store.sql import Answers
 
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
@@ -138,7 +139,10 @@ def print_users(tables: Sequence[TextTable]) -> None:
 
 def query(
     directory: StoreDirectory,
-    sql: Annotated[str, typer.Argument(metavar="SQL")],
+    sql: Annotated[
+        str | None,
+        typer.Argument(metavar="SQL", help="statement [default: list tables, columns, units, rows]"),
+    ] = None,
     unrestricted: Annotated[
         bool, typer.Option("--unrestricted", help="allow SQL to access any file and the network")
     ] = False,
@@ -155,31 +159,34 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Query a store in SQL.
+    """Query a store in SQL. Without SQL, list its tables, columns, units and rows.
 
-    Every table (runs, flow_summary, flows, links...) is a view with run, seed and the swept keys. The metrics are the
-    tables metrics and user_metrics.
+    Every table (runs, flow_summary, flows, links...) is a view with run, seed and the swept keys. The numbers of show
+    are the tables metrics and cells.
     """
     import duckdb
 
     from bentpipe.cli.console import emit, print_table
+    from bentpipe.metrics.computed_tables import computed_tables
     from bentpipe.store.reader import Store
     from bentpipe.store.sql_names import unique_names
 
-    if not sql.strip():
+    if sql is not None and not sql.strip():
         refuse('SQL: missing, expected a query such as "SELECT * FROM runs"')
     with options():
         store = Store(directory)
-        computed = None
-        if "metrics" in sql.casefold():  # the import takes time
-            from bentpipe.metrics.computed_tables import computed_tables
-
-            computed = computed_tables(store)
         connection = store.connect(
-            unrestricted=unrestricted, memory=memory, threads=threads, spill=spill, computed=computed
+            unrestricted=unrestricted,
+            memory=memory,
+            threads=threads,
+            spill=spill,
+            computed=computed_tables(store),
         )
 
     def answer() -> None:
+        if sql is None:
+            _list_tables(store, connection, as_json=as_json)
+            return
         connection.execute(sql)
         names = unique_names([column[0] for column in connection.description or []])
         rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
@@ -187,6 +194,9 @@ def query(
             emit(rows)
         else:
             print_table(rows)
+        if not rows:
+            for message in connection.empty_tables():
+                print(f"warning: {message}", file=sys.stderr)
 
     with _closing(connection):
         try:
@@ -195,6 +205,56 @@ def query(
             refuse(str(connection.to_query_error(error)))
         except RuntimeError as error:
             refuse(str(error))
+
+
+def _spells(name: str, unit: str) -> bool:
+    """Return whether the name of a column has its unit as a word, such as bytes."""
+    return len(unit) > 2 and name.endswith(unit)
+
+
+def _list_tables(store: Store, connection: Answers, *, as_json: bool) -> None:
+    """Print the tables of a store: rows, columns with their units, and the key that would fill an empty one."""
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.metrics.registry import column_unit
+    from bentpipe.plan.spec.result_columns import FILLED_BY
+
+    tables = connection.describe()
+    if as_json:
+        emit(
+            [
+                {
+                    "table": table.name,
+                    "rows": table.rows,
+                    "columns": [
+                        {"name": name, "type": kind, "unit": column_unit(name)}
+                        for name, kind in table.columns
+                    ],
+                    "filled_by": None if table.rows else FILLED_BY.get(table.name),
+                }
+                for table in tables
+            ]
+        )
+        return
+    rows = [
+        {
+            "table": table.name,
+            "rows": table.rows,
+            "columns (units)": ", ".join(
+                f"{name} ({unit})" if (unit := column_unit(name)) and not _spells(name, unit) else name
+                for name, _ in table.columns
+            ),
+        }
+        for table in tables
+        if table.rows
+    ]
+    print_table(rows, f"{store.title} ({store.path})")
+    empty = [
+        {"empty table": table.name, "to fill it": FILLED_BY.get(table.name, "")}
+        for table in tables
+        if not table.rows
+    ]
+    if empty:
+        print_table(empty)
 
 
 @contextmanager

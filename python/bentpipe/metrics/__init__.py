@@ -16,6 +16,7 @@
 - ``samples``: statistics of independent samples
 - ``scenario_differences``: keys in which the scenarios of two stores differ
 - ``store_comparison``: pairs of values of two stores by cell and seed
+- ``store_metrics``: all metrics of a store, of each run and over seeds
 - ``summary_table``: tables of ``bentpipe show``
 - ``users``: metrics of the users of a shared link
 - ``windows``: goodput in time windows

@@ -369,10 +369,10 @@ def aggregate_seeds(
     names: Sequence[str] = OVER_SEEDS,
     confidence: float = CONFIDENCE,
 ) -> pl.DataFrame:
-    """Aggregate ``metrics`` over seeds: one row per cell, flow, direction and metric.
+    """Aggregate ``metrics`` over seeds: one row per cell, flow, direction and metric; of page loads also per load.
 
     Args:
-        metrics: :func:`run_metrics`, or the metrics of groups.
+        metrics: :func:`run_metrics`, the metrics of groups, or all metrics of a store.
         keys: columns of the sweep.
         names: metrics to aggregate.
         confidence: level of the intervals.
@@ -383,7 +383,8 @@ def aggregate_seeds(
         too few seeds (below 2 and 6 at 95 %). Metrics without a value in a cell have no row. Cells have the order of
         ``metrics``.
     """
-    by = [*keys, "flow", "direction"]
+    loads = [name for name in ("load", "protocol") if name in metrics.columns]
+    by = [*keys, "flow", "direction", *loads]
     cells = metrics.group_by(by, maintain_order=True).agg(
         pl.col("congestion").first(), *(pl.col(name).drop_nulls().cast(pl.Float64) for name in names)
     )
@@ -395,7 +396,10 @@ def aggregate_seeds(
     statistics = ("mean", "mean_low", "mean_high", "median", "median_low", "median_high")
     schema = {"place": pl.UInt32, "metric": pl.String, "n": pl.Int64} | dict.fromkeys(statistics, pl.Float64)
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    labels = cells.select(pl.col(*by, "congestion").cast(pl.String)).with_row_index("place")
+    texts = [name for name in (*by, "congestion") if name != "load"]
+    labels = (
+        cells.select(*by, "congestion").with_columns(pl.col(texts).cast(pl.String)).with_row_index("place")
+    )
     return frame.join(labels, on="place", how="left", maintain_order="left").select(
         *by, "congestion", "metric", "n", *statistics
     )

@@ -1,14 +1,12 @@
-"""Tables of metrics for SQL and exports, computed from the tables of a store when they are read."""
+"""Tables of metrics for SQL and exports, computed from the tables of a store when they are read.
+
+An import of this module loads no library.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-
-from bentpipe.metrics.compute import aggregate_seeds
-from bentpipe.metrics.groups import group_metrics
-from bentpipe.metrics.registry import OVER_SEEDS, Scope, select
-from bentpipe.metrics.users import user_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,21 +21,32 @@ __all__ = ["computed_tables"]
 def computed_tables(store: Store) -> Mapping[str, Callable[[], pl.DataFrame]]:
     """Return the functions that compute ``metrics``, ``cells`` and ``user_metrics``, by name.
 
-    ``metrics`` has one row per run, flow (or group of flows) and direction (wide form). ``cells`` has one row per cell,
-    flow, direction and metric, over seeds (long form). ``user_metrics`` has one row per run, user and direction, and no
-    columns without per-user data.
+    ``metrics`` has one row per run, flow (or group of flows) and direction, and one per page load and bundle client
+    (wide form). ``cells`` has one row for each of its metrics, over seeds (long form). ``user_metrics`` has one row per
+    run, user and direction, and no columns without per-user data.
     """
-    return {
-        "metrics": partial(_shown, store, group_metrics),
-        "cells": partial(_shown, store, _cells),
-        "user_metrics": partial(_shown, store, user_metrics),
-    }
+    return {name: partial(_shown, store, compute) for name, compute in _COMPUTE.items()}
+
+
+def _metrics(store: Store) -> pl.DataFrame:
+    from bentpipe.metrics.store_metrics import store_metrics
+
+    return store_metrics(store)
 
 
 def _cells(store: Store) -> pl.DataFrame:
-    metrics = group_metrics(store)
-    of_groups = [metric.name for metric in select(Scope.GROUP) if metric.name in metrics.columns]
-    return aggregate_seeds(metrics, store.columns, [*OVER_SEEDS, *of_groups])
+    from bentpipe.metrics.store_metrics import cell_metrics
+
+    return cell_metrics(_metrics(store), store.columns)
+
+
+def _user_metrics(store: Store) -> pl.DataFrame:
+    from bentpipe.metrics.users import user_metrics
+
+    return user_metrics(store)
+
+
+_COMPUTE = {"metrics": _metrics, "cells": _cells, "user_metrics": _user_metrics}
 
 
 def _shown(store: Store, compute: Callable[[Store], pl.DataFrame]) -> pl.DataFrame:

@@ -6,10 +6,11 @@ reports, ``diff``, exports, SQL and the manual have it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["METRICS", "OVER_SEEDS", "Metric", "Scope", "compared", "in_flow_tables", "select"]
+__all__ = ["METRICS", "OVER_SEEDS", "Metric", "Scope", "column_unit", "compared", "in_flow_tables", "select"]
 
 
 class Scope(StrEnum):
@@ -380,6 +381,25 @@ _OF_FLOWS = (Scope.FLOW, Scope.RUN)
 def select(*scopes: Scope) -> list[Metric]:
     """Return the metrics of some scopes, in the order of tables."""
     return [metric for metric in _ALL if metric.scope in scopes or metric.other_scope in scopes]
+
+
+_UNITS = (
+    ("_bit_s", "bit/s"), ("_m_s", "m/s"), ("_ms", "ms"), ("_ns", "ns"), ("_s", "s"), ("_bytes", "bytes"),
+    ("_bits", "bits"), ("_packets", "packets"), ("_segments", "segments"), ("_bundles", "bundles"), ("_percent", "%"),
+    ("_ratio", "share of 1"), ("_probability", "share of 1"), ("_db", "dB"), ("_hz", "Hz"), ("_baud", "Bd"),
+    ("_km", "km"), ("_deg", "°"), ("_bdp", "BDP"),
+)  # fmt: skip
+"""Units of columns by the end of their names."""
+
+
+def column_unit(name: str) -> str:
+    """Return the unit of a column of a table; empty without a unit."""
+    if name in METRICS and METRICS[name].unit == "%" and METRICS[name].scale != 1:
+        return "share of 1"
+    if name in ("bytes", "packets"):
+        return name
+    words = re.sub(r"_(sum|min|max|mean|sd|std|low|high)(?=_|$)", "", name)
+    return next((unit for suffix, unit in _UNITS if words.endswith(suffix)), "")
 
 
 def in_flow_tables(*, is_report: bool) -> list[Metric]:

@@ -48,7 +48,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
 
     Args:
         directory: store, or its directory.
-        numbers: return all metrics unrounded, one for each row.
+        numbers: return every metric of the tables of ``show`` unrounded, one for each row.
 
     Raises:
         bentpipe.StoreError: ``directory`` is not a store, or has no finished run.
@@ -56,6 +56,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     from bentpipe.metrics.compute import aggregate_seeds
     from bentpipe.metrics.fairness import unknown_convergence
     from bentpipe.metrics.groups import OVER_FLOWS, group_metrics
+    from bentpipe.metrics.store_metrics import cell_metrics, store_metrics
     from bentpipe.store.reader import open_store
 
     store = open_store(directory)
@@ -64,7 +65,8 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     cells = aggregate_seeds(metrics, store.columns, [*OVER_SEEDS, *group_names])
     notes = unknown_convergence(metrics)
     if numbers:
-        return Summary(store.title, store.shown(cells).to_dicts(), notes)
+        complete = cell_metrics(store_metrics(store, metrics), store.columns)
+        return Summary(store.title, store.shown(complete).to_dicts(), notes)
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     by = [*store.columns, "flow", "direction"]
     known = set(cells["metric"].to_list())
@@ -97,21 +99,18 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     """
     import polars as pl
 
-    from bentpipe.metrics.groups import as_groups
+    from bentpipe.metrics.store_metrics import page_loads
     from bentpipe.store.reader import open_store
 
     store = open_store(directory)
-    pages = store.rows("pages")
-    if not pages.height:
+    pages = page_loads(store)
+    if pages is None:
         return []
     by = [*store.columns, "flow", "load", "protocol"]
-    pages = as_groups(pages, store.rows("flow_summary"))
-    pages = pages.with_columns(connect_s=pl.col("connect_end_s") - pl.col("connect_start_s"))
     loads = store.index.join(pages, on="run", how="inner", maintain_order="left_right")
-    finished = pl.col("completed") == 1
     cells = loads.group_by(by, maintain_order=True).agg(
-        pl.format("{} of {}", finished.sum(), pl.len()).alias("finished"),
-        *(pl.col(name).filter(finished).median() for name in _PAGE_HEADINGS),
+        pl.format("{} of {}", pl.col("loads_finished").sum().cast(pl.Int64), pl.len()).alias("finished"),
+        *(pl.col(name).median() for name in _PAGE_HEADINGS),
     )
     names = ["flow", "load", "protocol"]
     headings = _key_headings(store.columns, [*names, "finished", *_PAGE_HEADINGS.values()])

@@ -20,6 +20,7 @@ from bentpipe.figures.registry import FigureContext
 from bentpipe.figures.style import palette
 from bentpipe.metrics.format import UNLIMITED_BYTES
 from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.store_metrics import cell_metrics, store_metrics
 from bentpipe.metrics.windows import goodput_since_start, goodput_windows, window_of
 from bentpipe.report.ods_template import cell_text, fill
 from bentpipe.store.codec import TABLES
@@ -93,9 +94,10 @@ def sheets(store: Store) -> dict[str, pl.DataFrame]:
 
 def _sheet(context: FigureContext, name: str) -> pl.DataFrame | None:
     if name == "metrics":
-        return context.store.shown(context.metrics)
+        return context.store.shown(store_metrics(context.store, context.metrics))
     if name == "cells":
-        return context.store.shown(context.cells)
+        metrics = store_metrics(context.store, context.metrics)
+        return context.store.shown(cell_metrics(metrics, context.store.columns))
     if name not in CHARTS:
         return None
     runs = context.time_runs

@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from bentpipe.scenario.errors import unknown_name
-from bentpipe.scenario.quantity_text import nearest
 from bentpipe.store.files import StoreError, readable
+from bentpipe.store.query_errors import describe_error, empty_table
 from bentpipe.store.query_frame import OPTIONAL_PACKAGES, require
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 from bentpipe.store.sql_names import quoted, unique_names
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.store.index import StoredFile
     from bentpipe.store.reader import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "QueryError", "connect"]
+__all__ = ["Answers", "OutOfBoundsError", "QueryError", "TableDescription", "connect"]
 
 _Result = TypeVar("_Result")
 if TYPE_CHECKING:
@@ -46,6 +45,21 @@ class OutOfBoundsError(StoreError):
 
 class QueryError(StoreError):
     """Invalid query, or a query that failed; the cause is the error of DuckDB."""
+
+
+class TableDescription(NamedTuple):
+    """Table of a connection."""
+
+    name: str
+    rows: int
+    columns: tuple[tuple[str, str], ...]
+    """Name and type of each column; empty if no run has the table."""
+
+
+_COLUMNS = (
+    "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_oid, column_index"
+)
+_TYPES = "SELECT concat(table_name, '.', column_name), data_type FROM duckdb_columns() WHERE NOT internal"
 
 
 class Answers:
@@ -70,11 +84,14 @@ class Answers:
         ``tables`` has the names of all tables, and whether a finished run has the table.
         """
         self._tables = dict(tables) | dict.fromkeys(computed, True)
+        self._of_metrics = tuple(computed)
         self._store = store
         """A temporary store exists as long as this object or a result of it."""
         self._connection = connection
         self._computed = dict(computed)
         """Functions that compute the tables that no query has used yet."""
+        self._last = ""
+        """Last statement."""
         self._bounded = allowed is not None
         self._guard = Guard(connection, limits)
         self._spill = SpillFolder()
@@ -102,30 +119,41 @@ class Answers:
 
     def to_query_error(self, error: Exception) -> QueryError:
         """Return an error of DuckDB as one of bentpipe, with the nearest valid name."""
-        text = str(error)
-        if match := re.search(r"Table with name (\S+) does not exist", text):
-            if match[1] in self._tables:
-                others = ", ".join(self._views())
-                return QueryError(f'no finished run has a table "{match[1]}", expected one of: {others}')
-            return QueryError(unknown_name(match[1], self._views(), "table"))
-        column = re.search(
-            r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"', text
-        )
-        candidates = re.search(r"Candidate bindings: ([^\n]+)", text)
-        if column and candidates:
-            names = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[1])]
-            found = column[1] or column[2]
-            near = nearest(found, names)
-            hint = f'; did you mean "{near}"?' if near else ""
-            return QueryError(f'no column "{found}", expected one such as: {", ".join(names)}{hint}')
-        lines = re.sub(r"^[A-Z][\w ]*Error: ", "", text.strip()).splitlines()
-        cause = (lines[0] if lines else type(error).__name__).rstrip("!")
-        cause = re.sub(
-            r"^(?:Scalar|Aggregate|Table) Function with name (\S+) does not exist", r'no function "\1"', cause
-        )
-        number = re.search(r"^LINE (\d+):", text, re.MULTILINE)
-        place = f"line {number[1]}: " if number and number[1] != "1" else ""
-        return QueryError(f"invalid query: {place}{cause}")
+        return QueryError(describe_error(str(error), self._last, self._tables, self._columns()))
+
+    def empty_tables(self) -> list[str]:
+        """Return a message for each table without rows that the last statement names."""
+        named = [name for name in self._tables if re.search(rf"\b{name}\b", self._last, re.IGNORECASE)]
+        return [empty_table(name) for name in named if not self._count(name)]
+
+    def describe(self) -> list[TableDescription]:
+        """Return every table with its rows and columns, first the tables of metrics, which it computes."""
+        self._add_computed(" ".join(self._computed))
+        columns = self._columns()
+        types = dict(self._guard.call(lambda: self._connection.execute(_TYPES).fetchall()))
+        return [
+            TableDescription(
+                name, self._count(name),
+                tuple((column, types[f"{name}.{column}"]) for column in columns.get(name, ())),
+            )
+            for name in dict.fromkeys((*self._of_metrics, *self._tables))
+        ]  # fmt: skip
+
+    def _count(self, table: str) -> int:
+        """Return the number of rows of a table; 0 if no run has it."""
+        if table not in self._columns():
+            return 0
+        statement = f"SELECT count(*) FROM {table}"  # noqa: S608 - a name of this module's tables
+        rows = self._guard.call(lambda: self._connection.execute(statement).fetchone())
+        return int(rows[0]) if rows else 0
+
+    def _columns(self) -> dict[str, list[str]]:
+        """Return the columns of each table; of the tables of metrics, once a query has used them."""
+        rows = self._guard.call(lambda: self._connection.execute(_COLUMNS).fetchall())
+        found: dict[str, list[str]] = {}
+        for table, column in rows:
+            found.setdefault(table, []).append(column)
+        return found
 
     def execute(self, sql: str, parameters: object = None) -> Self:
         """Execute statements; fetch the result of the last one."""
@@ -177,6 +205,7 @@ class Answers:
     def _query(self, method: str, sql: str, *arguments: Any, **options: Any) -> Any:
         import duckdb
 
+        self._last = sql
         self._add_computed(sql)
 
         def call_method() -> Any:

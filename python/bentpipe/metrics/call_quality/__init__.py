@@ -11,6 +11,7 @@ from bentpipe.metrics.call_quality.rating import (
     GOOD,
     RatingConfig,
     aggregate_cells,
+    aggregate_runs,
     blocked_calls,
     rate_calls,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "PlayoutError",
     "RatingConfig",
     "aggregate_cells",
+    "aggregate_runs",
     "blocked_calls",
     "idd",
     "ie_eff",

@@ -173,6 +173,28 @@ def blocked_calls(store: Store) -> pl.DataFrame:
     return blocked.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
 
 
+def aggregate_runs(calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Aggregate ratings over the calls of a run: one row per run, flow (or group) and direction.
+
+    Arguments and columns are those of :func:`aggregate_cells`, with ``run`` instead of ``seeds``.
+    """
+    if GROUP in calls.columns:
+        calls = calls.with_columns(flow=pl.col(GROUP))
+    runs = calls.group_by([*keys, "flow", "direction", "run"], maintain_order=True).agg(
+        pl.col("source").first(),
+        *(pl.col(name).mean() for name in MEANS),
+        calls=pl.len(),
+        mos_min=pl.col("mos").min(),
+        mos_good_ratio=(pl.col("mos") >= GOOD).mean(),
+    )
+    runs = runs.with_columns(blocked_ratio=pl.lit(None, pl.Float64))
+    if refused is not None and refused.height:
+        runs = runs.join(refused, on=["run", "flow"], how="left", maintain_order="left")
+        count = pl.col("refused").fill_null(0)
+        runs = runs.with_columns(blocked_ratio=count / (count + pl.col("calls")))
+    return runs
+
+
 def aggregate_cells(
     calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None
 ) -> pl.DataFrame:
@@ -190,21 +212,8 @@ def aggregate_cells(
         NAME_n...`` of :data:`MEANS`, ``mos_good_ratio`` (calls with at least :data:`GOOD`) and ``blocked_ratio``
         (blocked calls of all calls), and ``mos_min`` (min of all calls).
     """
-    if GROUP in calls.columns:
-        calls = calls.with_columns(flow=pl.col(GROUP))
     by = [*keys, "flow", "direction"]
-    runs = calls.group_by([*by, "run"], maintain_order=True).agg(
-        pl.col("source").first(),
-        *(pl.col(name).mean() for name in MEANS),
-        calls=pl.len(),
-        mos_min=pl.col("mos").min(),
-        mos_good_ratio=(pl.col("mos") >= GOOD).mean(),
-    )
-    runs = runs.with_columns(blocked_ratio=pl.lit(None, pl.Float64))
-    if refused is not None and refused.height:
-        runs = runs.join(refused, on=["run", "flow"], how="left", maintain_order="left")
-        count = pl.col("refused").fill_null(0)
-        runs = runs.with_columns(blocked_ratio=count / (count + pl.col("calls")))
+    runs = aggregate_runs(calls, keys, refused)
     rows = []
     for cell, group in runs.group_by(by, maintain_order=True):
         row: dict[str, Any] = dict(zip(by, cell, strict=True))

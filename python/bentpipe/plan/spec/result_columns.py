@@ -5,7 +5,16 @@ The engine declares the same columns; a test compares both.
 
 from __future__ import annotations
 
-__all__ = ["CALL_WINDOW_S", "COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "OPTIONAL_COLUMNS", "column_owners"]
+__all__ = [
+    "CALL_WINDOW_S",
+    "COLUMNS",
+    "COUNTERS",
+    "FILLED_BY",
+    "GAUGES",
+    "OPTIONAL",
+    "OPTIONAL_COLUMNS",
+    "column_owners",
+]
 
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
@@ -106,6 +115,25 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     ),
 }
 """Columns of the tables that only some runs have: users of a radio link, their queues, calls, bundles, TCP."""
+
+_DTN = "give a flow between bundle nodes load = { bundles = ... }"
+_PACKETS = "set trace.packets = true and rerun"
+_STEPS = "set trace.packet_steps = true and rerun"
+_PAGE = "give a flow load = { page = ... }"
+_CALL = "give a flow load = { call = ... }"
+_STATE = "it requires a flow over QUIC or TCP"
+FILLED_BY = {
+    "pages": _PAGE, "requests": _PAGE, "calls": _CALL, "call_delays": _CALL, "bundles": _DTN, "bundle_routes": _DTN,
+    "bundle_status_reports": "give dtnperf of a flow a report option, such as --del", "bundle_store": _DTN,
+    "controller_state": "give a flow a controller with state variables, such as bbr",
+    "proxies": "add [[path.proxy]] or a node with a proxy",
+    "node_buffers": "set store_and_forward of a segment",
+    "radio_users": "set link_layer or nr of a direction", "user_queues": "set scheduler of a direction",
+    "tcp_counters": "set trace.tcp = true and rerun", "streams": _STATE, "events": _STATE, "packets": _PACKETS,
+    "packet_steps": _STEPS, "radio_attempts": f"{_STEPS}, with link_layer or acm of a direction",
+    "user_metrics": "set count or user of a flow",
+}  # fmt: skip
+"""Key of the scenario that fills a table, for tables that a run may lack."""
 
 OPTIONAL = {"flow_summary": {"flow_group": "cat"}}
 """Columns that a table has only in some runs: ``flow_group`` with groups of flows."""
