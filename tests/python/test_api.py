@@ -173,7 +173,9 @@ def test_sql_gives_frames(results: bentpipe.Results) -> None:
         bentpipe.QueryError, match=r'no table "flow", expected one of: runs, .*did you mean "flows"'
     ):
         results.sql("SELECT * FROM flow")
-    with pytest.raises(bentpipe.QueryError, match=r'the table "calls" is empty in this store; give a flow load'):
+    with pytest.raises(
+        bentpipe.QueryError, match=r'the table "calls" is empty in this store; give a flow load'
+    ):
         results.sql("SELECT * FROM calls")
     with pytest.raises(bentpipe.QueryError, match=r'no column "cwnd".*did you mean "cwnd_') as refused:
         results.sql("SELECT cwnd FROM flows")

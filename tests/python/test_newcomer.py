@@ -238,7 +238,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "query store 'SELECT sed FROM runs'",
             'no column "sed" in runs, expected one such as: seed, run; did you mean "seed"?\n',
         ),
-        ("query store 'SELECT goodput\nFROM runs'", 'no column "goodput" in runs, expected one such as: run, seed\n'),
+        (
+            "query store 'SELECT goodput\nFROM runs'",
+            'no column "goodput" in runs, expected one such as: run, seed\n',
+        ),
         (
             "query store 'SELECT seed\nFROM runs\nWERE seed = 1'",
             'invalid query: line 3: syntax error at or near "seed"\n',

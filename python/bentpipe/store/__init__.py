@@ -10,7 +10,7 @@
 ``query_limits``: limits of a query
 ``sql``: SQL over a store
 ``sql_names``: names of columns in SQL
-- ``query_errors``: messages of wrong SQL, with the nearest table or column
+``query_errors``: messages of wrong SQL, with the nearest table or column
 ``query_frame``: results of SQL as frames
 ``scan``: one table of many runs as a lazy frame
 ``numeric_columns``: swept quantities as numbers
