@@ -1,6 +1,6 @@
-"""A path over a constellation, its delay, and what TCP and QUIC make of it: the picture of the README.
+"""A path over a constellation, its delay, and the goodput of TCP and QUIC: the picture of the README.
 
-Prints the hand-overs and the goodput around each, and writes ``constellation.svg``.
+The script prints the handovers and the goodput after each, and writes ``constellation.svg``.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ SCENARIO = {
             {"name": "space", "delay": {"orbit": "before-last-hop"}, "both": {"rate": "50 Mbit/s"}},
             {"name": "down", "delay": {"orbit": "last-hop"}, "both": {"rate": "20 Mbit/s"}},
         ],
-        # what is on the last link when it has another satellite is lost
+        # packets in flight on the last link are lost at each handover
         "handover": [{"segment": "down", "at": "orbit", "in_flight": "drop"}],
     },
     "flow": [{"name": "bulk", "congestion": "newreno", "direction": "up"}],
@@ -39,11 +39,11 @@ GROUP BY transport ORDER BY transport DESC
 """
 
 
-def drawn(question, found, results) -> Figure:
-    """The way at first, its delay over time, and goodput below it."""
-    way = {figure.key: figure for figure in figures(question, found)}["map"]
-    material = FigureContext(results)
-    parts = [way, time_series.propagation_delay(material), time_series.goodput(material)]
+def draw(question, found, results) -> Figure:
+    """Draw the first route, its delay over time, and goodput."""
+    route = {figure.key: figure for figure in figures(question, found)}["map"]
+    context = FigureContext(results)
+    parts = [route, time_series.propagation_delay(context), time_series.goodput(context)]
     chart = alt.vconcat(*(part.chart for part in parts)).resolve_scale(color="independent")
     title = "Toulouse to Lima over 66 satellites at 800 km: the way at first, delays, goodput"
     return Figure("constellation", title, "", chart, 0)
@@ -60,4 +60,4 @@ if __name__ == "__main__":
         print(f"at {at:.1f} s ({one.size}): {before:.2f} ms one way, then {after:.2f} ms")
         for transport, mbit_s in sql.sql(AROUND.format(begin=at, end=at + SECONDS)).fetchall():
             print(f"  {transport:5}{mbit_s:6.2f} Mbit/s in the {SECONDS} s after it")
-    drawn(question, found, results).write(Path("constellation.svg"))
+    draw(question, found, results).write(Path("constellation.svg"))

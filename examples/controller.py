@@ -1,10 +1,10 @@
-"""A congestion controller of one's own, beside the engine's of the same rules: the two give the same run."""
+"""A user-supplied congestion controller and the engine's controller with the same rules give the same run."""
 
 import bentpipe
 
 
 class Aimd:
-    """One packet more per round trip, half on congestion (docs/manual/controllers.md)."""
+    """Grow by one packet a round trip, and halve on congestion (docs/manual/controllers.md)."""
 
     def __init__(self, config):
         self.mss, self.cwnd, self.ssthresh, self.credit = config.mss, config.initial_window, None, 0

@@ -1,4 +1,4 @@
-"""SQL over what was measured: what an outage of two seconds does to a flow, second by second."""
+"""SQL over the measurements: the effect of an outage of two seconds on a flow, second by second."""
 
 import bentpipe
 

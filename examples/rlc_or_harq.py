@@ -1,7 +1,7 @@
 """5G over satellites: where RLC alone beats HARQ, over round trip and error rate, for QUIC and TCP.
 
-Prints how many times the goodput of HARQ with 16 or 32 processes RLC has alone, and writes ``rlc-or-harq.svg``.
-``rlc_or_harq.py "125 ms"`` is about these delays of one way alone.
+The script prints the goodput of RLC alone over that of HARQ with 16 or 32 processes, and writes ``rlc-or-harq.svg``.
+``rlc_or_harq.py "125 ms"`` runs only this one-way delay.
 """
 
 import sys
@@ -20,7 +20,7 @@ PERCENT = "format(100 * datum.value, '.3~g') + ' %'"
 
 
 def ratios(results):
-    """RLC's goodput over that of HARQ, by transport and processes, round trip in seconds and error rate."""
+    """Return RLC's goodput over that of HARQ, by transport and processes, round trip in seconds and error rate."""
     bytes_of = {}
     for transport, rtt, rates, repair, received in results.connect().sql(GOODPUT).fetchall():
         error = float(rates.strip('[]" %')) / 100

@@ -1,10 +1,10 @@
-"""A scheduler of users of one's own, beside two of the engine's: the best channel, but nobody waits for long."""
+"""A user-supplied scheduler, compared with three of the engine's: best channel, with a limit of the wait."""
 
 import bentpipe
 
 
 class Patient:
-    """The largest rate beside its own average; who has waited for 300 ms goes first (docs/manual/schedulers.md)."""
+    """Select the user with the highest rate relative to its average, but first a user that waited for 300 ms."""
 
     def __init__(self, config):
         self.average = {}
@@ -20,7 +20,7 @@ class Patient:
 
 
 SCENARIO = {
-    "title": "A scheduler of one's own",
+    "title": "A user-supplied scheduler",
     "duration": "20 s",
     "path": {
         "segment": [
@@ -48,10 +48,10 @@ if __name__ == "__main__":
         settings = {"path.satellite.down.scheduler": name}
         results = bentpipe.run(SCENARIO, settings=settings, schedulers={"mine": Patient})
         users = results.sql(
-            "SELECT sum(sent_packets) AS packets, max(queueing_max_s) AS longest, "
-            "min(sent_packets) / max(sent_packets) AS least FROM user_queues WHERE link = 'satellite.down'"
+            "SELECT sum(sent_packets) AS packets, max(queueing_max_s) AS max_s, "
+            "min(sent_packets) / max(sent_packets) AS share FROM user_queues WHERE link = 'satellite.down'"
         ).row(0, named=True)
         print(
-            f"{name:18}{users['packets']} packets, the least user {users['least']:.2f} of the most, "
-            f"a packet waited for at most {users['longest']:.1f} s"
+            f"{name:18}{users['packets']} packets, min over max of a user {users['share']:.2f}, "
+            f"max queueing delay {users['max_s']:.1f} s"
         )

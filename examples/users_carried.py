@@ -1,8 +1,8 @@
-"""How many users a link carries: calls of MOS 3.5 and pages of 3 s, by scheduler, from a preset.
+"""Number of users that a link carries: calls of MOS 3.5 and pages of 3 s, by scheduler, from a preset.
 
-Half of the users are in a telephone call, half look at one page after the other. Prints medians over the users and
-up to how many they are good enough, and writes ``users-carried.svg``. ``users_carried.py 3`` runs three seeds: means
-with half of their 95 % interval; ``users_carried.py 1 codes m-lwdf`` is about these schedulers alone.
+Half of the users have a telephone call, half load one page after the other. The script prints medians over the users
+and the number of users up to which they are sufficient, and writes ``users-carried.svg``. ``users_carried.py 3`` runs
+three seeds: means with half of their 95 % interval. ``users_carried.py 1 codes m-lwdf`` runs only these schedulers.
 """
 
 import sys
@@ -51,10 +51,10 @@ SCENARIO = {
     },
 }
 
-# of the preset's queue each user has its part; HARQ's receiver puts packets in order again
+# the users divide the preset's queue; HARQ's receiver restores the order of packets
 SETTINGS = {f"{DOWN}.queue": "953 packets/n", f"{DOWN}.reordering_buffer": 125}
 
-# a load that is not done yet takes longer than any that is
+# an unfinished load takes longer than every finished one
 LOADS = """
 SELECT seed, "path.mobile.down.scheduler", share::INT, median(coalesce(plt_s, ?)) FROM pages
 WHERE start_s < ? GROUP BY ALL ORDER BY ALL
@@ -62,9 +62,9 @@ WHERE start_s < ? GROUP BY ALL ORDER BY ALL
 
 
 def calls(results):
-    """Median over the calls, by scheduler and users, a value a seed: of each call that of its worse direction."""
-    judged = results.rate_calls(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
-    worse = judged.group_by("seed", "scheduler", pl.col("share").cast(pl.Int64), "flow").agg(
+    """Return the median MOS of calls in their worse direction, by scheduler and users, a value a seed."""
+    ratings = results.rate_calls(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
+    worse = ratings.group_by("seed", "scheduler", pl.col("share").cast(pl.Int64), "flow").agg(
         pl.col("mos").min()
     )
     median = worse.group_by("seed", "scheduler", "share").agg(pl.col("mos").median()).sort("seed")
@@ -72,40 +72,41 @@ def calls(results):
 
 
 def by_cell(rows):
-    """Values by scheduler and users, of rows of a seed, a scheduler, a number of users and a value."""
+    """Return values by scheduler and users, from rows of seed, scheduler, number of users and value."""
     found = {}
     for _, name, users, value in rows.rows():
         found.setdefault((name, users), []).append(value)
     return found
 
 
-def said(values):
-    """A mean over seeds with half of its interval."""
+def format_values(values):
+    """Format a mean over seeds with half of its interval."""
     return f"{values[0]:6.2f}" if len(values) == 1 else f"{format_mean(mean_ci(values)):>12}"
 
 
-def carried(values, enough):
-    """Users up to which all is good enough, between two counts by a straight line; None: with the most too.
+def carried(values, margin):
+    """Return the number of users up to which a median is sufficient; None: also with the maximum.
 
-    ``values`` is the median by users, ``enough`` how far above the bound one is.
+    ``values`` is the median by users, ``margin`` computes its distance from the bound. Between two counts the
+    number is interpolated linearly.
     """
     before = None
     for users, value in sorted(values.items()):
-        if enough(value) < 0:
+        if margin(value) < 0:
             if before is None:
                 return 0
-            low, high = enough(values[before]), enough(value)
+            low, high = margin(values[before]), margin(value)
             return int(before + (users - before) * low / (low - high))
         before = users
     return None
 
 
 def picture(rows):
-    """Bars of users by scheduler, calls above pages."""
-    most = 1.15 * max(row["high"] for row in rows)  # with room for the numbers
+    """Draw bars of users by scheduler, calls above pages."""
+    limit = 1.15 * max(row["high"] for row in rows)  # with space for the numbers
     base = altair.Chart(pl.DataFrame(rows)).encode(
         x=altair.X(
-            "users:Q", title="users, half in a call, half with pages", scale=altair.Scale(domain=[0, most])
+            "users:Q", title="users, half in a call, half with pages", scale=altair.Scale(domain=[0, limit])
         ),
         y=altair.Y("what:N", title=None, sort=None, axis=altair.Axis(labels=False, ticks=False)),
     )
@@ -124,7 +125,7 @@ def picture(rows):
 
 
 def row(name, what, each):
-    """What is drawn and printed of users carried, one a seed."""
+    """Return a row of the figure, from the number of users of each seed."""
     if None in each:
         text, found = f"{COUNTS[-1]} or more", mean_ci([COUNTS[-1]])
     else:
@@ -147,13 +148,13 @@ if __name__ == "__main__":
     rows = []
     for name in SCHEDULERS:
         print(name)
-        print("  calls, MOS  ", *(said(mos[name, users]) for users in COUNTS))
-        print("  pages, s    ", *(said(load[name, users]) for users in COUNTS))
-        for what, found, enough in (
+        print("  calls, MOS  ", *(format_values(mos[name, users]) for users in COUNTS))
+        print("  pages, s    ", *(format_values(load[name, users]) for users in COUNTS))
+        for what, found, margin in (
             (f"calls of MOS {MOS}", mos, lambda one: one - MOS),
             (f"pages of {PAGE_S:.0f} s", load, lambda one: PAGE_S - one),
         ):
-            each = [carried({n: found[name, n][seed] for n in COUNTS}, enough) for seed in range(SEEDS)]
+            each = [carried({n: found[name, n][seed] for n in COUNTS}, margin) for seed in range(SEEDS)]
             rows.append(row(name, what, each))
             print(f"  {what:18}{rows[-1]['text']} users")
     picture(rows).write(Path("users-carried.svg"))
