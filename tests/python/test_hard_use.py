@@ -279,8 +279,6 @@ def test_a_preset_can_be_set(tmp_path: Path) -> None:
     (bound,) = json.loads(done.stdout)["bounds"]
     assert bound["min_rtt_ms"] < 100
     assert 'did you mean "starlink"' in refused(tmp_path, "check", "f.toml", "--set", "path.preset=starlnk")
-    (tmp_path / "f.toml").write_text(text + '[sweep]\n"path.preset" = ["starlink", "geo-konnect"]\n')
-    assert "sweep.path.preset: a preset cannot be swept" in refused(tmp_path, "check", "f.toml")
 
 
 def test_a_regression_is_exit_status_1_and_a_short_table(good: Path, tmp_path: Path) -> None:

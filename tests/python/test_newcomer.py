@@ -183,8 +183,8 @@ def place(tmp_path: Path) -> Path:
             'good.toml: flow.download.transport: found "sctp", expected one of: quic, tcp, udp; did you mean',
         ),
         (
-            "check good.toml --sweep path.preset=lte-4g,geo-konnect",
-            "good.toml: sweep.path.preset: a preset cannot be swept",
+            "check good.toml --sweep path.preset=lte-4g,geo-konect",
+            'good.toml: path.preset: no preset "geo-konect", expected one of: ',
         ),
         (
             "run good.toml --controller mine=mistaken.py:Mine",

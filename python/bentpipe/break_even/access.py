@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import ScenarioDocument, load_scenario
+from bentpipe.plan.document import ScenarioDocument, expand_preset, load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
@@ -82,7 +83,9 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
         )
     rtt = _path_rtt(document)
     candidates: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
-    for segment in document.data["path"]["segment"]:
+    data = copy.deepcopy(dict(document.data))
+    expand_preset(data, document.folder)
+    for segment in data["path"]["segment"]:
         both = segment.get("both", {})
         down, up = ({**both, **segment.get(side, {})} for side in ("down", "up"))
         down_rate = _lowest_rate(down)

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.spec.run_id import canonical
 from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.sweep import SWEEP, is_scenario_key, overrides, set_key, swept_keys
+from bentpipe.scenario.sweep import SWEEP, axes_of, is_scenario_key, overrides, set_key, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["ScenarioDocument", "load_scenario"]
+__all__ = ["PRESET", "ScenarioDocument", "expand_preset", "load_scenario"]
 
 PRESET = "path.preset"
+"""Key of the access network, whose segments replace it before other keys are set."""
 
 
 @dataclass(frozen=True)
 class ScenarioDocument:
-    """A scenario as given: its text, its parsed data, and the folder of its traces."""
+    """A scenario as given: its text, its parsed data, and the folder of its traces.
+
+    ``data`` has the segments of a preset, unless the sweep sets ``path.preset``.
+    """
 
     text: str
     data: Mapping[str, Any]
@@ -79,24 +83,43 @@ def load_scenario(
         _check_plain(data, "", name)
         text = canonical(data)
     settings = list(overrides)
+    lists = _apply_overrides(data, settings, folder, name, origin)
+    _check_plain(data, "", name)
+    return ScenarioDocument(text, data, folder, name, tuple(shown), lists=lists)
+
+
+def _apply_overrides(
+    data: dict[str, Any], settings: Sequence[tuple[str, object]], folder: Path, name: str, origin: str
+) -> tuple[str, ...]:
+    """Apply the preset, then the overrides; return the keys that are set to a list without a sweep.
+
+    Segments of a preset exist before other keys are set. With a swept preset each cell has its own segments.
+
+    Raises:
+        ScenarioError: no such preset, or an override of a missing member.
+    """
     for key, value in settings:
-        if key == PRESET and isinstance(data.setdefault("path", {}), dict):
-            data["path"]["preset"] = value
-    if PRESET in swept_keys(data.get("sweep")) or f"sweep.{PRESET}" in dict(settings):
-        problem = (
-            "a preset cannot be swept, as each has segments of other names; run once for each, with --set"
-        )
-        raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
-    _expand_preset(data, folder, name)
+        if key == PRESET:
+            _override_preset(data, value)
+        elif key == f"{SWEEP}{PRESET}":
+            _override(data, key, value, name, origin)
     axes = swept_keys(data.get("sweep"))
+    if PRESET not in axes:
+        try:
+            expand_preset(data, folder)
+        except ScenarioError as error:
+            raise error.with_source(name) from None
     lists = [
         key for key, value in settings if isinstance(value, list) and is_scenario_key(key) and key not in axes
     ]
     for key, value in settings:
-        if key != PRESET:
+        if key in (PRESET, f"{SWEEP}{PRESET}"):
+            continue
+        try:
             _override(data, key, value, name, origin)
-    _check_plain(data, "", name)
-    return ScenarioDocument(text, data, folder, name, tuple(shown), lists=tuple(lists))
+        except ScenarioError as error:
+            raise _add_preset_hint(error, key) if PRESET in axes else error from None
+    return tuple(lists)
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
@@ -129,21 +152,39 @@ def _check_text(text: object, key: str, name: str) -> None:
     raise ScenarioError([(key, f"found {text!r}, expected text that can be written as UTF-8")], name)
 
 
-def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
-    """Replace ``[path] preset = "NAME"`` by its segments and proxies, before those of the scenario."""
+def expand_preset(data: dict[str, Any], folder: Path) -> None:
+    """Replace ``[path] preset = "NAME"`` in place by its segments and proxies, before those of the scenario.
+
+    Raises:
+        ScenarioError: no such preset, or an invalid file.
+    """
     path = data.get("path")
     if not isinstance(path, dict) or "preset" not in path:
         return
     from bentpipe.scenario.presets import preset
 
-    try:
-        members = preset(path.pop("preset"), folder)
-        for key, added in (("segment", members.segments), ("proxy", members.proxies)):
-            listed = path.get(key, [])
-            if added and isinstance(listed, list):  # validation rejects any other type
-                path[key] = [*added, *listed]
-    except ScenarioError as error:
-        raise error.with_source(name) from None
+    members = preset(path.pop("preset"), folder)
+    for key, added in (("segment", members.segments), ("proxy", members.proxies)):
+        listed = path.get(key, [])
+        if added and isinstance(listed, list):  # validation rejects any other type
+            path[key] = [*added, *listed]
+
+
+def _override_preset(data: dict[str, Any], value: object) -> None:
+    """Set the preset, or the values of its sweep."""
+    axes = axes_of(data.get("sweep"))
+    if PRESET in axes:
+        axes[PRESET][:] = value if isinstance(value, list) else [value]
+    elif isinstance(data.setdefault("path", {}), dict):
+        data["path"]["preset"] = value
+
+
+def _add_preset_hint(error: ScenarioError, key: str) -> ScenarioError:
+    """Return an error about a member of the path that only a swept preset may have, with the place to set it."""
+    if not key.startswith("path."):
+        return error
+    hint = f'the sweep sets {PRESET}; set it beside the preset, as {{ "{PRESET}" = ..., "{key}" = ... }}'
+    return ScenarioError([(at, f"{text}; {hint}") for at, text in error.problems], error.source)
 
 
 def _suggest_file(path: Path) -> str:

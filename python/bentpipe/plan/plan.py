@@ -133,7 +133,8 @@ def build_plan(
         ScenarioError: every problem, by key.
     """
     files = Files(document.folder, orbits)
-    scenarios, entries, fingerprints = Scenarios(document.data), by_name(catalogue), user_code or {}
+    scenarios = Scenarios(document.data, document.folder)
+    entries, fingerprints = by_name(catalogue), user_code or {}
     deterministic = deterministic_controllers(catalogue) - set(fingerprints)
     schedulers = frozenset(
         name.removeprefix(SCHEDULER_PREFIX) for name in fingerprints if name.startswith(SCHEDULER_PREFIX)

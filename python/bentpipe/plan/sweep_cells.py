@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from bentpipe.plan.document import PRESET, expand_preset
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario, validate
@@ -17,6 +18,7 @@ from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["Scenarios"]
 
@@ -27,10 +29,12 @@ MEMBERS = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "
 class Scenarios:
     """Scenarios of the cells of one document."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        """Index the swept keys of ``data``, the parsed document with its sweep."""
+    def __init__(self, data: Mapping[str, Any], folder: Path) -> None:
+        """Index the swept keys of ``data``, the parsed document with its sweep; ``folder`` has its files."""
         # A copy by pickle takes a fifth of the time of deepcopy.
         self._pickled = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
+        self._folder = folder
+        self._sweeps_preset = PRESET in swept_keys(data.get("sweep"))
         keys = [key.split(".") for key in swept_keys(data.get("sweep"))]
         self._roots = {parts[0] for parts in keys}
         self._member_keys: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -42,7 +46,13 @@ class Scenarios:
     def of(self, values: Mapping[str, Any]) -> Scenario:
         """Return the scenario of a cell, given its swept values. Raises ScenarioError."""
         data: dict[str, Any] = pickle.loads(self._pickled)  # noqa: S301 - pickled by this object
-        for key, value in settings(values).items():
+        cell = settings(values)
+        if self._sweeps_preset:
+            path = data.setdefault("path", {})
+            if PRESET in cell and isinstance(path, dict):
+                path["preset"] = cell.pop(PRESET)
+            expand_preset(data, self._folder)
+        for key, value in cell.items():
             set_key(data, key, copy.deepcopy(value))
         if self._first is not None:
             try:
@@ -58,6 +68,8 @@ class Scenarios:
         merged = dict(data)
         for name, raw in data.items():
             valid = getattr(first, name)
+            if name == "path" and self._sweeps_preset:
+                continue  # the cells have other segments
             if name not in self._roots:
                 merged[name] = valid if isinstance(valid, (Table, dict)) else raw
             elif name == "flow":
