@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import ScenarioDocument, expand_preset, load_scenario
+from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
-from bentpipe.scenario.presets import presets
+from bentpipe.scenario.presets import expand_preset, presets
 from bentpipe.scenario.quantities import Duration, Rate, UnitError
 
 if TYPE_CHECKING:

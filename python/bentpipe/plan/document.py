@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.spec.run_id import canonical
 from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
+from bentpipe.scenario.presets import PRESET, expand_preset
 from bentpipe.scenario.sweep import SWEEP, axes_of, is_scenario_key, overrides, set_key, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["PRESET", "ScenarioDocument", "expand_preset", "load_scenario"]
-
-PRESET = "path.preset"
-"""Key of the access network, whose segments replace it before other keys are set."""
+__all__ = ["ScenarioDocument", "load_scenario"]
 
 
 @dataclass(frozen=True)
@@ -150,24 +148,6 @@ def _check_text(text: object, key: str, name: str) -> None:
     except UnicodeEncodeError:
         pass
     raise ScenarioError([(key, f"found {text!r}, expected text that can be written as UTF-8")], name)
-
-
-def expand_preset(data: dict[str, Any], folder: Path) -> None:
-    """Replace ``[path] preset = "NAME"`` in place by its segments and proxies, before those of the scenario.
-
-    Raises:
-        ScenarioError: no such preset, or an invalid file.
-    """
-    path = data.get("path")
-    if not isinstance(path, dict) or "preset" not in path:
-        return
-    from bentpipe.scenario.presets import preset
-
-    members = preset(path.pop("preset"), folder)
-    for key, added in (("segment", members.segments), ("proxy", members.proxies)):
-        listed = path.get(key, [])
-        if added and isinstance(listed, list):  # validation rejects any other type
-            path[key] = [*added, *listed]
 
 
 def _override_preset(data: dict[str, Any], value: object) -> None:

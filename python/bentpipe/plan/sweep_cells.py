@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bentpipe.plan.document import PRESET, expand_preset
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario, validate
+from bentpipe.scenario.presets import PRESET, expand_preset
 from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:

@@ -17,8 +17,10 @@ from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantity_text import nearest_file
 
 __all__ = [
+    "PRESET",
     "Page",
     "Preset",
+    "expand_preset",
     "page",
     "page_names",
     "pages",
@@ -27,6 +29,9 @@ __all__ = [
     "proxies",
     "segments",
 ]
+
+PRESET = "path.preset"
+"""Key of the access network, whose segments replace it before other keys are set."""
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
@@ -95,9 +100,6 @@ def _read_page(name: str) -> Page:
     return Page(name, data["title"], data["source"], data["object"], data.get("host", {}))
 
 
-_KEY = "path.preset"
-
-
 def preset(name: object, folder: Path | None = None) -> Preset:
     """Return the access network ``name``.
 
@@ -113,7 +115,23 @@ def preset(name: object, folder: Path | None = None) -> Preset:
         return _read_access(name)
     if isinstance(name, str) and folder is not None and name.endswith(".toml"):
         return _read_user_preset(folder, name)
-    raise ScenarioError([(_KEY, unknown_name(str(name), known, "preset"))])
+    raise ScenarioError([(PRESET, unknown_name(str(name), known, "preset"))])
+
+
+def expand_preset(data: dict[str, Any], folder: Path) -> None:
+    """Replace ``[path] preset = "NAME"`` in place by its segments and proxies, before those of the scenario.
+
+    Raises:
+        ScenarioError: no such preset, or an invalid file.
+    """
+    path = data.get("path")
+    if not isinstance(path, dict) or "preset" not in path:
+        return
+    members = preset(path.pop("preset"), folder)
+    for key, added in (("segment", members.segments), ("proxy", members.proxies)):
+        listed = path.get(key, [])
+        if added and isinstance(listed, list):  # validation rejects any other type
+            path[key] = [*added, *listed]
 
 
 def _read_user_preset(folder: Path, name: str) -> Preset:
@@ -122,20 +140,20 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     except FileNotFoundError:
         near = nearest_file(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
-        raise ScenarioError([(_KEY, f'no file "{name}" beside the scenario{hint}')]) from None
+        raise ScenarioError([(PRESET, f'no file "{name}" beside the scenario{hint}')]) from None
     except OSError as error:
-        raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
+        raise ScenarioError([(PRESET, f'"{name}" cannot be read: {error.strerror}')]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
+        raise ScenarioError([(PRESET, f'"{name}" {encoding_error(error)}')]) from None
     except ValueError as error:  # not TOML
-        raise ScenarioError([(_KEY, f'"{name}" is not TOML: {syntax_error(error)}')]) from None
+        raise ScenarioError([(PRESET, f'"{name}" is not TOML: {syntax_error(error)}')]) from None
     path = data.get("path")
     segment_tables = path.get("segment") if isinstance(path, dict) else None
     if not isinstance(segment_tables, list) or not segment_tables:
-        raise ScenarioError([(_KEY, f'"{name}" is not a preset: found no [[path.segment]] in it')])
+        raise ScenarioError([(PRESET, f'"{name}" is not a preset: found no [[path.segment]] in it')])
     proxy_tables = data.get("proxy", [])
     if not isinstance(proxy_tables, list):
-        raise ScenarioError([(_KEY, f'"{name}" is not a preset: proxy: expected [[proxy]]')])
+        raise ScenarioError([(PRESET, f'"{name}" is not a preset: proxy: expected [[proxy]]')])
     title, source = str(data.get("title", name)), str(data.get("source", name))
     return Preset(name, title, source, segment_tables, proxy_tables)
 
