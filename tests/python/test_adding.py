@@ -32,6 +32,11 @@ EXAMPLES = {
         ("crates/link/tests/suite/drop_head.rs", "crates/link/tests/suite/properties.rs"),
         (),
     ),
+    "As `rayleigh` is": (
+        r"RayleighSpec|Rayleigh fading|\"rayleigh\"",
+        ("crates/link/tests/suite/channel_*.rs", "crates/link/tests/suite/common/*.rs"),
+        ("crates/emu/src/forwarder_tests.rs", "crates/conformance/src/schedulers.rs"),
+    ),
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (
         r"\bReorderSpec\b|\bReorder\b( \{|\(Table|::new)|(?<!\[)(?<!-order\", )(?<!\"reorder\": )\"reorder\"(?!: \")|^`?reorder`? (holds|\|)|\| `reorder` \|",

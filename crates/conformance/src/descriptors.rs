@@ -8,6 +8,10 @@ use units::{DefaultValue, Descriptor, Opt, Quantity};
 pub fn sample_spec(descriptor: &Descriptor, tag: &str) -> Value {
     let mut spec = Map::from_iter([(tag.to_owned(), json!(descriptor.spec_kind))]);
     for option in descriptor.options.iter().filter(|option| !option.spec_field.is_empty()) {
+        if option.spec_field == "*" {
+            spec.extend(several_fields(option));
+            continue;
+        }
         let mut table = &mut spec;
         let mut path = option.spec_field.split('.').peekable();
         while let Some(step) = path.next() {
@@ -23,6 +27,21 @@ pub fn sample_spec(descriptor: &Descriptor, tag: &str) -> Value {
     Value::Object(spec)
 }
 
+/// Returns the fields that a hook returns together.
+fn several_fields(option: &Opt) -> Map<String, Value> {
+    let fields = match option.quantity {
+        Quantity::Hook("three_states") => json!({
+            "transitions": [[1.0]],
+            "states": [{"mean_db": 0.0, "deviation_db": 1.0, "multipath_db": -20.0}],
+            "frames_m": [5.0],
+            "transition_m": 2.0,
+            "correlation_m": 1.0,
+        }),
+        _ => json!({}),
+    };
+    fields.as_object().cloned().unwrap_or_default()
+}
+
 fn sample_value(option: &Opt) -> Value {
     match (option.default, option.quantity) {
         (DefaultValue::Number(value), _) => json!(value),
@@ -30,7 +49,8 @@ fn sample_value(option: &Opt) -> Value {
         (DefaultValue::Flag(value), _) => json!(value),
         (DefaultValue::Word(word), _) => json!(word),
         (DefaultValue::Absent, Quantity::Hook("limit")) => Value::Null,
-        (DefaultValue::Absent, Quantity::Hook("limit_packets")) => json!(1_000),
+        (DefaultValue::Absent, Quantity::Hook("limit_packets" | "step_ns")) => json!(1_000),
+        (DefaultValue::Absent, Quantity::Hook("elevation_deg")) => json!(40.0),
         (DefaultValue::Absent, Quantity::Hook(_)) => json!([]),
         (DefaultValue::Absent, Quantity::Probability) => json!(0.25),
         (DefaultValue::Absent, Quantity::Flag) => json!(true),

@@ -1,7 +1,7 @@
 //! Descriptors agree with the specifications that they describe.
 
 use conformance::descriptors::sample_spec;
-use link::{LossModel, QueueSpec, SchedulerSpec};
+use link::{ChannelSpec, LossModel, QueueSpec, SchedulerSpec};
 use units::{Descriptor, Opt, Quantity};
 
 /// The members that a scenario names: their defaults form a valid specification, which names the same member.
@@ -20,6 +20,7 @@ fn the_sample_of_a_descriptor_is_its_member() {
         }
     }
     check(LossModel::DESCRIPTORS, "kind", LossModel::descriptor);
+    check(ChannelSpec::DESCRIPTORS, "kind", ChannelSpec::descriptor);
     check(QueueSpec::DESCRIPTORS, "kind", QueueSpec::descriptor);
     check(SchedulerSpec::DESCRIPTORS, "name", SchedulerSpec::descriptor);
 }
@@ -36,15 +37,21 @@ fn every_option_of_a_descriptor_is_a_field() {
     }
 }
 
+const LISTS: [&[&Descriptor]; 4] = [
+    ChannelSpec::DESCRIPTORS,
+    LossModel::DESCRIPTORS,
+    QueueSpec::DESCRIPTORS,
+    SchedulerSpec::DESCRIPTORS,
+];
+
 fn all() -> impl Iterator<Item = &'static Descriptor> {
     let controllers = cc::ENTRIES.iter().map(|entry| &entry.descriptor);
-    let lists = [LossModel::DESCRIPTORS, QueueSpec::DESCRIPTORS, SchedulerSpec::DESCRIPTORS];
-    lists.into_iter().flatten().copied().chain(controllers)
+    LISTS.into_iter().flatten().copied().chain(controllers)
 }
 
 #[test]
 fn names_and_keys_are_unique_and_defaults_in_range() {
-    for list in [LossModel::DESCRIPTORS, QueueSpec::DESCRIPTORS, SchedulerSpec::DESCRIPTORS] {
+    for list in LISTS {
         let mut names: Vec<_> =
             list.iter().flat_map(|one| one.names()).filter(|name| !name.is_empty()).collect();
         names.sort_unstable();

@@ -6,8 +6,9 @@ use link::{
     DecoderSpec, DelayTraceSpec, DropTailSpec, FeedbackSpec, FqCodelSpec, HarqCombining,
     Interpolation, JitterModel, JitterSpec, LinkLayerSpec, LossModel, LossSpec, NrSpec, Numbering,
     OutageSpec, PdcpReorderingSpec, PerUserSpec, ProportionalFairSpec, Queue, QueueLimit,
-    QueueSpec, RadioSpec, RateService, ReferenceSnr, ReorderingSpec, RlcAcknowledgedSpec, RlcSpec,
-    SchedulerSpec, ServiceSpec, StageOutput, StageSpec, TerminalMotion, TransmitSpec, Transmitter,
+    QueueSpec, RadioSpec, RateService, RayleighSpec, ReferenceSnr, ReorderingSpec,
+    RlcAcknowledgedSpec, RlcSpec, SchedulerSpec, ServiceSpec, StageOutput, StageSpec,
+    TerminalMotion, TransmitSpec, Transmitter,
 };
 use units::{Ecn, RandomStream, Rate};
 
@@ -179,16 +180,16 @@ fn radio() -> StageSpec {
         timeout_ns: Some(9 * MS),
     };
     let reference = ReferenceSnr { snr_db: 6.0, error_db: 0.0 };
-    StageSpec::Radio(RadioSpec {
+    StageSpec::Radio(Box::new(RadioSpec {
         queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),
-        channel: Some(ChannelSpec::Rayleigh { reference, motion }),
+        channel: Some(ChannelSpec::Rayleigh(RayleighSpec { reference, motion })),
         link_layer,
         reordering: Some(ReorderingSpec {
             packets: 40,
             time_limit_ns: Some(30 * MS),
             numbering: Numbering::Link,
         }),
-    })
+    }))
 }
 
 /// Builds a 5G link with losses of feedback and status reports.

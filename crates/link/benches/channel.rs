@@ -15,7 +15,7 @@ const STEP_NS: u64 = 511_009;
 fn shadowed_by_trees() -> ChannelSpec {
     let state =
         |mean_db, deviation_db, multipath_db| LooSpec { mean_db, deviation_db, multipath_db };
-    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+    ChannelSpec::ThreeState(ThreeStateSpec {
         reference: ReferenceSnr { snr_db: 10.0, error_db: 0.0 },
         motion: TerminalMotion {
             seed: None,
@@ -33,7 +33,7 @@ fn shadowed_by_trees() -> ChannelSpec {
         frames_m: vec![6.3, 6.3, 4.5],
         transition_m: 2.6,
         correlation_m: 1.5,
-    }))
+    })
 }
 
 /// Returns the processor time of this process.

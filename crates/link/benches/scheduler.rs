@@ -68,7 +68,7 @@ impl Channel for Given {
 fn under_trees() -> ChannelSpec {
     let state =
         |mean_db, deviation_db, multipath_db| LooSpec { mean_db, deviation_db, multipath_db };
-    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+    ChannelSpec::ThreeState(ThreeStateSpec {
         reference: ReferenceSnr { snr_db: 11.0, error_db: 0.0 },
         motion: TerminalMotion {
             seed: None,
@@ -86,7 +86,7 @@ fn under_trees() -> ChannelSpec {
         frames_m: vec![6.3, 6.3, 4.5],
         transition_m: 2.6,
         correlation_m: 1.5,
-    }))
+    })
 }
 
 /// Returns the processor time of this thread in microseconds, with the resolution of Linux's ticks.

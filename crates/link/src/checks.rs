@@ -66,3 +66,12 @@ pub(crate) fn limit(limit: Option<QueueLimit>) -> ValidationResult {
         _ => Ok(()),
     }
 }
+
+/// Validates a number in a closed range.
+pub(crate) fn in_range(key: &str, value: f64, min: f64, max: f64) -> ValidationResult {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{key} = {value} is not between {min} and {max}"))
+    }
+}

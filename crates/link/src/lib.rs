@@ -33,7 +33,7 @@ mod user_stats;
 pub mod validate;
 
 pub use channel::Channel;
-pub use channels::{ChannelState, FixedChannel};
+pub use channels::*;
 pub use error::SpecError;
 pub use feedback::{FeedbackChannel, FeedbackSpec, FeedbackStats};
 pub use histogram::Histogram;

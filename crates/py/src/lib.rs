@@ -107,6 +107,7 @@ fn run<'py>(
 #[pyfunction]
 fn descriptors() -> String {
     serde_json::json!({
+        "channels": link::ChannelSpec::DESCRIPTORS,
         "controllers": cc::catalogue_json(),
         "loss_models": link::LossModel::DESCRIPTORS,
         "queue_disciplines": link::QueueSpec::DESCRIPTORS,

@@ -29,7 +29,8 @@ pub struct Descriptor {
 pub struct Opt {
     /// The key in the scenario. Empty if the planner supplies the value.
     pub key: &'static str,
-    /// The path of the field in the resolved run, separated by dots.
+    /// The path of the field in the resolved run, separated by dots. `*`: a hook returns several fields. Empty if the
+    /// value is part of other fields.
     pub spec_field: &'static str,
     /// The type of the value.
     #[serde(flatten)]
@@ -58,6 +59,16 @@ pub enum Quantity {
     Size,
     /// A probability.
     Probability,
+    /// A ratio in decibels.
+    Decibels,
+    /// A frequency; hertz.
+    Frequency,
+    /// A speed; metres per second.
+    Speed,
+    /// An angle; degrees.
+    Angle,
+    /// A distance; metres.
+    Distance,
     /// A number.
     Number,
     /// An integer.
@@ -134,6 +145,43 @@ impl Opt {
     /// Describes a size.
     pub const fn size(key: &'static str, spec_field: &'static str, meaning: &'static str) -> Opt {
         Opt::new(key, spec_field, Quantity::Size, meaning)
+    }
+
+    /// Describes a ratio in decibels.
+    pub const fn decibels(
+        key: &'static str,
+        spec_field: &'static str,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new(key, spec_field, Quantity::Decibels, meaning)
+    }
+
+    /// Describes a frequency.
+    pub const fn frequency(
+        key: &'static str,
+        spec_field: &'static str,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new(key, spec_field, Quantity::Frequency, meaning)
+    }
+
+    /// Describes a speed.
+    pub const fn speed(key: &'static str, spec_field: &'static str, meaning: &'static str) -> Opt {
+        Opt::new(key, spec_field, Quantity::Speed, meaning)
+    }
+
+    /// Describes an angle.
+    pub const fn angle(key: &'static str, spec_field: &'static str, meaning: &'static str) -> Opt {
+        Opt::new(key, spec_field, Quantity::Angle, meaning)
+    }
+
+    /// Describes a distance.
+    pub const fn distance(
+        key: &'static str,
+        spec_field: &'static str,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new(key, spec_field, Quantity::Distance, meaning)
     }
 
     /// Describes a probability; the field of the resolved run is called like the key.

@@ -6,14 +6,15 @@ They decide how many seeds a plan needs, and where simulation and emulation may 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.plan.link.loss import is_loss_stochastic
 from bentpipe.plan.link.scheduler import schedulers
 from bentpipe.plan.link.stages import STOCHASTIC_STAGES
+from bentpipe.scenario.link.generated import DRAWN_CHANNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from bentpipe.plan.spec.run_spec import (
         ChannelSpec,
@@ -112,11 +113,10 @@ def _has_random_errors(
 
 def _is_channel_stochastic(channel: ChannelSpec) -> bool:
     """Return whether a channel fades and has no seed in the scenario."""
-    if channel["kind"] == "fixed" or channel["kind"] == "measured":
-        return False
     if channel["kind"] == "range_loss":
         return _is_channel_stochastic(channel["channel"])
-    return channel["motion"].get("seed") is None
+    motion: Mapping[str, object] = cast("Mapping[str, Any]", channel).get("motion", {})
+    return channel["kind"] in DRAWN_CHANNELS and motion.get("seed") is None
 
 
 def _is_source_stochastic(source: SourceSpec | None) -> bool:

@@ -48,6 +48,11 @@ ProbabilityText = Annotated[
     Probability, PlainValidator(Probability.parse), text_schema("0.01 %", "a probability")
 ]
 DistanceText = Annotated[Distance, PlainValidator(Distance.parse), text_schema("550 km", "a distance")]
+DecibelText = Annotated[Decibel, PlainValidator(Decibel.parse), text_schema("7 dB", "a ratio")]
+FrequencyText = Annotated[
+    Frequency, PlainValidator(Frequency.parse), text_schema("2.2 GHz", "a frequency above 0")
+]
+SpeedText = Annotated[Speed, PlainValidator(Speed.parse), text_schema("60 km/h", "a speed above 0")]
 AngleText = Annotated[Angle, PlainValidator(Angle.parse), text_schema("25 deg", "an angle")]
 QueueText = Annotated[
     QueueSize, PlainValidator(QueueSize.parse), text_schema("1 BDP", "the bound of a queue")
@@ -63,7 +68,7 @@ def parse_positive_duration(found: object) -> Duration:
     return value
 
 
-Ordered = TypeVar("Ordered", Duration, Rate, Size)
+Ordered = TypeVar("Ordered", Decibel, Distance, Duration, Rate, Size)
 
 PositiveText = Annotated[
     Duration, PlainValidator(parse_positive_duration), text_schema("10 s", "a duration above 0")
@@ -106,8 +111,29 @@ def check_options(name: str, given: Collection[str], options: Mapping[str, Colle
             raise ValueError(f'found {option} beside "{name}", expected it with {" or ".join(names)}')
 
 
-def check_range(key: str, value: Ordered, minimum: Ordered | None, maximum: Ordered | None) -> None:
-    """Check that ``minimum <= value <= maximum``; None is no bound. Raises ValueError."""
+def check_required(key: str, table: BaseModel, required: Mapping[str, Collection[str]]) -> None:
+    """Check that a table has each option that its member requires.
+
+    Args:
+        key: the key of the member's name.
+        table: the table.
+        required: for each member, the options that it requires.
+
+    Raises:
+        ValueError: an option is missing.
+    """
+    member = getattr(table, key)
+    for option in required.get(member, ()):
+        if getattr(table, option) is None:
+            raise ValueError(f'found no {option}, which {key} = "{member}" needs')
+
+
+def check_range(
+    key: str, value: Ordered | None, minimum: Ordered | None, maximum: Ordered | None
+) -> None:
+    """Check that ``minimum <= value <= maximum``; None is no bound, or an absent value. Raises ValueError."""
+    if value is None:
+        return
     if minimum is not None and value < minimum:
         raise ValueError(f"{key}: found {value}, expected at least {minimum}")
     if maximum is not None and value > maximum:

@@ -1,9 +1,94 @@
 //! Given attenuation over time: measured, or a schedule of a fixed terminal's fades.
 
-use units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt, Time};
 
-use super::ChannelState;
+use super::terminal::{SNR, SNR_ERROR};
+use super::{ChannelFactory, ChannelSpec, ChannelState, ReferenceSnr};
+use crate::checks::{ValidationResult, in_range};
 use crate::{Channel, Interpolation};
+
+/// Attenuation over time, equal for all users.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredAttenuationSpec {
+    /// Es/N0 without attenuation.
+    pub reference: ReferenceSnr,
+    /// Times in ns and attenuation in dB, in order.
+    pub points: Vec<(u64, f64)>,
+    /// The interpolation between two points.
+    pub interpolation: Interpolation,
+    /// Period after which the series repeats; without it, the last point continues to apply.
+    pub repeat_ns: Option<u64>,
+}
+
+impl MeasuredAttenuationSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "attenuation",
+        spec_kind: "measured",
+        aliases: &[],
+        title: "Attenuation over time, equal for all users",
+        reference: "",
+        options: &[
+            SNR,
+            SNR_ERROR,
+            Opt::hook("trace", "", "attenuation_trace", "file of `time_s,attenuation_dB`"),
+            Opt::hook(
+                "schedule",
+                "",
+                "attenuation_schedule",
+                "the points themselves, such as `{ at = \"10 s\", attenuation = \"3 dB\" }`",
+            ),
+            Opt::hook("", "points", "points", "points of `trace` or `schedule`"),
+            Opt::choice("interpolation", &["step", "linear"], "interpolation between two points")
+                .default_word("linear"),
+            Opt::duration(
+                "repeat",
+                "repeat_ns",
+                "period of the points; without it the last applies on",
+            )
+            .min(1.0),
+        ],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ChannelFactory for MeasuredAttenuationSpec {
+    fn validate(&self) -> ValidationResult {
+        self.reference.validate()?;
+        let last = check_series("points", &self.points)?;
+        if self.repeat_ns.is_some_and(|repeat| repeat <= last) {
+            return Err("repeat_ns must come after the last point".into());
+        }
+        Ok(())
+    }
+
+    fn build(&self, _: &str, _: u64) -> Box<dyn Channel> {
+        let attenuation = AttenuationSeries::new(&self.points, self.interpolation, self.repeat_ns);
+        Box::new(MeasuredAttenuation::new(self.reference.snr_db, attenuation))
+    }
+
+    fn with_estimate(&self) -> ChannelSpec {
+        Self { reference: self.reference.estimate(), ..self.clone() }.into()
+    }
+
+    fn estimate_error_db(&self) -> f64 {
+        self.reference.error_db
+    }
+}
+
+/// Validates the times and the levels in dB; returns the last time.
+pub(super) fn check_series(key: &str, points: &[(u64, f64)]) -> Result<u64, String> {
+    let Some((last, _)) = points.last() else { return Err(format!("{key} is empty")) };
+    if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        return Err(format!("{key} run backwards"));
+    }
+    points.iter().try_for_each(|(_, db)| in_range(key, *db, -200.0, 200.0))?;
+    Ok(*last)
+}
 
 /// Attenuation in dB over time.
 #[derive(Debug)]

@@ -1,9 +1,49 @@
 //! White noise only: a constant state, equal for all users.
 
-use units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Time};
 
-use super::ChannelState;
+use super::terminal::SNR;
+use super::{ChannelFactory, ChannelSpec, ChannelState};
 use crate::Channel;
+use crate::checks::{ValidationResult, in_range};
+
+/// Additive white Gaussian noise only.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FixedChannelSpec {
+    /// Es/N0 in dB.
+    pub snr_db: f64,
+}
+
+impl FixedChannelSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "white-noise",
+        spec_kind: "fixed",
+        aliases: &[],
+        title: "White noise only",
+        reference: "",
+        options: &[SNR.field("snr_db")],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ChannelFactory for FixedChannelSpec {
+    fn validate(&self) -> ValidationResult {
+        in_range("snr_db", self.snr_db, -100.0, 200.0)
+    }
+
+    fn build(&self, _: &str, _: u64) -> Box<dyn Channel> {
+        Box::new(FixedChannel::new(self.snr_db))
+    }
+
+    fn with_estimate(&self) -> ChannelSpec {
+        self.clone().into()
+    }
+}
 
 /// A constant channel.
 #[derive(Clone, Copy, Debug)]

@@ -3,18 +3,43 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::RandomStream;
 
+use super::channel_factory::user_streams;
 use super::fading_grid::{BLOCK, BlockSteps, Fading, FadingGrid};
 use super::rayleigh::{Jakes, LineOfSight};
 use super::shadowing::{BridgeSchedule, GaussMarkovBridge, Shadowing};
-use crate::{LooSpec, LookAngle, TerminalMotion};
+use super::{LookAngle, ReferenceSnr, TerminalMotion};
+use crate::checks::{ValidationResult, in_range};
 
 /// Nepers (of amplitude) per dB.
 const NEPER: f64 = std::f64::consts::LN_10 / 20.0;
 
 /// Exponentials computed together.
 const EXPS_PER_PASS: usize = 8;
+
+/// Loo's distribution, in dB relative to the line of sight.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct LooSpec {
+    /// Mean of the direct path's level, which is normal in dB.
+    pub mean_db: f64,
+    /// The standard deviation of the level.
+    pub deviation_db: f64,
+    /// Mean power of the multipath.
+    pub multipath_db: f64,
+}
+
+impl LooSpec {
+    /// Validates the specification.
+    pub(super) fn validate(&self) -> ValidationResult {
+        in_range("mean_db", self.mean_db, -200.0, 20.0)?;
+        in_range("deviation_db", self.deviation_db, 0.0, 50.0)?;
+        in_range("multipath_db", self.multipath_db, -200.0, 20.0)
+    }
+}
 
 /// A section of the terminal's path in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +87,22 @@ impl FadingContext {
             history_blocks: FadingGrid::history_blocks(motion.step_ns),
         }
     }
+}
+
+/// Builds a channel with Loo fading; `intervals` creates the state intervals of a user from a stream.
+pub(super) fn build_loo(
+    reference: ReferenceSnr,
+    motion: &TerminalMotion,
+    common: FadingContext,
+    intervals: impl Fn(RandomStream) -> StateIntervals + Send + 'static,
+    name: &str,
+    seed: u64,
+) -> FadingGrid {
+    let stream = user_streams(motion, name, seed);
+    FadingGrid::new(motion.step_ns, reference.snr_db, move |user| {
+        let stream = |purpose: &str| stream(user, purpose);
+        Box::new(LooFading::new(&common, intervals(stream("states")), stream))
+    })
 }
 
 /// The fading of one user.

@@ -3,9 +3,67 @@
 
 use std::f64::consts::TAU;
 
-use units::RandomStream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, RandomStream, Span};
 
-use super::fading_grid::{BLOCK, BlockSteps, Fading};
+use super::channel_factory::user_streams;
+use super::fading_grid::{BLOCK, BlockSteps, Fading, FadingGrid};
+use super::terminal::{FREQUENCY, SEED, SNR, SNR_ERROR, SPEED, STEP};
+use super::{ChannelFactory, ChannelSpec, ReferenceSnr, TerminalMotion};
+use crate::Channel;
+use crate::checks::ValidationResult;
+
+/// Multipath without a direct path.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct RayleighSpec {
+    /// Mean Es/N0.
+    pub reference: ReferenceSnr,
+    /// The terminal and its time grid.
+    pub motion: TerminalMotion,
+}
+
+impl RayleighSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "rayleigh",
+        spec_kind: "rayleigh",
+        aliases: &[],
+        title: "Multipath without a direct path",
+        reference: "Clarke 1968; Xiao, Zheng and Beaulieu 2006",
+        options: &[SNR, SNR_ERROR, SPEED, FREQUENCY, STEP, SEED],
+        draws: true,
+        live_name: "",
+    };
+}
+
+impl ChannelFactory for RayleighSpec {
+    fn validate(&self) -> ValidationResult {
+        self.reference.validate()?;
+        self.motion.validate()
+    }
+
+    fn build(&self, name: &str, seed: u64) -> Box<dyn Channel> {
+        let wavelengths = self.motion.step_wavelengths();
+        let stream = user_streams(&self.motion, name, seed);
+        Box::new(FadingGrid::new(self.motion.step_ns, self.reference.snr_db, move |user| {
+            Box::new(Rayleigh::new(wavelengths, &mut stream(user, "multipath")))
+        }))
+    }
+
+    fn with_estimate(&self) -> ChannelSpec {
+        Self { reference: self.reference.estimate(), ..self.clone() }.into()
+    }
+
+    fn estimate_error_db(&self) -> f64 {
+        self.reference.error_db
+    }
+
+    fn time_step(&self) -> Option<Span> {
+        Some(Span(self.motion.step_ns))
+    }
+}
 
 /// The fading of one user, with mean power 1.
 pub(super) struct Rayleigh(Jakes);

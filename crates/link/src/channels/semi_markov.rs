@@ -3,14 +3,165 @@
 
 use std::f64::consts::SQRT_2;
 
-use units::RandomStream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt, RandomStream, Span};
 
 use super::gaussian;
-use super::loo::StateInterval;
-use crate::{LooSpec, SemiMarkovSpec, SemiMarkovStateSpec};
+use super::loo::{FadingContext, StateInterval, StateIntervals, build_loo};
+use super::terminal::{
+    AZIMUTH, ELEVATION, ENVIRONMENT, FREQUENCY, SEED, SNR, SNR_ERROR, SNR_RANGE, SPEED, STEP,
+    in_metres,
+};
+use super::{ChannelFactory, ChannelSpec, LooSpec, LookAngle, ReferenceSnr, TerminalMotion};
+use crate::Channel;
+use crate::checks::{ValidationResult, in_range};
+
+/// Alternating good and bad states (ITU-R P.681) with Loo fading. Each state interval draws its parameters.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SemiMarkovSpec {
+    /// Line-of-sight Es/N0.
+    pub reference: ReferenceSnr,
+    /// The terminal and its time grid.
+    pub motion: TerminalMotion,
+    /// The direction to the satellite.
+    pub look_angle: LookAngle,
+    /// Parameters with the time from which they apply, the first from the start: they follow the satellite.
+    pub cells: Vec<SemiMarkovCellSpec>,
+}
+
+/// The parameters of ITU-R P.681 at an elevation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SemiMarkovCellSpec {
+    /// The time from which they apply to new state intervals.
+    pub at_ns: u64,
+    /// The good state.
+    pub good: SemiMarkovStateSpec,
+    /// The bad state.
+    pub bad: SemiMarkovStateSpec,
+    /// The correlation length of the shadowing.
+    pub correlation_m: f64,
+    /// Transition length per dB of difference between the means of two state intervals (f1).
+    pub transition_m_per_db: f64,
+    /// Transition length at zero difference (f2).
+    pub transition_offset_m: f64,
+}
+
+/// One of the two states of ITU-R P.681.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SemiMarkovStateSpec {
+    /// Mean of the natural logarithm of the state length in metres.
+    pub ln_mean: f64,
+    /// The standard deviation of the logarithm.
+    pub ln_deviation: f64,
+    /// Minimum state length.
+    pub min_length_m: f64,
+    /// Mean, over state intervals, of the direct path's mean level.
+    pub mean_db: f64,
+    /// The standard deviation of the direct path's mean level.
+    pub mean_deviation_db: f64,
+    /// The quantiles between which the mean level is drawn.
+    pub quantiles: (f64, f64),
+    /// Standard deviation of the direct path per dB of its mean (g1).
+    pub deviation_per_db: f64,
+    /// Standard deviation at a mean of 0 dB (g2).
+    pub deviation_db: f64,
+    /// Multipath power per dB of the direct path's mean (h1).
+    pub multipath_per_db: f64,
+    /// Multipath power at a mean of 0 dB (h2).
+    pub multipath_db: f64,
+}
+
+impl SemiMarkovSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "p681",
+        spec_kind: "semi_markov",
+        aliases: &[],
+        title: "Alternating good and bad states with Loo fading",
+        reference: "ITU-R P.681",
+        options: &[
+            SNR,
+            SNR_ERROR,
+            ENVIRONMENT,
+            ELEVATION,
+            AZIMUTH,
+            SNR_RANGE,
+            SPEED,
+            FREQUENCY,
+            STEP,
+            SEED,
+            Opt::hook("", "cells", "cells", "the published parameters"),
+        ],
+        draws: true,
+        live_name: "",
+    };
+}
+
+impl ChannelFactory for SemiMarkovSpec {
+    fn validate(&self) -> ValidationResult {
+        self.reference.validate()?;
+        self.motion.validate()?;
+        self.look_angle.validate()?;
+        if self.cells.first().is_none_or(|cell| cell.at_ns != 0) {
+            return Err("cells: the first must hold from the start".into());
+        }
+        if self.cells.windows(2).any(|pair| pair[0].at_ns >= pair[1].at_ns) {
+            return Err("cells run backwards".into());
+        }
+        self.cells.iter().try_for_each(SemiMarkovCellSpec::validate)
+    }
+
+    fn build(&self, name: &str, seed: u64) -> Box<dyn Channel> {
+        let lengths: Vec<_> =
+            self.cells.iter().map(|cell| (cell.at_ns, cell.correlation_m)).collect();
+        let common = FadingContext::new(&self.motion, &self.look_angle, &lengths);
+        let spec = self.clone();
+        let intervals = move |random: RandomStream| {
+            Box::new(state_intervals(spec.clone(), random)) as StateIntervals
+        };
+        Box::new(build_loo(self.reference, &self.motion, common, intervals, name, seed))
+    }
+
+    fn with_estimate(&self) -> ChannelSpec {
+        Self { reference: self.reference.estimate(), ..self.clone() }.into()
+    }
+
+    fn estimate_error_db(&self) -> f64 {
+        self.reference.error_db
+    }
+
+    fn time_step(&self) -> Option<Span> {
+        Some(Span(self.motion.step_ns))
+    }
+}
+
+impl SemiMarkovCellSpec {
+    fn validate(&self) -> ValidationResult {
+        for state in [&self.good, &self.bad] {
+            in_range("ln_mean", state.ln_mean, -20.0, 20.0)?;
+            in_range("ln_deviation", state.ln_deviation, 1e-3, 10.0)?;
+            in_metres("min_length_m", state.min_length_m)?;
+            in_range("mean_db", state.mean_db, -200.0, 20.0)?;
+            in_range("mean_deviation_db", state.mean_deviation_db, 0.0, 50.0)?;
+            in_range("quantiles", state.quantiles.0, 0.0, state.quantiles.1)?;
+            in_range("quantiles", state.quantiles.1, state.quantiles.0, 1.0)?;
+            in_range("deviation_per_db", state.deviation_per_db, -100.0, 100.0)?;
+            in_range("deviation_db", state.deviation_db, -100.0, 100.0)?;
+            in_range("multipath_per_db", state.multipath_per_db, -100.0, 100.0)?;
+            in_range("multipath_db", state.multipath_db, -200.0, 100.0)?;
+        }
+        in_metres("correlation_m", self.correlation_m)?;
+        in_range("transition_m_per_db", self.transition_m_per_db, -1e3, 1e3)?;
+        in_range("transition_offset_m", self.transition_offset_m, -1e6, 1e6)
+    }
+}
 
 /// Returns the state intervals of one user, in the stationary distribution from the start.
-pub(super) fn state_intervals(
+fn state_intervals(
     spec: SemiMarkovSpec,
     mut random: RandomStream,
 ) -> impl Iterator<Item = StateInterval> + Send {

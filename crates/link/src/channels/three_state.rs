@@ -1,10 +1,138 @@
 //! The land-mobile-satellite channel of Perez-Fontan: a Markov chain of shadowing states with Loo fading in each (F.
 //! Perez-Fontan et al., IEEE Trans. Broadcasting 44(1), 1998; IEEE Trans. Veh. Tech. 50(6), 2001).
 
-use units::RandomStream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt, RandomStream, Span};
 
-use super::loo::StateInterval;
-use crate::{LooSpec, ThreeStateSpec};
+use super::loo::{FadingContext, StateInterval, StateIntervals, build_loo};
+use super::terminal::{
+    AZIMUTH, ELEVATION, ENVIRONMENT, FREQUENCY, SEED, SNR, SNR_ERROR, SNR_RANGE, SPEED, STEP,
+    in_metres,
+};
+use super::{ChannelFactory, ChannelSpec, LooSpec, LookAngle, ReferenceSnr, TerminalMotion};
+use crate::Channel;
+use crate::checks::{ValidationResult, in_range};
+
+/// Shadowing states that form a Markov chain, with Loo fading in each (Perez-Fontan).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ThreeStateSpec {
+    /// Line-of-sight Es/N0.
+    pub reference: ReferenceSnr,
+    /// The terminal and its time grid.
+    pub motion: TerminalMotion,
+    /// The direction to the satellite.
+    pub look_angle: LookAngle,
+    /// Transition probabilities after one frame, from each state (row) to each state (column).
+    pub transitions: Vec<Vec<f64>>,
+    /// The fading parameters of each state.
+    pub states: Vec<LooSpec>,
+    /// The frame length of each state: the distance after which the state is drawn again.
+    pub frames_m: Vec<f64>,
+    /// The distance over which the parameters change to those of a new state.
+    pub transition_m: f64,
+    /// The correlation length of the shadowing.
+    pub correlation_m: f64,
+}
+
+impl ThreeStateSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "perez-fontan",
+        spec_kind: "three_state",
+        aliases: &[],
+        title: "Three states of shadowing with Loo fading",
+        reference: "Perez-Fontan et al. 1998 and 2001",
+        options: &[
+            SNR,
+            SNR_ERROR,
+            ENVIRONMENT,
+            ELEVATION,
+            AZIMUTH,
+            SNR_RANGE,
+            SPEED,
+            FREQUENCY,
+            Opt::hook(
+                "state_lengths",
+                "*",
+                "three_states",
+                "frame length of each state, or that of the first state for all (`\"one\"`)",
+            )
+            .default_word("each"),
+            STEP,
+            SEED,
+        ],
+        draws: true,
+        live_name: "",
+    };
+}
+
+impl ChannelFactory for ThreeStateSpec {
+    fn validate(&self) -> ValidationResult {
+        self.reference.validate()?;
+        self.motion.validate()?;
+        self.look_angle.validate()?;
+        let n = self.states.len();
+        if n == 0 || self.frames_m.len() != n || self.transitions.len() != n {
+            return Err("states, frames_m and transitions must be as many, one at least".into());
+        }
+        self.states.iter().try_for_each(LooSpec::validate)?;
+        self.frames_m.iter().try_for_each(|frame| in_metres("frames_m", *frame))?;
+        in_range("transition_m", self.transition_m, 0.0, 1e6)?;
+        in_metres("correlation_m", self.correlation_m)?;
+        check_transitions(&self.transitions)
+    }
+
+    fn build(&self, name: &str, seed: u64) -> Box<dyn Channel> {
+        let chain = StateChain::new(self);
+        let intervals =
+            move |random: RandomStream| Box::new(chain.clone().intervals(random)) as StateIntervals;
+        let common = FadingContext::new(&self.motion, &self.look_angle, &[(0, self.correlation_m)]);
+        Box::new(build_loo(self.reference, &self.motion, common, intervals, name, seed))
+    }
+
+    fn with_estimate(&self) -> ChannelSpec {
+        Self { reference: self.reference.estimate(), ..self.clone() }.into()
+    }
+
+    fn estimate_error_db(&self) -> f64 {
+        self.reference.error_db
+    }
+
+    fn time_step(&self) -> Option<Span> {
+        Some(Span(self.motion.step_ns))
+    }
+}
+
+/// Validates the transition probabilities: rows sum to 1 and every state is reachable from every other.
+fn check_transitions(rows: &[Vec<f64>]) -> ValidationResult {
+    let n = rows.len();
+    for row in rows {
+        let sum: f64 = row.iter().sum();
+        if row.len() != n
+            || row.iter().any(|p| !(0.0..=1.0).contains(p))
+            || (sum - 1.0).abs() > 1e-6
+        {
+            return Err(format!("transitions: {row:?} is no row of {n} chances that add up to 1"));
+        }
+    }
+    for from in 0..n {
+        let mut reached = vec![false; n];
+        reached[from] = true;
+        for _ in 0..n {
+            for state in 0..n {
+                if reached[state] {
+                    (0..n).filter(|to| rows[state][*to] > 0.0).for_each(|to| reached[to] = true);
+                }
+            }
+        }
+        if let Some(to) = reached.iter().position(|reached| !reached) {
+            return Err(format!("transitions: no transition path from state {from} to state {to}"));
+        }
+    }
+    Ok(())
+}
 
 /// States that are redrawn from a transition matrix after each frame, a distance that depends on the state.
 #[derive(Clone, Debug)]

@@ -53,7 +53,7 @@ impl Acm {
                 return known.mode;
             }
             let reported = decibels(channel.at(user, Time(made)).es_n0)
-                + self.spec.channel.estimate_error_db()
+                + self.spec.channel.factory().estimate_error_db()
                 - self.spec.margin_db;
             // Before the first report no mode was in use, so the hysteresis does not apply.
             let before = if known.reports == 0 { usize::MAX } else { known.mode };
@@ -110,7 +110,7 @@ impl ServiceProcess for Acm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChannelSpec, DropTailSpec, ModcodSpec, QueueSpec};
+    use crate::{DropTailSpec, FixedChannelSpec, ModcodSpec, QueueSpec};
 
     #[test]
     fn only_a_faster_mode_needs_the_hysteresis() {
@@ -122,7 +122,7 @@ mod tests {
         };
         let spec = AcmSpec {
             queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
-            channel: ChannelSpec::Fixed { snr_db: 0.0 },
+            channel: FixedChannelSpec { snr_db: 0.0 }.into(),
             symbols_s: 1,
             modes: vec![mode(0.0, 1), mode(2.0, 2), mode(3.0, 3)],
             margin_db: 0.0,

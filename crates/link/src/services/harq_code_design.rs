@@ -56,7 +56,8 @@ pub(crate) fn design_coded_bits(
 
 /// Samples the mutual information per bit every `spacing`.
 fn sample_information(channel: &ChannelSpec, spacing: Span) -> Vec<f64> {
-    let length = channel.time_step().map_or(DESIGN_SPAN, |step| DESIGN_SPAN.min(step * MAX_STEPS));
+    let length =
+        channel.factory().time_step().map_or(DESIGN_SPAN, |step| DESIGN_SPAN.min(step * MAX_STEPS));
     let count = (length.nanos() / spacing.nanos()).max(1) as usize;
     channel.design_samples(spacing).take(count).map(|quality| quality.information).collect()
 }

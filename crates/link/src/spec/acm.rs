@@ -58,7 +58,7 @@ impl AcmSpec {
 
     /// Validates the specification without its queue.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        self.channel.validate().map_err(|message| format!("channel: {message}"))?;
+        self.channel.factory().validate().map_err(|message| format!("channel: {message}"))?;
         if self.symbols_s == 0 || self.report_interval_ns == 0 {
             return Err("symbols_s and report_interval_ns must be above 0".into());
         }

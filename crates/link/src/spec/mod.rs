@@ -2,14 +2,12 @@
 //! name. No field has a hidden default, because the plan contains every field.
 
 mod acm;
-mod channel;
 mod nr;
 mod radio;
 mod slot;
 mod transmit;
 
 pub use acm::*;
-pub use channel::*;
 pub use nr::*;
 pub use radio::*;
 pub use slot::*;
@@ -24,6 +22,16 @@ use crate::{
     StageUpdate,
 };
 
+/// The interpolation between the points of a trace.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// The value of the last point.
+    Step,
+    /// Linear between points.
+    Linear,
+}
+
 /// One stage. The specification type of each kind documents its fields.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -37,7 +45,7 @@ pub enum StageSpec {
     /// A queue before a transmitter.
     Transmit(TransmitSpec),
     /// A queue before a radio link.
-    Radio(RadioSpec),
+    Radio(Box<RadioSpec>),
     /// A queue before a 5G link.
     Nr(Box<NrSpec>),
     /// A queue before a link with adaptive coding and modulation.
@@ -62,7 +70,7 @@ impl StageSpec {
             StageSpec::DelayTrace(spec) => spec,
             StageSpec::ReconfigurationDelay(spec) => spec,
             StageSpec::Transmit(spec) => spec,
-            StageSpec::Radio(spec) => spec,
+            StageSpec::Radio(spec) => &**spec,
             StageSpec::Nr(spec) => &**spec,
             StageSpec::Acm(spec) => &**spec,
             StageSpec::Netem(spec) => spec,

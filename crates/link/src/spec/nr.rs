@@ -113,7 +113,7 @@ impl NrSpec {
     /// Validates the specification without its queue.
     pub(crate) fn validate(&self) -> Result<(), String> {
         if let Some(channel) = &self.channel {
-            channel.validate().map_err(|message| format!("channel: {message}"))?;
+            channel.factory().validate().map_err(|message| format!("channel: {message}"))?;
         }
         above_zero("slot_ns", self.slot_ns)?;
         above_zero("coded_bits", u64::from(self.coded_bits))?;

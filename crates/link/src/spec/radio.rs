@@ -56,7 +56,7 @@ impl RadioSpec {
     pub(crate) fn check(&self) -> ValidationResult {
         self.queue.factory().validate()?;
         if let Some(channel) = &self.channel {
-            channel.validate().map_err(|message| format!("channel: {message}"))?;
+            channel.factory().validate().map_err(|message| format!("channel: {message}"))?;
         }
         self.link_layer.check()?;
         match self.reordering {

@@ -8,7 +8,7 @@ use crate::{
     Acm, AcmSpec, Arq, Channel, ChannelSpec, DropTail, ExternalSchedulerSpec, FeedbackSpec,
     FixedChannel, InFlightPolicy, NrLink, NrSpec, Queue, QueueSpec, RadioSpec, RateService,
     ReorderingSpec, ServiceProcess, ServiceSpec, SlotRate, Stage, StageUpdate, TraceService,
-    TransmitSpec, Transmitter, channels, validate,
+    TransmitSpec, Transmitter, validate,
 };
 
 impl StageFactory for TransmitSpec {
@@ -145,7 +145,7 @@ impl StageFactory for AcmSpec {
     }
 
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
-        let channel = channels::build(&self.channel, context.link_name, context.seed);
+        let channel = self.channel.factory().build(context.link_name, context.seed);
         build_radio(self.queue.factory().build(context), Box::new(Acm::new(self)), channel, None)
     }
 
@@ -165,7 +165,7 @@ impl StageFactory for AcmSpec {
 /// Builds the channel; without a specification it has no noise.
 fn build_channel(spec: Option<&ChannelSpec>, context: &BuildContext) -> Box<dyn Channel> {
     match spec {
-        Some(spec) => channels::build(spec, context.link_name, context.seed),
+        Some(spec) => spec.factory().build(context.link_name, context.seed),
         None => Box::new(FixedChannel::PERFECT),
     }
 }

@@ -1,8 +1,8 @@
 //! Adaptive coding and modulation during a fade: closed forms of the rates, and the losses.
 
 use link::{
-    AcmSpec, ChannelSpec, DropTailSpec, Interpolation, LinkOutput, ModcodSpec, QueueSpec,
-    ReferenceSnr, SimplexLink, StageSpec,
+    AcmSpec, ChannelSpec, DropTailSpec, FixedChannelSpec, Interpolation, LinkOutput,
+    MeasuredAttenuationSpec, ModcodSpec, QueueSpec, ReferenceSnr, SimplexLink, StageSpec,
 };
 use units::{Packet, Time};
 
@@ -43,12 +43,12 @@ fn line(spec: AcmSpec) -> SimplexLink {
 
 /// Returns the attenuation in dB from instants in seconds on, with an Es/N0 of 10 dB.
 fn fades(points: &[(f64, f64)]) -> ChannelSpec {
-    ChannelSpec::Measured {
+    ChannelSpec::Measured(MeasuredAttenuationSpec {
         reference: ReferenceSnr { snr_db: 10.0, error_db: 0.0 },
         points: points.iter().map(|(at, db)| ((at * 1e9) as u64, *db)).collect(),
         interpolation: Interpolation::Step,
         repeat_ns: None,
-    }
+    })
 }
 
 /// Saturates the link with packets of 125 bytes for `seconds`.
@@ -73,7 +73,8 @@ fn the_rate_is_the_mode_s_spectral_efficiency() {
     for (snr_db, efficiency) in
         [(-2.3, 0.490_243), (0.0, 0.490_243), (1.2, 0.988_858), (4.0, 0.988_858), (30.0, 1.788_612)]
     {
-        let spec = AcmSpec { margin_db: 0.0, ..spec(ChannelSpec::Fixed { snr_db }) };
+        let spec =
+            AcmSpec { margin_db: 0.0, ..spec(ChannelSpec::Fixed(FixedChannelSpec { snr_db })) };
         let out = saturated(spec, 1);
         assert!(out.dropped.is_empty());
         let expected = 1e6 * efficiency / 1_000.0;

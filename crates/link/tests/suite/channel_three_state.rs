@@ -1,6 +1,6 @@
 //! The mobile channel of Perez-Fontan compared with published values, and as a function of seed, user and time.
 
-use link::{ChannelSpec, ChannelState, ReferenceSnr};
+use link::{ChannelSpec, ChannelState, RangeLossSpec, ReferenceSnr};
 use proptest::prelude::*;
 use units::{Span, Time};
 
@@ -137,7 +137,7 @@ fn a_channel_uses_its_configured_seed() {
 fn range_loss_adds_to_the_fading() {
     let ranged = || {
         let loss = vec![(0, 6.0), (10 * SECOND, 1.0)];
-        ChannelSpec::RangeLoss { loss, channel: Box::new(trees()) }
+        ChannelSpec::RangeLoss(RangeLossSpec { loss, channel: Box::new(trees()) })
     };
     let (mut with, mut without) =
         (ranged().build("test", 1).unwrap(), trees().build("test", 1).unwrap());
@@ -150,7 +150,8 @@ fn range_loss_adds_to_the_fading() {
     let long_run =
         |spec: ChannelSpec| spec.design_samples(Span(20_000_000)).take(100).collect::<Vec<_>>();
     assert_eq!(long_run(ranged()), long_run(trees()));
-    let empty = ChannelSpec::RangeLoss { loss: Vec::new(), channel: Box::new(trees()) };
+    let empty =
+        ChannelSpec::RangeLoss(RangeLossSpec { loss: Vec::new(), channel: Box::new(trees()) });
     assert!(empty.build("test", 1).is_err());
 }
 

@@ -3,12 +3,12 @@
 use link::{
     AcmSpec, ArqScheme, AverageSpec, AveragedQuantity, ChannelSpec, CodeSpec, CodelSpec, CodesSpec,
     DeadlineSpec, DecoderSpec, DeficitRoundRobinSpec, DelayChange, DelaySpec, DelayTraceSpec,
-    DropHeadSpec, DropTailSpec, ExpPfSpec, FeedbackSpec, FqCodelSpec, HarqCombining, Interpolation,
-    JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, MLwdfSpec, MaximumRateSpec,
-    ModcodSpec, NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, ProportionalFairSpec,
-    QueueLimit, QueueSpec, RadioSpec, RateChange, ReconfigurationDelaySpec, ReconfigurationSpec,
-    ReferenceSnr, ReorderSpec, ReorderingSpec, RoundRobinSpec, SchedulerSpec, ServiceSpec,
-    SimplexLink, StageSpec, TransmitSpec,
+    DropHeadSpec, DropTailSpec, ExpPfSpec, FeedbackSpec, FixedChannelSpec, FqCodelSpec,
+    HarqCombining, Interpolation, JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput,
+    MLwdfSpec, MaximumRateSpec, MeasuredAttenuationSpec, ModcodSpec, NetemSpec, NrSpec, Numbering,
+    OutageSpec, PerUserSpec, ProportionalFairSpec, QueueLimit, QueueSpec, RadioSpec, RateChange,
+    ReconfigurationDelaySpec, ReconfigurationSpec, ReferenceSnr, ReorderSpec, ReorderingSpec,
+    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -181,7 +181,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                 let (coded_bits, (overhead_bits, first_overhead_bits), frame_bytes, rate_bit_s) =
                     code;
                 let (delay_ns, loss, patience) = feedback;
-                StageSpec::Radio(RadioSpec {
+                StageSpec::Radio(Box::new(RadioSpec {
                     queue,
                     channel: Some(channel),
                     link_layer: LinkLayerSpec {
@@ -207,15 +207,15 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                             _ => Numbering::Link,
                         },
                     }),
-                })
+                }))
             },
         )
 }
 
 fn channels() -> impl Strategy<Value = ChannelSpec> {
     prop_oneof![
-        Just(ChannelSpec::Fixed { snr_db: 20.0 }),
-        (-5.0..15.0).prop_map(|snr_db| ChannelSpec::Fixed { snr_db }),
+        Just(ChannelSpec::Fixed(FixedChannelSpec { snr_db: 20.0 })),
+        (-5.0..15.0).prop_map(|snr_db| ChannelSpec::Fixed(FixedChannelSpec { snr_db })),
         (0.0..20.0).prop_map(|snr_db| {
             let mut spec = fading::trees();
             if let ChannelSpec::ThreeState(spec) = &mut spec {
@@ -226,12 +226,12 @@ fn channels() -> impl Strategy<Value = ChannelSpec> {
         Just(fading::urban()),
         Just(fading::rayleigh()),
         (5.0..25.0, prop::collection::btree_map(0..90 * MS, 0.0..30.0, 1..6), any::<bool>())
-            .prop_map(|(snr_db, points, repeat)| ChannelSpec::Measured {
+            .prop_map(|(snr_db, points, repeat)| ChannelSpec::Measured(MeasuredAttenuationSpec {
                 reference: ReferenceSnr { snr_db, error_db: 0.0 },
                 points: points.into_iter().collect(),
                 interpolation: Interpolation::Linear,
                 repeat_ns: repeat.then_some(90 * MS),
-            }),
+            })),
     ]
 }
 

@@ -1,9 +1,9 @@
 //! Link layers over radio links, compared with closed forms.
 
 use link::{
-    ArqScheme, ChannelSpec, CodeSpec, DecoderSpec, DropTailSpec, FeedbackSpec, HarqCombining,
-    LinkLayerSpec, LinkOutput, Numbering, QueueSpec, RadioSpec, ReorderingSpec, SimplexLink,
-    StageSpec, TransmissionAttempt, UserLinkStats,
+    ArqScheme, ChannelSpec, CodeSpec, DecoderSpec, DropTailSpec, FeedbackSpec, FixedChannelSpec,
+    HarqCombining, LinkLayerSpec, LinkOutput, Numbering, QueueSpec, RadioSpec, ReorderingSpec,
+    SimplexLink, StageSpec, TransmissionAttempt, UserLinkStats,
 };
 use units::{Packet, Span, Time};
 
@@ -37,8 +37,8 @@ fn build(
     reordering: Option<ReorderingSpec>,
 ) -> SimplexLink {
     let queue = QueueSpec::DropTail(DropTailSpec { limit: None });
-    let channel = Some(ChannelSpec::Fixed { snr_db });
-    let stage = StageSpec::Radio(RadioSpec { queue, channel, link_layer, reordering });
+    let channel = Some(ChannelSpec::Fixed(FixedChannelSpec { snr_db }));
+    let stage = StageSpec::Radio(Box::new(RadioSpec { queue, channel, link_layer, reordering }));
     SimplexLink::build(&[stage], "radio.down", 7).unwrap()
 }
 
@@ -311,7 +311,8 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         spec.reference.snr_db = snr_db;
     }
     let channel = Some(channel);
-    let stage = StageSpec::Radio(RadioSpec { queue, channel, link_layer, reordering: None });
+    let stage =
+        StageSpec::Radio(Box::new(RadioSpec { queue, channel, link_layer, reordering: None }));
     let mut line = SimplexLink::build(&[stage], "radio.down", 7).unwrap();
     let mut out = LinkOutput::default();
     for number in 0..seconds * 267 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,17 +17,12 @@ if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import (
         ChannelSpec,
-        LookAngle,
-        LooSpec,
-        MeasuredChannelSpec,
-        ReferenceSnr,
         SemiMarkovCellSpec,
-        SemiMarkovChannelSpec,
         SemiMarkovStateSpec,
-        TerminalMotion,
-        ThreeStateChannelSpec,
     )
-    from bentpipe.scenario.link.channel import Channel
+    from bentpipe.scenario.link.channel import ElevationText
+    from bentpipe.scenario.link.generated import Channel
+    from bentpipe.scenario.link.hooks import ThreeStates as ThreeStateFields
     from bentpipe.scenario.quantities import Distance
 
 __all__ = ["channel", "elevation_note"]
@@ -51,7 +47,7 @@ def channel(config: Channel, files: Files, key: str) -> ChannelSpec:
         ScenarioError: parameters that were never published, an elevation outside the tables, a step that is too
             long, or a file that cannot be used.
     """
-    at_reference = _channel_at_reference(config, files, key)
+    at_reference = config.to_spec(_ChannelHooks(config, files, key))
     if config.snr_range is not None:
         return {
             "kind": "range_loss",
@@ -61,17 +57,93 @@ def channel(config: Channel, files: Files, key: str) -> ChannelSpec:
     return at_reference
 
 
-def _channel_at_reference(config: Channel, files: Files, key: str) -> ChannelSpec:
-    """Return the channel at the distance for which the scenario gives Es/N0."""
-    if config.model == "white-noise":
-        return {"kind": "fixed", "snr_db": config.snr.db}
-    if config.model == "perez-fontan":
-        return _three_states(config, files, key)
-    if config.model == "p681":
-        return _two_states(config, files, key)
-    if config.model == "rayleigh":
-        return {"kind": "rayleigh", "reference": _reference(config), "motion": _motion(config, key)}
-    return _measured(config, files, key)
+@dataclass(frozen=True, slots=True)
+class _ChannelHooks:
+    """Published parameters, files and the orbit of a channel (``ChannelHooks`` of the scenario)."""
+
+    config: Channel
+    files: Files
+    key: str
+
+    def step_ns(self, step: Duration | None, key: str) -> int:
+        """Return the step, by default the longest: at most 1 ms, and below 1/16 wavelength after rounding."""
+        speed = self.config.speed
+        if speed is None:
+            raise _error(self.key, "speed", "missing, expected a value")
+        sixteenth_ns = Fraction(_LIGHT_SPEED_M_S * 3600, 16 * self.config.frequency.hz * speed.m_h) * 10**9
+        max_step = min(_MAX_STEP_NS, math.ceil(sixteenth_ns) - 1)
+        if max_step < _MIN_STEP_NS:
+            raise _error(
+                self.key,
+                "speed",
+                f"found {speed}, expected a speed at which 1/16 wavelength takes 1 us or more",
+            )
+        if step is None:
+            return max_step
+        if step.ns < _MIN_STEP_NS:
+            raise _error(self.key, key, f"found {step}, expected at least 1 us")
+        if step.ns > max_step:
+            raise _error(
+                self.key,
+                key,
+                f"found {step}, expected at most {Duration(max_step)}, the shorter of 1 ms and 1/16 wavelength at "
+                f"{speed}",
+            )
+        return step.ns
+
+    def elevation_deg(self, elevation: ElevationText, key: str) -> float:
+        """Return the elevation; on an orbit, that at the start."""
+        if elevation != "orbit":
+            return elevation.degrees
+        elevations = self.files.route_timeline(f"{self.key}.{key}").elevations_deg[1]
+        return next(degrees for degrees in elevations if degrees is not None)
+
+    def three_states(self, state_lengths: str, key: str) -> ThreeStateFields:
+        """Return the published parameters; a frame is as long as the state's, or as the first state's."""
+        del key
+        tables = _fontan(self.config, self.key)
+        used = {elevation for _, elevation in _elevations(self.config, tables, self.files, self.key)}
+        if len(used) > 1:
+            raise _error(
+                self.key, "elevation", "found an orbit over several tables, which this model cannot follow"
+            )
+        cell = tables[used.pop()]
+        frames_m = cell.frames_m
+        return {
+            "transitions": cell.transitions,
+            "states": [
+                {"mean_db": mean_db, "deviation_db": deviation_db, "multipath_db": multipath_db}
+                for mean_db, deviation_db, multipath_db in cell.states
+            ],
+            "frames_m": [frames_m[0]] * len(frames_m) if state_lengths == "one" else frames_m,
+            "transition_m": cell.transition_m,
+            "correlation_m": cell.correlation_m,
+        }
+
+    def cells(self) -> list[SemiMarkovCellSpec]:
+        """Return the published parameters of each elevation."""
+        tables = _p681(self.config, self.key)
+        return [
+            _two_state_cell(at, tables[elevation])
+            for at, elevation in _elevations(self.config, tables, self.files, self.key)
+        ]
+
+    def points(self) -> list[list[int | float]]:
+        """Return the points of the file or of the schedule."""
+        config = self.config
+        if config.trace is not None:
+            trace = self.files.csv(config.trace, "attenuation", f"{self.key}.trace")
+            points = [(at, float(value)) for at, value in trace]
+        else:
+            points = [(point.at.ns, point.attenuation.db) for point in config.schedule or []]
+        if config.repeat is not None and points[-1][0] >= config.repeat.ns:
+            text = f"found {config.repeat}, expected more than the last point's {Duration(points[-1][0])}"
+            raise _error(self.key, "repeat", text)
+        excessive = next((value for _, value in points if abs(value) > _MAX_ATTENUATION_DB), None)
+        if excessive is not None:
+            text = f"found an attenuation of {excessive:g} dB, expected at most {_MAX_ATTENUATION_DB} dB"
+            raise _error(self.key, "trace", text)
+        return [[at, value] for at, value in points]
 
 
 def elevation_note(config: Channel, key: str) -> str | None:
@@ -164,40 +236,6 @@ def _elevations(
     return used
 
 
-def _three_states(config: Channel, files: Files, key: str) -> ThreeStateChannelSpec:
-    tables = _fontan(config, key)
-    used = {elevation for _, elevation in _elevations(config, tables, files, key)}
-    if len(used) > 1:
-        raise _error(key, "elevation", "found an orbit over several tables, which this model cannot follow")
-    cell = tables[used.pop()]
-    same_length = config.state_lengths == "one"
-    return {
-        "kind": "three_state",
-        "reference": _reference(config),
-        "motion": _motion(config, key),
-        "look_angle": _look_angle(config, files, key),
-        "transitions": cell.transitions,
-        "states": [_loo(*state) for state in cell.states],
-        "frames_m": [cell.frames_m[0]] * len(cell.frames_m) if same_length else cell.frames_m,
-        "transition_m": cell.transition_m,
-        "correlation_m": cell.correlation_m,
-    }
-
-
-def _two_states(config: Channel, files: Files, key: str) -> SemiMarkovChannelSpec:
-    tables = _p681(config, key)
-    return {
-        "kind": "semi_markov",
-        "reference": _reference(config),
-        "motion": _motion(config, key),
-        "look_angle": _look_angle(config, files, key),
-        "cells": [
-            _two_state_cell(at, tables[elevation])
-            for at, elevation in _elevations(config, tables, files, key)
-        ],
-    }
-
-
 def _two_state_cell(at_ns: int, cell: TwoStates) -> SemiMarkovCellSpec:
     return {
         "at_ns": at_ns,
@@ -225,49 +263,6 @@ def _state(numbers: tuple[float, ...], quantiles: tuple[float, float]) -> SemiMa
     }
 
 
-def _measured(config: Channel, files: Files, key: str) -> MeasuredChannelSpec:
-    if config.trace is not None:
-        trace = files.csv(config.trace, "attenuation", f"{key}.trace")
-        points = [(at, float(value)) for at, value in trace]
-    else:
-        points = [(point.at.ns, point.attenuation.db) for point in config.schedule or []]
-    if config.repeat is not None and points[-1][0] >= config.repeat.ns:
-        last = Duration(points[-1][0])
-        raise _error(key, "repeat", f"found {config.repeat}, expected more than the last point's {last}")
-    excessive = next((value for _, value in points if abs(value) > _MAX_ATTENUATION_DB), None)
-    if excessive is not None:
-        raise _error(
-            key,
-            "trace",
-            f"found an attenuation of {excessive:g} dB, expected at most {_MAX_ATTENUATION_DB} dB",
-        )
-    return {
-        "kind": "measured",
-        "reference": _reference(config),
-        "points": [[at, value] for at, value in points],
-        "interpolation": config.interpolation,
-        "repeat_ns": config.repeat.ns if config.repeat is not None else None,
-    }
-
-
-def _reference(config: Channel) -> ReferenceSnr:
-    return {"snr_db": config.snr.db, "error_db": config.snr_error.db}
-
-
-def _loo(mean_db: float, deviation_db: float, multipath_db: float) -> LooSpec:
-    return {"mean_db": mean_db, "deviation_db": deviation_db, "multipath_db": multipath_db}
-
-
-def _look_angle(config: Channel, files: Files, key: str) -> LookAngle:
-    """Return elevation and azimuth of the satellite; on an orbit, the elevation at the start."""
-    if config.elevation == "orbit":
-        elevations = files.route_timeline(f"{key}.elevation").elevations_deg[1]
-        elevation = next(degrees for degrees in elevations if degrees is not None)
-    else:
-        elevation = config.elevation.degrees if config.elevation is not None else 0.0
-    return {"elevation_deg": elevation, "azimuth_deg": config.azimuth.degrees}
-
-
 def _range_loss(reference: Distance, files: Files, key: str) -> list[list[float]]:
     """Return (ns, dB) of the free-space loss to the last satellite, relative to the reference distance."""
     timeline = files.route_timeline(f"{key}.snr_range")
@@ -276,35 +271,6 @@ def _range_loss(reference: Distance, files: Files, key: str) -> list[list[float]
         for step, delay_ns in enumerate(timeline.last_ns)
         if delay_ns is not None  # no channel without a route
     ]
-
-
-def _motion(config: Channel, key: str) -> TerminalMotion:
-    speed = config.speed
-    if speed is None:
-        raise _error(key, "speed", "missing, expected a value")
-    # The step is below 1/16 wavelength after rounding.
-    sixteenth_ns = Fraction(_LIGHT_SPEED_M_S * 3600, 16 * config.frequency.hz * speed.m_h) * 10**9
-    max_step = min(_MAX_STEP_NS, math.ceil(sixteenth_ns) - 1)
-    if max_step < _MIN_STEP_NS:
-        raise _error(
-            key, "speed", f"found {speed}, expected a speed at which 1/16 wavelength takes 1 us or more"
-        )
-    step = config.step.ns if config.step is not None else max_step
-    if step < _MIN_STEP_NS:
-        raise _error(key, "step", f"found {config.step}, expected at least 1 us")
-    if step > max_step:
-        raise _error(
-            key,
-            "step",
-            f"found {config.step}, expected at most {Duration(max_step)}, the shorter of 1 ms and 1/16 wavelength "
-            f"at {speed}",
-        )
-    return {
-        "seed": config.seed,
-        "step_ns": step,
-        "carrier_hz": config.frequency.hz,
-        "speed_m_s": speed.m_s,
-    }
 
 
 def _error(key: str, name: str, text: str) -> ScenarioError:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, StrictStr, model_validator
 
-from bentpipe.scenario.base import DurationText, PositiveText, Table, text_schema
-from bentpipe.scenario.link.channel import DecibelText
+from bentpipe.scenario.base import DecibelText, DurationText, PositiveText, Table, text_schema
 from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.radio_quantities import Decibel, SymbolRate
 

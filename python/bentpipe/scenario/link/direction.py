@@ -19,8 +19,7 @@ from bentpipe.scenario.base import (
 )
 from bentpipe.scenario.link.acm import AdaptiveCoding
 from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
-from bentpipe.scenario.link.channel import Channel
-from bentpipe.scenario.link.generated import Aqm, Loss
+from bentpipe.scenario.link.generated import Aqm, Channel, Loss
 from bentpipe.scenario.link.nr import Nr
 from bentpipe.scenario.link.reconfiguration import Reconfiguration
 from bentpipe.scenario.link.scheduler import Scheduler

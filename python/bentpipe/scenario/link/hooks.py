@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.plan.spec.run_spec import QueueLimit
+    from bentpipe.plan.spec.run_spec import LooSpec, QueueLimit, SemiMarkovCellSpec
+    from bentpipe.scenario.link.channel import ElevationText
+    from bentpipe.scenario.quantities import Duration
 
-__all__ = ["LossHooks", "QueueHooks"]
+__all__ = ["ChannelHooks", "LossHooks", "QueueHooks", "ThreeStates"]
+
+
+class ThreeStates(TypedDict):
+    """The fields of a three-state channel that come from published parameters."""
+
+    transitions: Sequence[Sequence[float]]
+    states: Sequence[LooSpec]
+    frames_m: Sequence[float]
+    transition_m: float
+    correlation_m: float
+
+
+class ChannelHooks(Protocol):
+    """The values that the planner supplies for a channel. Each raises ScenarioError."""
+
+    def step_ns(self, step: Duration | None, key: str) -> int:
+        """Return the step of the time grid."""
+
+    def elevation_deg(self, elevation: ElevationText, key: str) -> float:
+        """Return the elevation of the satellite; on an orbit, that at the start."""
+
+    def three_states(self, state_lengths: Literal["each", "one"], key: str) -> ThreeStates:
+        """Return the published parameters of three states."""
+
+    def cells(self) -> list[SemiMarkovCellSpec]:
+        """Return the published parameters of two states, by time."""
+
+    def points(self) -> list[list[int | float]]:
+        """Return times and attenuations."""
 
 
 class QueueHooks(Protocol):

@@ -1,8 +1,8 @@
 //! Channel statistics. Users are independent, so the deviation over users gives the standard error.
 
 use link::{
-    Channel, ChannelSpec, LooSpec, LookAngle, ReferenceSnr, SemiMarkovCellSpec, SemiMarkovSpec,
-    SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
+    Channel, ChannelSpec, LooSpec, LookAngle, RayleighSpec, ReferenceSnr, SemiMarkovCellSpec,
+    SemiMarkovSpec, SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
 };
 use units::Time;
 
@@ -28,7 +28,7 @@ pub const TREES: [(f64, f64, f64); 3] =
 pub fn trees() -> ChannelSpec {
     let state =
         |(mean_db, deviation_db, multipath_db)| LooSpec { mean_db, deviation_db, multipath_db };
-    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+    ChannelSpec::ThreeState(ThreeStateSpec {
         reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
         look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
@@ -41,7 +41,7 @@ pub fn trees() -> ChannelSpec {
         frames_m: vec![6.3, 6.3, 4.5],
         transition_m: 2.6,
         correlation_m: 1.5,
-    }))
+    })
 }
 
 /// Returns a channel with a single, permanent state.
@@ -51,7 +51,7 @@ pub fn one_state(
     multipath_db: f64,
     motion: TerminalMotion,
 ) -> ChannelSpec {
-    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+    ChannelSpec::ThreeState(ThreeStateSpec {
         reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion,
         look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
@@ -60,12 +60,12 @@ pub fn one_state(
         frames_m: vec![5.0],
         transition_m: 1.0,
         correlation_m: 1.5,
-    }))
+    })
 }
 
 /// Returns ITU-R P.681, urban at 45 degrees in S band, with 0 dB in line of sight.
 pub fn urban() -> ChannelSpec {
-    ChannelSpec::SemiMarkov(Box::new(SemiMarkovSpec {
+    ChannelSpec::SemiMarkov(SemiMarkovSpec {
         reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
         look_angle: LookAngle { elevation_deg: 45.0, azimuth_deg: 0.0 },
@@ -99,15 +99,15 @@ pub fn urban() -> ChannelSpec {
             transition_m_per_db: 0.0744,
             transition_offset_m: 2.1423,
         }],
-    }))
+    })
 }
 
 /// Returns multipath without line of sight, with mean power 1.
 pub fn rayleigh() -> ChannelSpec {
-    ChannelSpec::Rayleigh {
+    ChannelSpec::Rayleigh(RayleighSpec {
         reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
-    }
+    })
 }
 
 /// Returns Es/N0 of `user` at `count` instants, `every_ns` apart.
