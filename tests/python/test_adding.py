@@ -33,9 +33,9 @@ EXAMPLES = {
         (),
     ),
     "As `rayleigh` is": (
-        r"RayleighSpec|Rayleigh fading|\"rayleigh\"",
+        r"RayleighSpec|rayleigh_power|\"rayleigh\"",
         ("crates/link/tests/suite/channel_*.rs", "crates/link/tests/suite/common/*.rs"),
-        ("crates/emu/src/forwarder_tests.rs", "crates/conformance/src/schedulers.rs"),
+        ("crates/emu/src/forwarder_tests.rs",),
     ),
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (

@@ -150,7 +150,10 @@ def test_other_bands_are_refused() -> None:
         ({"snr": None}, "missing"),
         ({"elevation": "100 deg"}, "expected at most 90 deg"),
         ({"model": "perez-fontain"}, 'did you mean "perez-fontan"?'),
-        ({"model": "white-noise"}, 'found environment beside "white-noise", expected it with perez-fontan or p681'),
+        (
+            {"model": "white-noise"},
+            'found environment beside "white-noise", expected it with perez-fontan or p681',
+        ),
         ({"band": "S"}, 'did you mean "frequency"?'),
         ({"state_lengths": "all"}, "each, one"),
     ],
@@ -314,7 +317,10 @@ def test_a_file_of_attenuation_that_cannot_be_read(tmp_path: Path, text: str, wo
     [
         ({}, "found none, expected exactly one of trace, schedule"),
         ({"schedule": []}, "at least 1"),
-        ({"trace": "a.csv", "speed": "60 km/h"}, 'found speed beside "attenuation", expected it with perez-fontan or p681 or rayleigh'),
+        (
+            {"trace": "a.csv", "speed": "60 km/h"},
+            'found speed beside "attenuation", expected it with perez-fontan or p681 or rayleigh',
+        ),
         (
             {"schedule": [{"at": "2 s", "attenuation": 0}, {"at": "1 s", "attenuation": 0}]},
             "expected increasing times",

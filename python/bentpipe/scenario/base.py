@@ -128,9 +128,7 @@ def check_required(key: str, table: BaseModel, required: Mapping[str, Collection
             raise ValueError(f'found no {option}, which {key} = "{member}" needs')
 
 
-def check_range(
-    key: str, value: Ordered | None, minimum: Ordered | None, maximum: Ordered | None
-) -> None:
+def check_range(key: str, value: Ordered | None, minimum: Ordered | None, maximum: Ordered | None) -> None:
     """Check that ``minimum <= value <= maximum``; None is no bound, or an absent value. Raises ValueError."""
     if value is None:
         return

@@ -115,7 +115,9 @@ class ThreeStateChannelSpec(TypedDict):
 
 
 class SemiMarkovChannelSpec(TypedDict):
-    """Alternating good and bad states (ITU-R P.681)."""
+    """Alternating good and bad states (ITU-R P.681) with Loo fading. Each state interval draws its
+    parameters.
+    """
 
     kind: Literal["semi_markov"]
     reference: ReferenceSnr

@@ -10,31 +10,43 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from bentpipe.scenario.base import (
+    AngleText,
+    DecibelText,
+    DistanceText,
     DurationText,
+    FrequencyText,
     PositiveText,
     ProbabilityText,
     SizeText,
+    SpeedText,
     Table,
     check_options,
     check_range,
+    check_required,
     require_one,
 )
 from bentpipe.scenario.link import rules
-from bentpipe.scenario.quantities import Duration, Probability, Size
+from bentpipe.scenario.link.channel import Attenuation, ElevationText
+from bentpipe.scenario.quantities import Angle, Duration, Probability, Size
+from bentpipe.scenario.radio_quantities import Decibel, Frequency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.plan.spec.run_spec import (
         BurstLossModel,
+        ChannelSpec,
         GilbertElliottLossModel,
         LossModel,
         QueueSpec,
         SchedulerSpec,
     )
-    from bentpipe.scenario.link.hooks import LossHooks, QueueHooks
+    from bentpipe.scenario.link.hooks import ChannelHooks, LossHooks, QueueHooks
 
-__all__ = ["Aqm", "BurstLoss", "GilbertElliottLoss", "Loss", "SchedulerOptions"]
+__all__ = ["Aqm", "BurstLoss", "Channel", "GilbertElliottLoss", "Loss", "SchedulerOptions"]
+
+DRAWN_CHANNELS = frozenset({"rayleigh", "semi_markov", "three_state"})
+"""The channels that draw random numbers, by their kind in the resolved run."""
 
 DRAWN_LOSSES = frozenset({"bernoulli", "gilbert_elliott", "reconfiguration"})
 """The loss models that draw random numbers, by their kind in the resolved run."""
@@ -147,7 +159,7 @@ class Aqm(Table):
         "queues": ("fq-codel",),
         "quantum": ("fq-codel",),
     }
-    """The members that have an option."""
+    """The members that have an option, unless all have it."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -212,7 +224,7 @@ class SchedulerOptions(Table):
         "violation_ratio": ("m-lwdf", "exp-pf"),
         "best_effort": ("m-lwdf", "exp-pf"),
     }
-    """The members that have an option."""
+    """The members that have an option, unless all have it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -265,3 +277,118 @@ class SchedulerOptions(Table):
                 },
             }
         raise AssertionError(f"no descriptor of {name}")
+
+
+class Channel(Table):
+    """A radio channel."""
+
+    hints: ClassVar[Mapping[str, str]] = rules.CHANNEL_HINTS
+    model: Literal["white-noise", "perez-fontan", "p681", "rayleigh", "attenuation"]
+    snr: DecibelText
+    snr_error: DecibelText = Decibel(0.0)
+    environment: StrictStr | None = None
+    elevation: ElevationText | None = None
+    azimuth: AngleText = Angle(0)
+    snr_range: DistanceText | None = None
+    speed: SpeedText | None = None
+    frequency: FrequencyText = Frequency(2_200_000_000)
+    state_lengths: Literal["each", "one"] = "each"
+    step: PositiveText | None = None
+    seed: Annotated[StrictInt, Field(ge=0, le=9223372036854775807)] | None = None
+    trace: StrictStr | None = None
+    schedule: Annotated[list[Attenuation], Field(min_length=1)] | None = None
+    interpolation: Literal["step", "linear"] = "linear"
+    repeat: PositiveText | None = None
+
+    option_owners: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "snr_error": ("perez-fontan", "p681", "rayleigh", "attenuation"),
+        "environment": ("perez-fontan", "p681"),
+        "elevation": ("perez-fontan", "p681"),
+        "azimuth": ("perez-fontan", "p681"),
+        "snr_range": ("perez-fontan", "p681"),
+        "speed": ("perez-fontan", "p681", "rayleigh"),
+        "frequency": ("perez-fontan", "p681", "rayleigh"),
+        "state_lengths": ("perez-fontan",),
+        "step": ("perez-fontan", "p681", "rayleigh"),
+        "seed": ("perez-fontan", "p681", "rayleigh"),
+        "trace": ("attenuation",),
+        "schedule": ("attenuation",),
+        "interpolation": ("attenuation",),
+        "repeat": ("attenuation",),
+    }
+    """The members that have an option, unless all have it."""
+
+    required_options: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "perez-fontan": ("environment", "elevation", "speed"),
+        "p681": ("environment", "elevation", "speed"),
+        "rayleigh": ("speed",),
+    }
+    """The options that a member requires."""
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        check_options(self.model, self.model_fields_set, self.option_owners)
+        check_required("model", self, self.required_options)
+        return self
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        rules.channel(self)
+        return self
+
+    def to_spec(self, hooks: ChannelHooks) -> ChannelSpec:
+        """Return the member in the resolved run."""
+        if self.model == "white-noise":
+            return {"kind": "fixed", "snr_db": self.snr.db}
+        if self.model == "perez-fontan" and self.elevation is not None and self.speed is not None:
+            return {
+                "kind": "three_state",
+                "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
+                "look_angle": {
+                    "elevation_deg": hooks.elevation_deg(self.elevation, "elevation"),
+                    "azimuth_deg": self.azimuth.degrees,
+                },
+                "motion": {
+                    "speed_m_s": self.speed.m_s,
+                    "carrier_hz": self.frequency.hz,
+                    "step_ns": hooks.step_ns(self.step, "step"),
+                    "seed": self.seed,
+                },
+                **hooks.three_states(self.state_lengths, "state_lengths"),
+            }
+        if self.model == "p681" and self.elevation is not None and self.speed is not None:
+            return {
+                "kind": "semi_markov",
+                "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
+                "look_angle": {
+                    "elevation_deg": hooks.elevation_deg(self.elevation, "elevation"),
+                    "azimuth_deg": self.azimuth.degrees,
+                },
+                "motion": {
+                    "speed_m_s": self.speed.m_s,
+                    "carrier_hz": self.frequency.hz,
+                    "step_ns": hooks.step_ns(self.step, "step"),
+                    "seed": self.seed,
+                },
+                "cells": hooks.cells(),
+            }
+        if self.model == "rayleigh" and self.speed is not None:
+            return {
+                "kind": "rayleigh",
+                "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
+                "motion": {
+                    "speed_m_s": self.speed.m_s,
+                    "carrier_hz": self.frequency.hz,
+                    "step_ns": hooks.step_ns(self.step, "step"),
+                    "seed": self.seed,
+                },
+            }
+        if self.model == "attenuation":
+            return {
+                "kind": "measured",
+                "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
+                "points": hooks.points(),
+                "interpolation": self.interpolation,
+                "repeat_ns": None if self.repeat is None else self.repeat.ns,
+            }
+        raise AssertionError(f"no descriptor of {self.model}")
