@@ -15,7 +15,8 @@ The packages in the order of the pipeline:
 - ``api``: functions of this package; ``cli``: commands
 
 A package beside these answers one question or holds one check: ``break_even``, ``build_comparison``, ``dtn``,
-``engine_validation``, ``fit``, ``orbit``, ``conformance``, ``doctor``, ``testing`` and ``trace_check``.
+``engine_validation``, ``fit``, ``link_layer``, ``orbit``, ``conformance``, ``doctor``, ``testing`` and
+``trace_check``.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ the command is called. A command imports heavy libraries itself.
 * ``report``: ``report`` and ``export``.
 * ``catalogue``: ``examples``, ``presets``, ``check-controller`` and ``check-scheduler``.
 * ``break_even``: ``break-even``.
+* ``link_layer``: ``link-layer``.
 * ``orbit``: ``orbit``.
 * ``fit``: ``fit``.
 * ``import_har``: ``import-har``.
@@ -75,6 +76,7 @@ _COMMANDS = {
     },
     "Analyse a path": {
         "break-even": "break_even:break_even",
+        "link-layer": "link_layer:link_layer",
         "orbit": "orbit:orbit:PlacesCommand",
         "fit": "fit:fit",
         "import-har": "import_har:import_har",

@@ -11,6 +11,7 @@
 - ``format``: numbers as text, tables and output of commands
 - ``groups``: one row for all flows of a group
 - ``intervals``: confidence intervals of means and medians
+- ``packets``: delay and residual loss of the packets of a direction
 - ``perf_samples``: measurements of ``bentpipe perf`` and rates over time
 - ``registry``: names, titles, units and expressions of all metrics, such as goodput
 - ``samples``: statistics of independent samples

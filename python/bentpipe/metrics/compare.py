@@ -435,7 +435,7 @@ class _PairedTest:
             smallest *= abs(sum(self.before) / count)
         if not significant or abs(change) <= smallest:
             return "none", ""
-        sign = (OF_STORES | OF_PROGRAMS)[self.pairs.metric]
+        sign = METRICS[self.pairs.metric].better
         return ("improvement" if change * sign > 0 else "regression"), ""
 
 

@@ -29,6 +29,8 @@ class Scope(StrEnum):
     """Users of a shared link: aggregates over :func:`bentpipe.metrics.users.user_metrics`."""
     CALL = "call"
     """Direction of a call or another datagram flow."""
+    PACKETS = "packets"
+    """Packets of a direction, in runs with ``[trace] packets = true``."""
     BUNDLE_CLIENT = "bundle client"
     """dtnperf client of bundle nodes."""
     PAGE = "page load"
@@ -363,6 +365,13 @@ _ALL = (
            definition="time from connectStart to responseStart; without name resolution"),
     Metric("plt_s", "page load time", "s", scope=Scope.PAGE, short_title="PLT", better=-1, is_primary=True,
            definition="time from connectStart to loadEventEnd"),
+    # packets of a direction (link-layer)
+    Metric("delay_p95_ms", "one-way delay, p95", "ms", scope=Scope.PACKETS, short_title="delay p95", better=-1,
+           is_compared=False, definition="95 % quantile of the time from the departure of a packet to its arrival, "
+           "queueing and retransmissions of the link layer included"),
+    Metric("residual_loss_ratio", "residual loss", *_PERCENT, scope=Scope.PACKETS, better=-1, is_difference=True,
+           is_compared=False, definition="packets that the loss model or the retry limit of a link layer drops, over "
+           "these and the received packets"),
     # real programs over an emulated path
     Metric("command_s", "wall time", "s", scope=Scope.PROGRAM, better=-1, definition="wall time of the command"),
     Metric("up_bytes", "bytes up", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,

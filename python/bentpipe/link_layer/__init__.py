@@ -1,0 +1,124 @@
+"""Comparison of HARQ, RLC and reordering settings of a radio link for TCP, QUIC and a call.
+
+``access``: access network with a radio link
+``config``: input of a comparison, and its scenario
+``results``: means and paired comparisons from the store
+``headline``: settings that are better than the baseline
+``figures``: figure of the comparison
+``page``: HTML page, figure, data and scenario
+
+:func:`run` is ``bentpipe link-layer``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bentpipe.link_layer.access import find_access
+from bentpipe.link_layer.config import LinkLayerConfig, parse_config
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.metrics.format import CommandOutput
+    from bentpipe.plan.plan import Plan
+    from bentpipe.runners.execute import Observer
+
+__all__ = ["LinkLayerConfig", "find_access", "parse_config", "plan_comparison", "run", "split_settings"]
+
+PATH = "path."
+"""Prefix of settings that apply to the access; others apply to the scenario of the comparison."""
+
+
+def split_settings(settings: Sequence[str]) -> tuple[list[tuple[str, object]], tuple[str, ...]]:
+    """Return the overrides of the access, and the texts of the other settings."""
+    of_path = [parse_override(text) for text in settings if text.startswith(PATH)]
+    return of_path, tuple(text for text in settings if not text.startswith(PATH))
+
+
+def plan_comparison(config: LinkLayerConfig, settings: Sequence[str] = ()) -> Plan:
+    """Return the runs of a comparison.
+
+    Args:
+        config: input of the comparison.
+        settings: ``KEY=VALUE`` texts that change its scenario.
+
+    Raises:
+        ScenarioError: an argument is wrong.
+    """
+    from bentpipe.link_layer.config import FLOW, scenario
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
+    from bentpipe.runners import engine
+
+    document = load_scenario(scenario(config), [parse_override(text) for text in settings], list(settings))
+    document = replace(document, folder=config.access.folder)
+    try:
+        return build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+    except ScenarioError as error:
+        key = f"flow.{FLOW}.congestion"
+        if not all(found == key for found, _ in error.problems):
+            raise
+        first = [("congestion", text.partition(" (in the sweep")[0]) for _, text in error.problems[:1]]
+        raise ScenarioError(first, SOURCE_ARGUMENT) from None
+
+
+def run(
+    config: LinkLayerConfig,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    settings: Sequence[str] = (),
+    watch: Observer | None = None,
+    files: FigureExport | None = None,
+) -> CommandOutput:
+    """Compute the missing runs of a comparison, write its files and return the tables.
+
+    The files are ``link-layer.html``, ``link-layer.json``, the figure as SVG and PDF, and ``scenario.toml``.
+
+    Args:
+        config: input of the comparison.
+        out: directory of the comparison; its store is ``out/store``.
+        jobs: number of worker processes (default: one for each processor).
+        settings: ``KEY=VALUE`` texts that change the scenario, as ``--set`` does.
+        watch: callbacks for progress and messages.
+        files: export of the figure to further files.
+
+    Raises:
+        ScenarioError: the input or ``files`` is wrong.
+        bentpipe.StoreError: ``out`` holds another comparison.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
+    """
+    from bentpipe.link_layer.config import TRAFFIC
+    from bentpipe.link_layer.figures import KEY, draw_comparison
+    from bentpipe.link_layer.headline import headline_text, supporting_text
+    from bentpipe.link_layer.page import comparison_data, table_title, write
+    from bentpipe.link_layer.results import read_comparison, table_rows
+    from bentpipe.metrics.format import CommandOutput, TextTable
+    from bentpipe.runners.execute import execute
+    from bentpipe.runners.local import LocalRunner
+
+    if files is not None:
+        files.check([KEY])
+    report = execute(plan_comparison(config, settings), LocalRunner(jobs), out / "store", watch=watch)
+    comparison = read_comparison(out / "store", config)
+    page = write(comparison, out)
+    reused = f", {report.kept} from earlier runs" if report.kept else ""
+    parts: list[str | TextTable] = [headline_text(comparison), supporting_text(comparison)]
+    for traffic in TRAFFIC:
+        parts += ["", TextTable(table_title(traffic), table_rows(comparison, traffic))]
+    parts.append(
+        f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Page: {page}; scenario: {out / 'scenario.toml'}"
+    )
+    output = CommandOutput(
+        comparison_data(comparison),
+        tuple(parts),
+        tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
+        not report.failed,
+    )
+    return output if files is None else files.added(output, [draw_comparison(comparison)])

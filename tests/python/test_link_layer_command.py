@@ -1,0 +1,360 @@
+"""``bentpipe link-layer``: its scenario, its numbers against physics and other tools, its files and its mistakes."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as draw
+
+import commands
+from bentpipe.api.plan import plan_scenario
+from bentpipe.link_layer import find_access, parse_config, plan_comparison
+from bentpipe.link_layer.config import TRAFFIC, LinkLayerConfig
+from bentpipe.link_layer.figures import draw_comparison
+from bentpipe.link_layer.headline import headline_text, supporting_text
+from bentpipe.link_layer.page import scenario_text
+from bentpipe.link_layer.results import Comparison, Measurement, compare_settings, table_rows
+from bentpipe.metrics.packets import packet_metrics
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.scenario.presets import presets
+
+pytest.importorskip("bentpipe._engine")
+
+RADIO_PRESETS = ("nr-ntn-geo", "nr-ntn-leo", "tauran-lms")
+DELAY_MS = 12.885
+"""One-way propagation delay of nr-ntn-leo."""
+
+ERRORS = 0.1, 0.01
+"""Block error rates of its first and second attempt."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A comparison with short runs, and its JSON."""
+    folder = tmp_path_factory.mktemp("comparison")
+    words = ["link-layer", "nr-ntn-leo", "--duration", "8 s", "--seeds", "5", "--json"]
+    done = commands.bentpipe(folder, *words)
+    assert done.returncode == 0, done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)
+    return folder, data
+
+
+def _means(found: tuple[Path, dict[str, Any]], metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    rows = found[1]["means"]
+    return {(row["traffic"], row["setting"]): row[metric] for row in rows if row.get(metric) is not None}
+
+
+def test_goodput_is_at_most_that_of_the_decoded_blocks(found: tuple[Path, dict[str, Any]]) -> None:
+    """With C = 1 + 26 slots, N processes use min(1, N / C) of them (docs/models/link-layer.md)."""
+    goodput = _means(found, "goodput_bit_s")
+    assert {traffic for traffic, _ in goodput} == {"TCP", "QUIC"}
+    for (traffic, setting), value in goodput.items():
+        share = 16 / 27 if "HARQ 16" in setting else 1.0
+        decoded = 1.0 if setting == "RLC UM alone" else 1 - ERRORS[0]
+        # the last seed's packets arrive in the order of the draws: five seeds of 8,000 blocks differ by less than 1 %
+        assert 0 < value["mean"] <= 20e6 * share * decoded * 1.01, (traffic, setting)
+
+
+def test_delay_is_at_least_the_propagation_and_a_block(found: tuple[Path, dict[str, Any]]) -> None:
+    delay = _means(found, "delay_p95_ms")
+    assert {traffic for traffic, _ in delay} == set(TRAFFIC)
+    for where, value in delay.items():
+        assert value["mean"] >= DELAY_MS + 1, where
+    # More than 5 % of the blocks fail at first, so the quantile of a call has one round trip of HARQ more.
+    without, with_harq = delay["call", "RLC UM alone"], delay["call", "HARQ 32 + RLC AM"]
+    assert with_harq["mean"] - without["mean"] == pytest.approx(27, abs=0.5)
+
+
+def test_residual_loss_is_that_of_the_blocks(found: tuple[Path, dict[str, Any]]) -> None:
+    """A packet of a call is in one block: without retransmission p of them are lost, with one p^2."""
+    loss = _means(found, "residual_loss_ratio")
+    packets = 5 * 400
+    for attempts, setting in ((1, "RLC UM alone"), (2, "HARQ 32 (1 retransmission) + RLC UM")):
+        expected = math.prod(ERRORS[:attempts])
+        error = math.sqrt(expected * (1 - expected) / packets)
+        assert abs(loss["call", setting]["mean"] - expected) <= 5 * error
+    for (traffic, setting), value in loss.items():
+        assert 0 <= value["mean"] <= 1
+        if "RLC AM" in setting:
+            assert value["mean"] == 0, (traffic, setting)
+
+
+def test_opinion_is_a_score(found: tuple[Path, dict[str, Any]]) -> None:
+    scores = _means(found, "mos")
+    assert [traffic for traffic, _ in scores] == ["call"] * 7
+    assert all(1 <= value["low"] <= value["mean"] <= 4.5 for value in scores.values())
+
+
+def test_means_are_those_of_show_and_calls(found: tuple[Path, dict[str, Any]]) -> None:
+    """The same store by other commands: goodput by SQL over the metrics, MOS by the ratings of calls."""
+    folder, data = found
+    store = str(folder / "out/link-layer-nr-ntn-leo/store")
+    query = "SELECT traffic, setting, avg(goodput_bit_s) AS mean FROM metrics WHERE direction = 'down' GROUP BY ALL"
+    done = commands.bentpipe(folder, "query", store, query, "--json")
+    assert done.returncode == 0, done.stderr
+    by_sql = {(row["traffic"], row["setting"]): row["mean"] for row in json.loads(done.stdout)}
+    for where, value in _means(found, "goodput_bit_s").items():
+        assert value["mean"] == pytest.approx(by_sql[where], rel=1e-9)
+    done = commands.bentpipe(folder, "calls", store, "--json")
+    rated = [row for row in json.loads(done.stdout) if row["direction"] == "down"]
+    for (_, setting), value in _means(found, "mos").items():
+        scores = [row["mos"] for row in rated if setting in row.values()]
+        assert len(scores) == 5
+        assert value["mean"] == pytest.approx(sum(scores) / 5, rel=1e-9)
+    assert data["baseline"] == "HARQ 32 + RLC AM"
+
+
+def test_a_change_is_the_geometric_mean_of_paired_ratios(found: tuple[Path, dict[str, Any]]) -> None:
+    folder, data = found
+    store = str(folder / "out/link-layer-nr-ntn-leo/store")
+    query = "SELECT traffic, setting, seed, goodput_bit_s AS value FROM metrics WHERE direction = 'down'"
+    rows = json.loads(commands.bentpipe(folder, "query", store, query, "--json").stdout)
+    values = {(row["traffic"], row["setting"], row["seed"]): row["value"] for row in rows}
+    checked = 0
+    for change in data["changes"]:
+        if change["metric"] != "goodput_bit_s":
+            continue
+        cell = change["cell"]
+        logs = [
+            math.log(
+                values[cell["traffic"], cell["setting"], seed]
+                / values[cell["traffic"], data["baseline"], seed]
+            )
+            for seed in range(1, 6)
+        ]
+        assert change["effect"] == pytest.approx(math.exp(sum(logs) / 5), rel=1e-5)
+        assert (change["seeds"], change["family"]) == (5, "primary")
+        checked += 1
+    assert checked == 12
+    # QUIC declares packets lost that overtake each other by more than three (RFC 9002 section 6.1.1).
+    worse = next(
+        change
+        for change in data["changes"]
+        if change["cell"] == {"traffic": "QUIC", "setting": "HARQ 32 + RLC AM out of order"}
+        and change["metric"] == "goodput_bit_s"
+    )
+    assert worse["verdict"] == "regression"
+
+
+def test_a_second_command_computes_nothing_and_says_the_same(found: tuple[Path, dict[str, Any]]) -> None:
+    folder, data = found
+    words = ["link-layer", "nr-ntn-leo", "--duration", "8 s"]
+    done = commands.bentpipe(folder, *words)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == data["answer"]
+    assert lines[-1].startswith("0 runs in 0 s, 105 from earlier runs. Page: out/link-layer-nr-ntn-leo/")
+    for title in ("TCP download", "QUIC download", "Call"):
+        assert title in lines
+    other = commands.bentpipe(folder, *words[:2], "--duration", "9 s")
+    assert other.returncode == 2
+    assert "out/link-layer-nr-ntn-leo/store" in other.stderr
+
+
+def test_its_files_are_page_picture_data_and_a_scenario_that_check_reads(
+    found: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, data = found
+    out = folder / "out/link-layer-nr-ntn-leo"
+    assert {path.name for path in out.iterdir()} == {
+        "link-layer.html", "link-layer.json", "link-layer.pdf", "link-layer.svg", "scenario.toml", "store",
+    }  # fmt: skip
+    assert json.loads((out / "link-layer.json").read_text()) == data
+    page = (out / "link-layer.html").read_text()
+    assert data["answer"].replace(" ", "") in page.replace("\u00a0", "").replace(" ", "")
+    picture = (out / "link-layer.svg").read_text()
+    for text in ("RLC UM alone", "mean opinion score", "one-way delay, p95, ms", "residual loss, %"):
+        assert text in picture
+    done = commands.bentpipe(out, "check", "scenario.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["runs"] == 105
+
+
+@pytest.mark.parametrize("name", RADIO_PRESETS)
+def test_every_radio_preset_has_settings_that_fit(name: str) -> None:
+    config = parse_config(find_access(name))
+    plan = plan_comparison(config)
+    assert len(plan.cells) == 3 * len(config.settings)
+    assert len(plan.runs) == 5 * len(plan.cells)
+    assert lint_plan(plan) == ()
+    # The written scenario is the planned one.
+    written = tomllib.loads(scenario_text(config))
+    assert plan_scenario(written).runs[0].id == plan.runs[0].id
+    specs = {json.dumps(run.spec["graph"], sort_keys=True) for run in plan.runs}
+    assert len(specs) == len(config.settings), "every setting changes the path"
+
+
+def test_other_presets_have_no_radio() -> None:
+    radio = []
+    for preset in presets():
+        try:
+            find_access(preset.name)
+        except ValueError:
+            continue
+        radio.append(preset.name)
+    assert tuple(sorted(radio)) == RADIO_PRESETS
+
+
+def test_an_access_file_and_its_settings(tmp_path: Path) -> None:
+    """A file needs a path only; only its uplink has a radio, so the data goes up."""
+    (tmp_path / "mine.toml").write_text(
+        '[[path.segment]]\nname = "sky"\ndelay = "20 ms"\ndown = { rate = "9 Mbit/s" }\n'
+        'up = { rate = "2 Mbit/s", nr = { block_error_rate = ["5 %"], retransmissions = 2 } }\n'
+    )
+    access = find_access(str(tmp_path / "mine.toml"), [("path.sky.up.rate", "3 Mbit/s")])
+    assert (access.direction, access.kind) == ("up", "nr")
+    config = parse_config(access, only=["RLC AM alone"], baseline="HARQ 16 + RLC AM", seeds=2, size="1 MB")
+    assert config.labels == ["HARQ 16 + RLC AM", "RLC AM alone"]
+    keys = config.settings[0].keys
+    assert keys["path.sky.up.nr.retransmissions"] == 2
+    plan = plan_comparison(config, ["duration=7 s"])
+    assert len(plan.cells) == 6
+    assert {run.spec["duration_ns"] for run in plan.runs} == {7 * 10**9}
+
+
+def test_an_access_with_proxies_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[[path.segment]]\nname = "sky"\nboth = { rate = "9 Mbit/s", nr = { block_error_rate = ["5 %"] } }\n'
+        '[[path.segment]]\nname = "ground"\n[[path.proxy]]\nname = "gateway"\nbetween = ["sky", "ground"]\n'
+    )
+    done = commands.bentpipe(tmp_path, "link-layer", "mine.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: mine.toml: path.proxy: found proxies, expected none")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("nr-ntn-leoo", 'ACCESS: no mobile preset "nr-ntn-leoo", expected one of: nr-ntn-geo, nr-ntn-leo, tauran-lms; did'),
+        ("lte-4g", "ACCESS: lte-4g has no direction with nr or link_layer, expected one such as nr-ntn-geo, nr-ntn-leo, "),
+        ("--codec g711a", '--codec: no codec "g711a", expected one of: g711, g729, g729a-vad; did you mean "g711"?'),
+        ("--duration 0s", '--duration: found "0s", expected a duration above 0'),
+        ("--duration 30", '--duration: found "30" without a unit'),
+        ("--size 5", '--size: found "5" without a unit'),
+        ("--size 0B", '--size: found "0B", expected a size above 0 such as "5 MB"'),
+        ("--congestion cubik", '--congestion: no controller "cubik", expected one of: '),
+        ("--setting 'RLC AM'", '--setting: no setting "RLC AM", expected one of: HARQ 32 + RLC AM, '),
+        ("--baseline RLC", '--baseline: no setting "RLC", expected one of: HARQ 32 + RLC AM, '),
+        ("--setting 'HARQ 32 + RLC AM'", '--setting: found the baseline "HARQ 32 + RLC AM" alone, expected another'),
+        ("--seeds 0", '--seeds: found "0", expected at least 1'),
+        ("--figure nothing", "--figure: requires --figures DIR"),
+        ("tauran-lms --set path.mobile.down.link_layer.scheme=code", "path.mobile.down.link_layer.scheme: found"),
+    ],
+)  # fmt: skip
+def test_a_mistake_starts_nothing(tmp_path: Path, words: str, message: str) -> None:
+    done = commands.bentpipe(tmp_path, "link-layer", *shlex.split(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+class _Packets:
+    """Store with the table of packets only."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    def rows(self, _name: str, columns: list[str], where: pl.Expr) -> pl.DataFrame:
+        return self.frame.filter(where).select("run", *columns)
+
+
+outcomes = draw.sampled_from(
+    ["received", "radio.down: retry_limit", "a.down: loss", "a.down: overflow", "in flight"]
+)
+
+
+@given(draw.lists(draw.tuples(draw.sampled_from(["a", "b"]), outcomes, draw.integers(0, 10**6)), min_size=1))
+def test_packet_metrics_against_numpy(packets: list[tuple[str, str, int]]) -> None:
+    frame = pl.DataFrame(
+        {
+            "run": ["r"] * len(packets),
+            "from_node": [sender for sender, _, _ in packets],
+            "sent_s": [0.25] * len(packets),
+            "received_s": [0.25 + delay / 1e6 if end == "received" else None for _, end, delay in packets],
+            "dropped": [end if ":" in end else None for _, end, _ in packets],
+        },
+        schema_overrides={"received_s": pl.Float64, "dropped": pl.String},
+    )
+    found = packet_metrics(_Packets(frame), "a")  # type: ignore[arg-type]
+    mine = [(end, delay) for sender, end, delay in packets if sender == "a"]
+    if not mine:
+        assert found.height == 0
+        return
+    delays = [delay / 1e3 for end, delay in mine if end == "received"]
+    lost = sum(end in ("radio.down: retry_limit", "a.down: loss") for end, _ in mine)
+    (row,) = found.iter_rows(named=True)
+    if delays:
+        assert row["delay_p95_ms"] == pytest.approx(np.percentile(delays, 95), abs=1e-6)
+    else:
+        assert row["delay_p95_ms"] is None
+    finished = len(delays) + lost
+    assert row["residual_loss_ratio"] == (pytest.approx(lost / finished) if finished else None)
+
+
+def _comparison(seeds: int = 5, size: str | None = None) -> Comparison:
+    """A comparison without runs: the second setting doubles every value but that of the call."""
+    config: LinkLayerConfig = parse_config(
+        find_access("nr-ntn-leo"), only=["RLC AM alone"], seeds=seeds, size=size
+    )
+    metric = "goodput_bit_s" if size is None else "completion_p50_s"
+    measurements = [
+        Measurement(label, traffic, {"mos" if traffic == "call" else metric: {1: 4e6}}, {})
+        for traffic in TRAFFIC
+        for label in config.labels
+    ]
+    return Comparison(config, tuple(measurements), "test")
+
+
+def test_a_headline_without_a_test_claims_nothing() -> None:
+    text = headline_text(_comparison(1))
+    assert text.startswith(
+        "TCP has a goodput of 4 Mbit/s with HARQ 32 + RLC AM; no other setting is better. QUIC"
+    )
+    assert "one seed gives no confidence interval" in supporting_text(_comparison(1))
+    assert "TCP has a median completion of 4000000 s" in headline_text(_comparison(1, "1 MB")).replace(
+        ",", ""
+    )
+    figure = draw_comparison(_comparison(1))
+    assert figure.rows == 6
+    rows = table_rows(_comparison(1), "call")
+    assert [row["setting"] for row in rows] == ["HARQ 32 + RLC AM", "RLC AM alone"]
+    assert rows[0]["residual loss %"] is None
+
+
+def test_few_seeds_have_no_verdict() -> None:
+    """Twice the goodput with each of four seeds: a verdict needs five."""
+    for seeds, verdict in ((4, "too few seeds"), (5, "improvement")):
+        config = _comparison(seeds).config
+        baseline, other = config.labels
+        values = {
+            ("TCP", label): {
+                "goodput_bit_s": {seed: factor * (1e6 + seed * offset) for seed in range(1, seeds + 1)}
+            }
+            for label, factor, offset in ((baseline, 1.0, 1e3), (other, 2.0, 2e3))
+        }
+        changes = compare_settings(config, values)
+        assert {key: change["goodput_bit_s"].verdict for key, change in changes.items()} == {
+            ("TCP", other): verdict
+        }
+        measurements = tuple(
+            Measurement(label, traffic, values.get((traffic, label), {}), changes.get((traffic, label), {}))
+            for traffic in TRAFFIC
+            for label in config.labels
+        )
+        text = headline_text(Comparison(config, measurements, "test"))
+        if seeds < 5:
+            assert "a verdict needs 5 seeds. QUIC has no result with HARQ 32 + RLC AM." in text
+        else:
+            assert text.startswith("TCP has a goodput of 2.0")
+            assert f"with {other}; {baseline} gives a goodput of 1.00" in text
