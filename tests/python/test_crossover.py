@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from bentpipe.break_even import resolve_access
 from bentpipe.break_even.access import access, numbers
-from bentpipe.break_even.config import BreakEvenConfig, parse_config, scenario, split_rtt
+from bentpipe.break_even.config import BreakEvenConfig, parse_config, scenario
 from bentpipe.break_even.page import interactive_figure
 from bentpipe.break_even.ratios import Cell, Map, break_even, read_map
 from bentpipe.break_even.recommendation import gains, headline_text, own_rtt
 from bentpipe.cli import app
+from bentpipe.plan.access import split_rtt
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bentpipe
 import realtime
 from bentpipe.lab.access import resolve_with_users
-from bentpipe.lab.background_traffic import KINDS, MIX, count_users, flows, parse_mix
+from bentpipe.lab.background_traffic import MIX, flows
 from bentpipe.lab.emulation.build import lab_plan
 from bentpipe.lab.emulation.perf_stream import read_frames
 from bentpipe.lab.plan_validation import validate_plan
@@ -22,6 +24,7 @@ from bentpipe.lab.shell import run_lab
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario import ScenarioError
+from bentpipe.scenario.user_mix import KINDS, count_users, parse_mix
 from commands import bentpipe as command
 
 if TYPE_CHECKING:
@@ -38,11 +41,31 @@ PATH: dict[str, Any] = {
 
 
 def test_users_are_shared_out_by_the_mix() -> None:
-    assert count_users(20, parse_mix(MIX)) == {"tcp": 4, "call": 6, "page": 10}
-    assert count_users(7, parse_mix("tcp=1,quic=1,call=1")) == {"tcp": 3, "quic": 2, "call": 2}
-    assert count_users(3, parse_mix("page")) == {"page": 3}
-    assert count_users(1, parse_mix("call=0, tcp=2")) == {"tcp": 1}
-    assert set(parse_mix(MIX)) <= set(KINDS)
+    def counts(users: int, mix: str) -> dict[str, int]:
+        return count_users(users, parse_mix(mix, "--mix"))
+
+    assert counts(20, MIX) == {"tcp": 4, "call": 6, "page": 10}
+    assert counts(20, "tcp=20%, call=30 %,page=50%") == counts(20, MIX)
+    assert counts(7, "tcp=1,quic=1,call=1") == {"tcp": 3, "quic": 2, "call": 2}
+    assert counts(3, "page") == {"page": 3}
+    assert counts(1, "call=0, tcp=2") == {"tcp": 1}
+    assert set(parse_mix(MIX, "--mix")) <= set(KINDS)
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=2, max_size=4).filter(any),
+    st.integers(1, 200),
+)
+def test_one_more_user_changes_no_other(parts: list[int], users: int) -> None:
+    """The largest remainders would take a user from a kind at times; capacities would not be monotone then."""
+    mix = dict(zip(KINDS, parts, strict=False))
+    before, after = (count_users(number, mix) for number in (users, users + 1))
+    assert sum(after.values()) == users + 1
+    assert all(after.get(kind, 0) >= number for kind, number in before.items())
+    whole = sum(parts)
+    exact = {kind: users * part / whole for kind, part in mix.items()}
+    if users % whole == 0:
+        assert before == {kind: number for kind, number in exact.items() if number}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.break_even.access import Access, access, numbers
 from bentpipe.break_even.config import SIZES, BreakEvenConfig, parse_config
+from bentpipe.plan.access import check_given
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.sweep import format_override, parse_override
 
@@ -53,19 +54,9 @@ def resolve_access(
         ScenarioError: the access is missing, incomplete, given twice or wrong, by the argument of
             :func:`break_even_map`.
     """
-    given = [key for key, value in (("down", down), ("up", up), ("rtt", rtt)) if value is not None]
-    if name is None and not given:
-        text = (
-            "missing, expected a preset, a scenario (TOML), or an access as numbers: --down, --up and --rtt"
-        )
-        raise ScenarioError([("access", text)], SOURCE_ARGUMENT)
+    check_given(name, down, up, rtt)
     if name is None:
         return numbers(down, up, rtt), tuple(settings)
-    if given:
-        text = (
-            f"cannot be combined with {name}, whose path has rates and delays; use --set to change its keys"
-        )
-        raise ScenarioError([(given[0], text)], SOURCE_ARGUMENT)
     path_settings = [text for text in settings if text.startswith(PATH)]
     resolved = access(name, [parse_override(text) for text in path_settings])
     return resolved, tuple(text for text in settings if text not in path_settings)

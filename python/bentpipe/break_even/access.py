@@ -9,21 +9,19 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import ScenarioDocument, load_scenario
+from bentpipe.plan.access import DEFAULT_QUEUE, load_access, parse_numbers
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
-from bentpipe.scenario.presets import expand_preset, presets
-from bentpipe.scenario.quantities import Duration, Rate, UnitError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.presets import expand_preset
+from bentpipe.scenario.quantities import Duration, Rate
 
 if TYPE_CHECKING:
+    from bentpipe.plan.document import ScenarioDocument
     from bentpipe.plan.spec.run_spec import StageSpec
 
 __all__ = ["Access", "access", "numbers"]
-
-DEFAULT_QUEUE = "1 BDP"
-"""Queue of an access given as numbers (draft-kuhn-quic-4-sat-07, section 4)."""
 
 _NON_PATH_KEYS = ("flow", "page", "sweep", "seeds", "sample_interval", "bundles")
 """Keys of a scenario that do not describe its path."""
@@ -70,17 +68,8 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
     Raises:
         ScenarioError: the access is unknown or wrong, or no segment has constant rates or rates of slots.
     """
-    known = {preset.name: preset for preset in presets()}
-    if name in known:
-        document = load_scenario({"path": {"preset": name}}, overrides)
-        short_name, title = name, known[name].title
-    elif name.endswith(".toml") or Path(name).is_file():
-        document = load_scenario(name, overrides)
-        short_name, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
-    else:
-        raise ScenarioError(
-            [("access", f"{unknown_name(name, known, 'preset')}; or a scenario (TOML)")], SOURCE_ARGUMENT
-        )
+    named = load_access(name, overrides)
+    document = named.document
     rtt = _path_rtt(document)
     candidates: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     data = copy.deepcopy(dict(document.data))
@@ -98,7 +87,7 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
         )
         raise ScenarioError([("access", text)], SOURCE_ARGUMENT)
     _, towards_client, towards_server = min(candidates, key=lambda candidate: candidate[0])
-    return Access(short_name, title, towards_client, towards_server, rtt, document.folder)
+    return Access(named.name, named.title, towards_client, towards_server, rtt, document.folder)
 
 
 def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
@@ -107,38 +96,11 @@ def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
     Raises:
         ScenarioError: an argument is missing or wrong.
     """
-    arguments = {
-        "down": (down, Rate.parse, "50 Mbit/s"),
-        "up": (up, Rate.parse, "6 Mbit/s"),
-        "rtt": (rtt, _parse_positive_duration, "620 ms"),
-    }
-    present = " and ".join(f"--{key}" for key, (text, _, _) in arguments.items() if text is not None)
-    problems: list[tuple[str, str]] = []
-    for key, (text, parse, example) in arguments.items():
-        try:
-            if text is None:
-                problems.append((key, f'missing beside {present}, expected it too, such as "{example}"'))
-            else:
-                parse(text)
-        except UnitError as error:
-            problems.append((key, str(error)))
-    if problems or down is None or up is None or rtt is None:
-        raise ScenarioError(problems, SOURCE_ARGUMENT)
-    path_rtt, down_rate, up_rate = Duration.parse(rtt), Rate.parse(down), Rate.parse(up)
-    return Access(
-        "-".join(str(value).replace(" ", "").replace("/s", "") for value in (down_rate, up_rate, path_rtt)),
-        f"{down_rate} down, {up_rate} up, {path_rtt}",
-        {"rate": str(down_rate), "queue": DEFAULT_QUEUE},
-        {"rate": str(up_rate), "queue": DEFAULT_QUEUE},
-        path_rtt,
+    parsed = parse_numbers(down, up, rtt)
+    towards_client, towards_server = (
+        {"rate": str(rate), "queue": DEFAULT_QUEUE} for rate in (parsed.down, parsed.up)
     )
-
-
-def _parse_positive_duration(text: str) -> Duration:
-    duration = Duration.parse(text)
-    if duration.ns == 0:
-        raise UnitError(f'found "{text}", expected a time above 0 such as "620 ms"')
-    return duration
+    return Access(parsed.name, parsed.title, towards_client, towards_server, parsed.rtt)
 
 
 def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:

@@ -8,25 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.break_even.access import Access
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.plan.access import find_proxy, path_tables, split_rtt
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import Duration, Size, UnitError
 
-__all__ = ["PROXIES", "RTTS", "SIZES", "BreakEvenConfig", "parse_config", "scenario"]
+__all__ = ["RTTS", "SIZES", "BreakEvenConfig", "parse_config", "scenario"]
 
 SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
 """Object sizes from 1 kB to 100 MB, two or three for each decade."""
 
 RTTS = ("20 ms", "40 ms", "80 ms", "150 ms", "300 ms", "550 ms", "800 ms")
 """Round-trip times from optical fibre to a geostationary path with a slow gateway."""
-
-TERRESTRIAL_RTT_NS = 30_000_000
-"""RTT behind the gateway, as measured from that of KA-SAT (Thomas et al. 2019, section 3.2).
-
-A shorter round-trip time of the whole path is split in half.
-"""
-
-LAN_RTT_NS = 1_000_000
-"""RTT between terminal and client, which are in the same place."""
 
 LOAD_FACTOR = 4
 """Duration of a run as a multiple of the transfer time at the rate of the access, before ``SETTLE_RTTS``."""
@@ -36,24 +28,6 @@ SETTLE_RTTS = 60
 
 SLOT_SEEDS = 3
 """Default number of seeds for an access with random rates; the median of an odd number is a measured pair."""
-
-_PLAIN: dict[str, Any] = {"handshake": "early", "client_side": {}, "server_side": {}}
-_LINE_RATE: dict[str, Any] = {"line_rate": True}
-PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "plain": (_PLAIN, _PLAIN),
-    "pooled": ({**_PLAIN, "handshake": "pooled"}, _PLAIN),
-    "line-rate": (
-        {"handshake": "pooled", "client_side": {}, "server_side": _LINE_RATE},
-        {"handshake": "early", "client_side": _LINE_RATE, "server_side": {}},
-    ),
-}
-"""Settings of the proxies at the terminal and at the gateway, by name.
-
-plain: the proxies only split TCP connections
-pooled: connections over the satellite come from a pool
-line-rate: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
-to do
-"""
 
 
 @dataclass(frozen=True)
@@ -76,14 +50,6 @@ def page_name(size: str) -> str:
     return "size-" + size.replace(" ", "-").replace(".", "-")
 
 
-def split_rtt(rtt: str) -> tuple[int, int, int]:
-    """Return the one-way delays in ns of LAN, access and internet for a round-trip time of the whole path."""
-    rtt_ns = Duration.parse(rtt).ns
-    lan = min(LAN_RTT_NS, rtt_ns // 20)
-    internet = min(TERRESTRIAL_RTT_NS, rtt_ns // 2)
-    return lan // 2, (rtt_ns - lan - internet) // 2, internet // 2
-
-
 def duration_ns(size: str, config: BreakEvenConfig) -> int:
     """Return the duration in ns of the runs that load an object of this size."""
     longest_rtt_ns = max(Duration.parse(rtt).ns for rtt in config.rtts)
@@ -98,29 +64,12 @@ def scenario(config: BreakEvenConfig) -> dict[str, Any]:
     Raises:
         ScenarioError: the proxy is unknown.
     """
-    if config.proxy not in PROXIES:
-        raise ScenarioError(
-            [("proxy", unknown_name(config.proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT
-        )
-    terminal, gateway = PROXIES[config.proxy]
-    lan, access_delay, internet = split_rtt(config.rtts[0])
     return {
         "title": f"QUIC against split TCP, {config.access.title}",
         "duration": f"{duration_ns(config.sizes[0], config)} ns",
         "sample_interval": "1 s",
         "seeds": config.seeds,
-        "path": {
-            "segment": [
-                {"name": "lan", "delay": f"{lan} ns"},
-                {"name": "access", "delay": f"{access_delay} ns", "down": dict(config.access.down),
-                 "up": dict(config.access.up)},
-                {"name": "internet", "delay": f"{internet} ns"},
-            ],
-            "proxy": [
-                {"name": "terminal", "between": ["lan", "access"], **terminal},
-                {"name": "gateway", "between": ["access", "internet"], **gateway},
-            ],
-        },
+        "path": path_tables(config.access.down, config.access.up, config.rtts[0], config.proxy),
         "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in config.sizes},
         "tcp": {"congestion": config.tcp},
         "flow": [
@@ -189,8 +138,8 @@ def parse_config(
         controllers: congestion controllers of QUIC.
         windows: initial windows of QUIC, in packets.
         tcp: controller of TCP.
-        proxy: a name of :data:`PROXIES` (default: line-rate, or pooled for an access with slots, because no
-            proxy knows a random rate).
+        proxy: a name of :data:`bentpipe.plan.access.PROXIES` (default: line-rate, or pooled for an access with
+            slots, because no proxy knows a random rate).
         sizes: object sizes with units.
         rtts: round-trip times with units (default: those of :func:`axis`).
         seeds: number of seeds (default: :data:`SLOT_SEEDS` for an access with slots, else 1).
@@ -212,8 +161,7 @@ def parse_config(
                 [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
             )
     proxy = proxy if proxy is not None else "pooled" if access.slotted else "line-rate"
-    if proxy not in PROXIES:
-        raise ScenarioError([("proxy", unknown_name(proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT)
+    find_proxy(proxy)
     for argument, values, quantity in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
         for value in values:
             try:

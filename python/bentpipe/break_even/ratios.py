@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.break_even.config import BreakEvenConfig, page_name, split_rtt
+from bentpipe.break_even.config import BreakEvenConfig, page_name
+from bentpipe.plan.access import split_rtt
 from bentpipe.scenario.quantities import Duration, Size
 from bentpipe.store.reader import open_store
 

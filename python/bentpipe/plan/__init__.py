@@ -1,6 +1,7 @@
 """Resolve a scenario into runs, and analyse them before they run.
 
 ``document``: a scenario as given, with its preset and its settings
+``access``: an access network: a preset, a scenario, or two rates and a round-trip time
 ``sweep_cells``: the scenario of each cell of a sweep
 ``input_files``: traces, pages and constellations that a plan needs beside its scenario
 ``resolve``: one resolved run (``RunSpec``) from one scenario

@@ -11,6 +11,7 @@
 - ``flow``: tables of transports, loads and proxies
 - ``dtn``: bundle nodes and their security
 - ``web_page``: objects and hosts of a web page
+- ``user_mix``: kinds of users who share a link
 - ``sweep``: dotted keys of a scenario, and the cells of a sweep
 - ``sweep_columns``: column names of swept keys
 - ``presets``: access networks and web pages of the package
