@@ -15,6 +15,7 @@ the command is called. A command imports heavy libraries itself.
 * ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
 * ``report``: ``report`` and ``export``.
 * ``catalogue``: ``examples``, ``presets``, ``check-controller`` and ``check-scheduler``.
+* ``capacity``: ``capacity``.
 * ``break_even``: ``break-even``.
 * ``link_layer``: ``link-layer``.
 * ``orbit``: ``orbit``.
@@ -75,6 +76,7 @@ _COMMANDS = {
         "pack": "results:pack",
     },
     "Analyse a path": {
+        "capacity": "capacity:capacity",
         "break-even": "break_even:break_even",
         "link-layer": "link_layer:link_layer",
         "orbit": "orbit:orbit:PlacesCommand",

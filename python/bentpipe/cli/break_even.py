@@ -1,4 +1,4 @@
-"""Command ``map``: QUIC or split TCP, over object size and round-trip time."""
+"""Command ``break-even``: QUIC or split TCP, over object size and round-trip time."""
 
 from __future__ import annotations
 

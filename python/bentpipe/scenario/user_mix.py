@@ -10,7 +10,7 @@ from bentpipe.scenario.errors import NO_FILE, ScenarioError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["EXAMPLE", "KINDS", "assign_kinds", "count_users", "parse_mix"]
+__all__ = ["EXAMPLE", "KINDS", "assign_kinds", "count_users", "parse_mix", "parse_share"]
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "tcp": {"transport": "tcp", "congestion": "cubic", "direction": "down"},
@@ -50,9 +50,8 @@ def parse_mix(text: str, key: str, source: str = NO_FILE) -> dict[str, float]:
         kind, equals, share = (part_text.strip() for part_text in part.partition("="))
         if kind not in KINDS:
             raise error(unknown_name(kind, KINDS, "kind of user"))
-        number, percent, _ = share.partition("%")
         try:
-            value = float(number) * (0.01 if percent else 1.0) if equals else 1.0
+            value = parse_share(share) if equals else 1.0
         except ValueError:
             raise error(f'found {kind}={share}, expected a share such as "{EXAMPLE}"') from None
         shares[kind] = shares.get(kind, 0.0) + value
@@ -62,6 +61,16 @@ def parse_mix(text: str, key: str, source: str = NO_FILE) -> dict[str, float]:
     if not total > 0:
         raise error("all shares are 0, expected one above")
     return {kind: share / total for kind, share in shares.items()}
+
+
+def parse_share(text: str) -> float:
+    """Return a share given as a number or a percentage: ``0.95``, ``95 %``.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    text = text.strip()
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
 def assign_kinds(mix: Mapping[str, float]) -> Iterator[str]:

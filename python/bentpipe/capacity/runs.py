@@ -1,0 +1,156 @@
+"""Runs of a search: its scenario, the plan of each step, execution into a store that resumes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bentpipe.capacity.config import AXIS, check_settings, scenario, user_counts
+from bentpipe.capacity.estimate import estimate
+from bentpipe.capacity.quality import read_quality
+from bentpipe.capacity.search import Capacity, Evaluation, Probe, find_limits
+from bentpipe.plan.cost import estimate_plan
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.runners import engine
+from bentpipe.runners.execute import Observer, execute
+from bentpipe.scenario.sweep import parse_override
+from bentpipe.scenario.toml_writer import dumps
+from bentpipe.store.reader import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe.capacity.config import CapacityConfig
+    from bentpipe.capacity.quality import Quality
+    from bentpipe.plan.document import ScenarioDocument
+    from bentpipe.plan.plan import Plan, Run
+    from bentpipe.runners.execute import RunFailure
+    from bentpipe.runners.local import LocalRunner
+
+__all__ = ["FailedRunsError", "Search"]
+
+STEPS = 7
+"""Usual number of runs for each seed, for the estimate of the time."""
+
+
+class FailedRunsError(RuntimeError):
+    """Failure of runs of a search, which cannot go on without them."""
+
+    def __init__(self, failed: Sequence[RunFailure]) -> None:
+        """Create the error."""
+        self.failed = tuple(failed)
+        super().__init__(f"{failed[0].run}: {failed[0].error}")
+
+
+class Search:
+    """Search whose runs are in a store."""
+
+    def __init__(
+        self,
+        config: CapacityConfig,
+        store: Path,
+        runner: LocalRunner,
+        settings: Sequence[str] = (),
+        watch: Observer | None = None,
+    ) -> None:
+        """Resolve the scenario.
+
+        Args:
+            config: input of the search.
+            store: directory of the store.
+            runner: runner of the runs.
+            settings: ``KEY=VALUE`` texts that change the scenario.
+            watch: callbacks for progress and messages.
+
+        Raises:
+            ScenarioError: the input is wrong.
+        """
+        check_settings(settings)
+        self.config = config
+        self.store = store
+        self._runner = runner
+        self._settings = tuple(settings)
+        self._watch = watch or Observer()
+        self._counts = user_counts(config.mix)
+        self._sizes = [sum(count.values()) for count in self._counts]
+        self._text = dumps(self._load(self._counts).data)
+        self.estimate = estimate(config, self._plan([Probe(0, 1)]).runs[0].spec)
+        # Overloaded runs take longest, so the search begins well below the estimate.
+        users = (self.estimate.users or 0) / 2
+        self._start = max(bisect_right(self._sizes, users) - 1, 0)
+        self._found: dict[Probe, Quality] = {}
+        self.done = self.kept = 0
+        """Numbers of new and of earlier runs."""
+        self.seconds = 0.0
+
+    def find(self) -> Capacity:
+        """Execute the search.
+
+        Raises:
+            FailedRunsError: a run failed.
+            StoreError: the store has the runs of another search.
+            bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
+        """
+        seeds = range(1, self.config.seeds + 1)
+        limits = find_limits(len(self._sizes), seeds, self._start, self._evaluate)
+        evaluations = []
+        for probe, quality in sorted(self._found.items()):
+            failed = quality.failures(self.config.criterion)
+            counts = self._counts[probe.index]
+            evaluations.append(Evaluation(sum(counts.values()), counts, probe.seed, quality, failed))
+        users = {seed: self._sizes[index] if index >= 0 else 0 for seed, index in limits.items()}
+        return Capacity(
+            self.config, tuple(evaluations), users, self._sizes[0], self._sizes[-1], self.estimate, engine.version()
+        )  # fmt: skip
+
+    @property
+    def scenario(self) -> str:
+        """The scenario of the runs of this search, as TOML; its seeds and numbers of users are those that ran."""
+        indices = sorted({probe.index for probe in self._found})
+        data = dict(self._load([self._counts[index] for index in indices]).data)
+        sweep = data.pop("sweep")
+        return dumps(data | {"seeds": self.config.seeds, "sweep": sweep})
+
+    def estimated_seconds(self) -> float:
+        """Return the estimated wall time of the search."""
+        plan = self._plan([Probe(self._start, seed) for seed in range(1, self.config.seeds + 1)])
+        return STEPS * estimate_plan(plan, self._runner.jobs).seconds
+
+    def _load(self, counts: Sequence[Mapping[str, int]]) -> ScenarioDocument:
+        overrides = [parse_override(text) for text in self._settings]
+        document = load_scenario(scenario(self.config, counts), overrides, self._settings)
+        return replace(document, folder=self.config.access.folder)
+
+    def _plan(self, probes: Sequence[Probe]) -> Plan:
+        """Return the plan of the numbers of users and the seeds of ``probes``.
+
+        The scenario of the plan is that of all numbers of users, so that the store takes each later plan.
+        """
+        indices = sorted({probe.index for probe in probes})
+        document = self._load([self._counts[index] for index in indices])
+        return build_plan(
+            replace(document, text=self._text, overrides=()), engine.version(),
+            seeds=sorted({probe.seed for probe in probes}), catalogue=engine.catalogue(), orbits=engine.orbit,
+            all_seeds=True,
+        )  # fmt: skip
+
+    def _evaluate(self, probes: Sequence[Probe]) -> dict[Probe, bool]:
+        """Return whether the criterion holds for each of ``probes``, after the missing runs."""
+        plan = self._plan(probes)
+        runs = {self._probe_of(run): run.id for run in plan.runs}
+        requested = [runs[probe] for probe in probes]
+        summary = execute(plan, self._runner, self.store, only=requested, watch=self._watch)
+        self.done += summary.done
+        self.kept += summary.kept
+        self.seconds += summary.seconds
+        if summary.failed:
+            raise FailedRunsError(summary.failed)
+        quality = read_quality(open_store(self.store), requested, self.config)
+        self._found |= {probe: quality[runs[probe]] for probe in probes}
+        return {probe: not self._found[probe].failures(self.config.criterion) for probe in probes}
+
+    def _probe_of(self, run: Run) -> Probe:
+        return Probe(self._sizes.index(int(run.cell[AXIS])), run.seed)

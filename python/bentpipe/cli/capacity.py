@@ -1,0 +1,95 @@
+"""Command ``capacity``: how many users fit on an access."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import figure_options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
+
+__all__ = ["capacity"]
+
+
+def capacity(
+    access: Annotated[
+        str | None,
+        typer.Argument(metavar="[ACCESS]", help="preset (bentpipe presets) or scenario (TOML)"),
+    ] = None,
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="downlink rate such as 50Mbit/s, without ACCESS")
+    ] = None,
+    up: Annotated[str | None, typer.Option(metavar="RATE", help="uplink rate")] = None,
+    rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 620ms")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="PEPs of --down, --up, --rtt: none, plain, pooled or line-rate [default: none]",
+        ),
+    ] = None,
+    mix: Annotated[
+        str, typer.Option(metavar="KIND=SHARE,...", help="shares of the users: call, page, tcp, quic")
+    ] = "call=0.5,page=0.5",
+    mos: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MOS", help="smallest mean opinion score of a call [default: 3.5, without --page]"
+        ),
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option(metavar="TIME", help="longest page load time, such as 5s")
+    ] = None,
+    share: Annotated[
+        str, typer.Option(metavar="SHARE", help="share of the users of each kind with that quality")
+    ] = "95%",
+    settings: Settings = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="duration of a run [default: 40s, or more for --page]")
+    ] = None,
+    warm_up: Annotated[str, typer.Option(metavar="TIME", help="start of a run that does not count")] = "10s",
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="number of seeds")] = 3,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="output directory [default: out/capacity-ACCESS]"),
+    ] = None,
+    figures: figure_options.Folder = None,
+    only: figure_options.Only = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find how many users fit on an access."""
+    from bentpipe.capacity import parse_config, resolve_access, run
+    from bentpipe.cli.console import answer, watch
+
+    files = figure_options.files(figures, only, forms, width, no_title)
+    folder(out)
+    with options(access="ACCESS", warm_up="--warm-up"), interruptible():
+        resolved = resolve_access(access, down, up, rtt, proxy)
+        config = parse_config(
+            resolved,
+            mix=mix,
+            mos=mos,
+            page=page,
+            share=share,
+            duration=duration,
+            warm_up=warm_up,
+            seeds=seeds,
+        )
+        directory = out or Path("out") / f"capacity-{resolved.name}"
+        output = run(
+            config,
+            directory,
+            jobs=jobs,
+            settings=tuple(settings or ()),
+            watch=watch(quiet=as_json),
+            files=files,
+        )
+    answer(output, as_json=as_json)
+    if not output.good:
+        raise typer.Exit(FAILED)

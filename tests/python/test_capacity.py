@@ -1,0 +1,342 @@
+"""How many users fit: the search, its criterion, and small searches end to end with closed forms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe.capacity import parse_config, resolve_access
+from bentpipe.capacity.config import STEP, CapacityConfig, user_counts
+from bentpipe.capacity.estimate import Estimate
+from bentpipe.capacity.headline import headline_text, supporting_text
+from bentpipe.capacity.quality import Quality, read_quality
+from bentpipe.capacity.search import Capacity, Evaluation, Probe, find_limits
+from bentpipe.metrics.call_quality import rate_calls
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.runners import engine
+from bentpipe.store.reader import open_store
+from commands import bentpipe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+CALL_BIT_S = 80_000
+"""G.711: 160 B of speech, 12 B of RTP and 28 B of UDP and IPv4 every 20 ms."""
+
+CALLS = ["capacity", "--down", "1Mbit/s", "--up", "1Mbit/s", "--rtt", "60ms", "--mix", "call"]
+
+
+# --- the search ---------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 300),
+    st.dictionaries(st.integers(1, 9), st.integers(-1, 299), min_size=1),
+    st.integers(-5, 400),
+)
+def test_the_search_finds_every_limit(size: int, limits: dict[int, int], start: int) -> None:
+    """Any limits of the seeds, from any start: exact, no probe twice, few of them."""
+    limits = {seed: min(limit, size - 1) for seed, limit in limits.items()}
+    probed: list[Probe] = []
+
+    def holds(probes: Sequence[Probe]) -> Mapping[Probe, bool]:
+        probed.extend(probes)
+        return {probe: probe.index <= limits[probe.seed] for probe in probes}
+
+    assert find_limits(size, list(limits), start, holds) == limits
+    assert len(set(probed)) == len(probed)
+    # doubling up to the limit and bisecting what it left
+    assert all(sum(probe.seed == seed for probe in probed) <= 2 * math.log2(size + 1) + 3 for seed in limits)
+
+
+@given(st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any))
+def test_numbers_of_users_grow_kind_by_kind(parts: list[int]) -> None:
+    whole = sum(parts)
+    kinds = ("tcp", "quic", "call", "page")
+    mix = {kind: part / whole for kind, part in zip(kinds, parts, strict=True)}
+    counts = user_counts(mix)
+    assert all(set(count) == {kind for kind in kinds if mix[kind]} for count in counts)
+    assert all(min(count.values()) >= 1 for count in counts)
+    for before, after in itertools.pairwise(counts):
+        assert all(after[kind] >= number for kind, number in before.items())
+        assert (
+            sum(before.values())
+            < sum(after.values())
+            <= max(sum(before.values()) + 1, STEP * sum(before.values()) + 1)
+        )
+    assert sum(counts[-1].values()) > 10_000 / STEP
+
+
+@pytest.mark.parametrize(("share", "value"), [(1.0, 1.0), (0.95, 2.0), (0.9, 3.0), (0.5, 11.0), (0.01, 20.0)])
+def test_a_share_of_the_users_has_a_value(share: float, value: float) -> None:
+    """Of 20 users 95 % are 19: the worst of these has the value."""
+    assert Quality(tuple(float(score) for score in range(20, 0, -1))).mos_of(share) == value
+    assert Quality(page_s=tuple(float(at) for at in range(1, 21))).page_of(share) == 21 - value
+
+
+def test_both_parts_of_a_criterion_must_hold() -> None:
+    criterion = _config(mos=3.5, page="3 s").criterion
+    assert Quality((3.5,) * 19 + (1.0,), (3.0,) * 19 + (9.0,)).failures(criterion) == ()
+    assert Quality((3.5,) * 18 + (1.0,) * 2, (3.0,)).failures(criterion) == ("mos",)
+    assert Quality((4.0,), (3.0, 3.1)).failures(criterion) == ("page",)
+    assert Quality().failures(criterion) == ("mos", "page"), "nobody finished anything"
+
+
+# --- the sentence --------------------------------------------------------------------------------------------
+
+
+def _config(**words: Any) -> CapacityConfig:
+    access = resolve_access(None, "50Mbit/s", "6Mbit/s", "620ms")
+    return parse_config(access, **{"mos": 3.5, "page": "8 s"} | words)
+
+
+def _result(limits: Sequence[int], largest: int = 10_000, **words: Any) -> Capacity:
+    bad = Quality((2.5,), (9.25,))
+    evaluations = [
+        Evaluation(users, {"call": users // 2, "page": users // 2}, seed, bad, ("page",))
+        for seed, limit in enumerate(limits, start=1)
+        for users in (max(limit, 0) + 2,)
+    ]
+    return Capacity(
+        _config(**words), tuple(evaluations), dict(enumerate(limits, start=1)), 2, largest,
+        Estimate({"down": 5e7, "up": 6e6}, {"down": 1e5, "up": 1e4}), "test",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "said"),
+    [
+        ((40, 42, 44), {}, "42 users fit (95 % interval 37 to 47): 95 % of them have a MOS of at least 3.5 and a page load time"),
+        ((41, 41), {"page": "3s"}, " of at most 3 s (mix call 50 %, page 50 %)."),
+        ((41, 41, 41), {"mos": None}, "41 users fit (95 % interval 41 to 41): 95 % of them have a page load time of at most 8 s"),
+        ((41,), {"page": None, "share": "50%"}, "41 users fit: 50 % of them have a MOS of at least 3.5 (mix"),
+        ((1,), {"mix": "page"} | {"mos": None}, "1 user fits: 95 % of them have a page load time of at most 8 s (mix page 100 %)"),
+        ((0, 0), {}, "Fewer than 2 users fit: with 1 call and 1 page, the page load time is 9.25 s, where"),
+        ((0, 2), {}, "1 user fits (95 % interval 0 to 14)"),
+        ((100, 90), {"largest": 100}, "At least 95 users fit (95 % interval 31 to 159)"),
+    ],
+)  # fmt: skip
+def test_the_answer_is_a_sentence(limits: Sequence[int], words: dict[str, Any], said: str) -> None:
+    result = _result(limits, **words)
+    assert said in headline_text(result)
+    if not result.is_none and not result.is_bounded_by_search:
+        assert "fails by the page load time" in supporting_text(result)
+    assert ("one seed gives no confidence interval" in supporting_text(result)) == (len(limits) == 1)
+
+
+# --- small searches --------------------------------------------------------------------------------------------
+
+
+def _data(folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((folder / "capacity.json").read_text())
+    return data
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search for calls alone."""
+    folder = tmp_path_factory.mktemp("calls")
+    done = bentpipe(folder, *CALLS, "--seeds", "2", "--jobs", "2", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "12 users fit (95 % interval 12 to 12): 95 % of them have a MOS of at least 3.5"
+    )
+    assert "estimate" not in done.stderr, "below 100 Mbit/s it takes no time"
+    return folder / "out"
+
+
+def test_calls_fill_the_link_and_not_more(calls: Path) -> None:
+    """The closed form: 12.5 calls of 80 kbit/s on 1 Mbit/s, if nothing else sends. A 13th overloads it."""
+    data = _data(calls)
+    assert data["estimate"]["load_of_user_bit_s"] == {"down": CALL_BIT_S, "up": CALL_BIT_S}
+    assert data["estimate"]["users"] == 1_000_000 // CALL_BIT_S == 12
+    assert data["users_by_seed"] == {"1": 12, "2": 12}
+    thirteen = [run for run in data["runs"] if run["users"] == 13]
+    assert thirteen
+    assert all(run["mos"] < 3.5 for run in thirteen)
+    by_users = {(run["seed"], run["users"]): run["mos"] for run in data["runs"]}
+    for (seed, users), mos in by_users.items():
+        assert (mos >= 3.5) == (users <= 12), (seed, users)
+
+
+def test_the_quality_is_that_of_the_store(calls: Path) -> None:
+    """The command `calls` reads the same store; without a warm-up both rate every datagram."""
+    config = parse_config(resolve_access(None, "1Mbit/s", "1Mbit/s", "60ms"), mix="call", warm_up="0 s")
+    store = open_store(calls / "store")
+    runs = store.index["run"].to_list()
+
+    rated = rate_calls(store)
+    for run, quality in read_quality(store, runs, config).items():
+        worse = pl.col("mos").min()
+        of_run = rated.filter(run=run).group_by("flow").agg(worse)
+        assert sorted(of_run["mos"].to_list(), reverse=True) == list(quality.mos)
+
+
+def test_the_scenario_that_ran_is_beside_the_result(calls: Path) -> None:
+    plan = build_plan(load_scenario(calls / "scenario.toml"), engine.version(), all_seeds=True)
+    store = open_store(calls / "store")
+    counts = {int(users) for users in store.index[store.columns[0]].unique().to_list()}
+    assert counts == {run["users"] for run in _data(calls)["runs"]}
+    assert len(plan.runs) == 2 * len(counts)
+    assert {run.id for run in plan.runs} >= set(store.index["run"].to_list())
+    for name in ("capacity.html", "capacity.svg", "capacity.pdf"):
+        assert (calls / name).stat().st_size > 0
+
+
+def test_another_criterion_runs_only_what_is_new(calls: Path, tmp_path: Path) -> None:
+    """The same runs answer it; a stricter criterion carries no more users."""
+    done = bentpipe(tmp_path, *CALLS, "--seeds", "2", "--mos", "4.2", "--out", str(calls), "--json")
+    assert done.returncode == 0, done.stderr
+    strict = json.loads(done.stdout)
+    assert all(limit <= 12 for limit in strict["users_by_seed"].values())
+    done = bentpipe(tmp_path, *CALLS, "--seeds", "2", "--out", str(calls))
+    assert done.returncode == 0, done.stderr
+    assert "\n0 runs in " in done.stdout
+    assert " from earlier runs" in done.stdout
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_same_seeds_give_the_same_bytes(calls: Path, tmp_path: Path, jobs: str) -> None:
+    assert bentpipe(tmp_path, *CALLS, "--seeds", "2", "--jobs", jobs, "--out", "again").returncode == 0
+    for name in ("capacity.json", "capacity.svg", "scenario.toml", "capacity.html"):
+        assert (tmp_path / "again" / name).read_bytes() == (calls / name).read_bytes(), name
+
+
+def test_a_killed_search_resumes(tmp_path: Path) -> None:
+    words = [*CALLS, "--seeds", "3", "--jobs", "1", "--out", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.cli", *words],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    runs = tmp_path / "out/store/runs"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(list(runs.glob("*"))) < 2:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    kept = len(list(runs.iterdir()))
+    assert kept >= 2
+    assert not (tmp_path / "out/capacity.html").exists()
+    done = bentpipe(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert f", {kept} from earlier runs" in done.stdout
+    assert bentpipe(tmp_path, *words[:-1], "whole").returncode == 0
+    assert (tmp_path / "out/capacity.json").read_bytes() == (tmp_path / "whole/capacity.json").read_bytes()
+
+
+def test_pages_are_limited_by_their_time_and_bytes(tmp_path: Path) -> None:
+    """A page takes its round trips at least; more users than bytes fit in a limit and a pause cannot load in time."""
+    own = '[[path.segment]]\nname = "sat"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s", queue = "1 BDP" }\n'
+    page = '[[page.small.object]]\nname = "index"\nsize = "500 kB"\n'
+    (tmp_path / "own.toml").write_text(own + page)
+    words = ["capacity", "own.toml", "--mix", "page=1", "--seeds", "1", "--set", "flow.page.load.page=small"]
+    done = bentpipe(tmp_path, *words, "--page", "2s", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # 5 to 15 s of pause, up to 2 s of load: a user takes at least 500 kB in 17 s
+    assert 1 <= found["users"] <= 10e6 * 17 / (8 * 500e3)
+    # TCP, TLS, request: three round trips of 40 ms, and 0.4 s of bytes
+    assert all(run["page_median_s"] >= 3 * 0.04 + 0.4 for run in found["runs"])
+    done = bentpipe(tmp_path, *words, "--page", "0.3s", "--out", "out/capacity-own")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Fewer than 1 users fit: with 1 page, the page load time is ")
+
+
+def test_above_100_mbit_s_an_estimate_comes_first(tmp_path: Path) -> None:
+    words = [
+        "capacity",
+        "--down",
+        "200Mbit/s",
+        "--up",
+        "250kbit/s",
+        "--rtt",
+        "60ms",
+        "--mix",
+        "call",
+        "--seeds",
+        "1",
+    ]
+    done = bentpipe(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(
+        "estimate: 3 users fill the path, 80 kbit/s down and 80 kbit/s up each; the search takes"
+    )
+    assert done.stdout.startswith("3 users fit: ")
+
+
+def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
+    done = bentpipe(tmp_path, *CALLS, "--seeds", "1", "--set", "limits.events=1000")
+    assert done.returncode == 1
+    assert done.stderr.startswith("failed: ")
+    assert not list(tmp_path.rglob("capacity.html"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "ACCESS: missing, expected a preset"),
+        (["geo-konect"], 'ACCESS: no preset "geo-konect"'),
+        (["geo-konnect", "--up", "5 Mbit/s"], "--up: cannot be combined with geo-konnect"),
+        (["geo-konnect", "--proxy", "pooled"], "--proxy: requires --down, --up and --rtt"),
+        (["--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
+        (
+            ["A", "--proxy", "pool"],
+            '--proxy: no kind of proxy "pool", expected one of: none, plain, pooled, line-rate',
+        ),
+        (
+            ["A", "--mix", "web=60%,call=40%"],
+            '--mix: no kind of user "web", expected one of: tcp, quic, call, page',
+        ),
+        (["A", "--mix", "call=many"], "--mix: found call=many, expected a share"),
+        (["A", "--mix", "call=60%3"], "--mix: found call=60%3, expected a share"),
+        (
+            ["A", "--mix", "tcp"],
+            '--page: missing, expected a time such as "5 s": no user of --mix is in a call',
+        ),
+        (["A", "--mix", "page", "--mos", "3.5"], "--mos: requires users of the kind call in --mix"),
+        (["A", "--mix", "call", "--page", "3s"], "--page: requires users of the kind page in --mix"),
+        (["A", "--mos", "5"], "--mos: found 5, expected 1 to 4.5 (ITU-T G.107)"),
+        (["A", "--page", "3"], '--page: found "3" without a unit'),
+        (["A", "--page", "0s"], '--page: found "0s", expected a time above 0'),
+        (["A", "--share", "0"], '--share: found "0", expected a share above 0'),
+        (["A", "--share", "95 percent"], '--share: found "95 percent", expected a share'),
+        (["A", "--warm-up", "15s"], '--warm-up: found "15s", expected a multiple of 10 s'),
+        (
+            ["A", "--duration", "20s", "--page", "10s"],
+            '--duration: found "20s", expected whole seconds, at least 50 s',
+        ),
+        (["A", "--set", "seeds=7"], "--set: found seeds, expected the option --seeds"),
+        (["A", "--set", "flow.page.load.page=almanac-2042"], "almanac-2042"),
+        (["A", "--set", "flow.pages.count=3"], 'no flow "pages"'),
+        (["A", "--out", "file"], "--out: file is a file, expected a folder"),
+    ],
+)
+def test_wrong_words_start_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    numbers = ["--down", "1Mbit/s", "--up", "1Mbit/s", "--rtt", "60ms"]
+    done = bentpipe(tmp_path, "capacity", *(numbers if words[:1] == ["A"] else words[:1]), *words[1:])
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_search_is_refused(calls: Path, tmp_path: Path) -> None:
+    words = [*CALLS[:-1], "call=0.5,page=0.5", "--page", "9s", "--out", str(calls)]
+    done = bentpipe(tmp_path, *words)
+    assert done.returncode == 2
+    assert "holds the runs of another scenario" in done.stderr
