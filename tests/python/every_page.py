@@ -10,6 +10,11 @@ from bentpipe.break_even import page as map_page
 from bentpipe.break_even.access import access
 from bentpipe.break_even.config import BreakEvenConfig
 from bentpipe.break_even.ratios import Cell, Load, Map
+from bentpipe.capacity import page as capacity_page
+from bentpipe.capacity import parse_config, resolve_access
+from bentpipe.capacity.estimate import Estimate
+from bentpipe.capacity.quality import Quality
+from bentpipe.capacity.search import Capacity, Evaluation
 from bentpipe.engine_validation.compare import EngineComparison
 from bentpipe.engine_validation.page import write_page as write_agreement
 from bentpipe.fit import run as fit
@@ -60,6 +65,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     found = {
         "report": store_page.write_report(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
+        "capacity": _capacity(base / "capacity"),
         "study": _study(base / "study"),
         "agree": write_agreement(
             EngineComparison("Two flows", simulated, real, tuple(compared(*bounds))),
@@ -78,7 +84,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
 
 
 FIGURES = {
-    "report": 8, "map": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
+    "report": 8, "map": 1, "capacity": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
     "call": 2,
 }  # fmt: skip
 """The pages, and how many figures each has."""
@@ -139,6 +145,22 @@ def _map(out: Path) -> Path:
     ]
     out.mkdir()
     return map_page.write(Map(question, tuple(cells), "0.1.0"), out)
+
+
+def _capacity(out: Path) -> Path:
+    """A search of two seeds whose users all load pages and call."""
+    config = parse_config(resolve_access(None, "50Mbit/s", "6Mbit/s", "620ms"), mos=3.5, page="8 s", seeds=2)
+    evaluations = [
+        Evaluation(users, {"call": users // 2, "page": users // 2}, seed,
+                   Quality((4.2, 4.3 - users / 90 - seed / 9), (4.0, 4.5 + users / 9)), ("page",) if users > 32 else ())
+        for users in (8, 16, 32, 40, 64)
+        for seed in (1, 2)
+    ]  # fmt: skip
+    found = Estimate({"down": 5e7, "up": 6e6}, {"down": 1e5, "up": 1e4})
+    out.mkdir()
+    return capacity_page.write(
+        Capacity(config, tuple(evaluations), {1: 32, 2: 36}, 2, 10_000, found, "0.1.0"), "seeds = 2\n", out
+    )
 
 
 def _study(out: Path) -> Path:

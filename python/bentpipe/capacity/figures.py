@@ -10,6 +10,7 @@ import polars as pl
 from bentpipe.capacity.headline import share_text
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREY, WIDTH, colour, inline_csv
+from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from bentpipe.capacity.search import Capacity
@@ -39,10 +40,10 @@ def figure(result: Capacity) -> Figure:
     panels: list[Any] = []
     if frame.filter(panel="mos").height:
         scale = alt.Scale(domain=[1, 4.5])
-        panels.append(_panel(result, frame, "mos", "mean opinion score", scale, criterion.mos, labels))
+        panels.append(_panel(result, frame, "mos", METRICS["mos"].axis, scale, criterion.mos, labels))
     if frame.filter(panel="page").height:
         scale = alt.Scale(zero=True)
-        panels.append(_panel(result, frame, "page", "page load time, s", scale, limit, labels))
+        panels.append(_panel(result, frame, "page", METRICS["plt_s"].axis, scale, limit, labels))
     chart = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=18).resolve_scale(x="shared")
     seeds = len(result.limits)
     caption = (
