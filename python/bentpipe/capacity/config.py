@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.metrics.call_quality import GOOD
 from bentpipe.plan.access import DEFAULT_QUEUE, PROXIES, check_given, load_access, parse_numbers, path_tables
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.scenario.presets import expand_preset
 from bentpipe.scenario.quantities import Duration, UnitError
 from bentpipe.scenario.user_mix import KINDS, assign_kinds, parse_mix, parse_share
 
@@ -146,7 +148,8 @@ def resolve_access(
         text = f"requires --down, --up and --rtt; the path of {name} has its own proxies"
         raise ScenarioError([("proxy", text)], SOURCE_ARGUMENT)
     named = load_access(name)
-    data = named.document.data
+    data = copy.deepcopy(dict(named.document.data))
+    expand_preset(data, named.document.folder)  # that of the scenario, if its sweep has several
     if not isinstance(data.get("path"), dict):
         text = "missing, expected [[path.segment]]: the users share an access, not a graph"
         raise ScenarioError([("path", text)], named.document.name)
