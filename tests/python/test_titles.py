@@ -16,7 +16,16 @@ from bentpipe.report.tables import GROUPS, LINKS, RESULTS
 
 ROOT = Path(bentpipe.__file__).parent
 REGISTRY = ROOT / "metrics/registry.py"
-PACKAGES = ("metrics", "figures", "report", "engine_validation", "break_even", "capacity", "link_layer", "cli")
+PACKAGES = (
+    "metrics",
+    "figures",
+    "report",
+    "engine_validation",
+    "break_even",
+    "capacity",
+    "link_layer",
+    "cli",
+)
 
 WITH_A_UNIT = {
     text
