@@ -83,7 +83,7 @@ def test_the_command_of_a_page_makes_the_run_with_its_packets(folder: Path) -> N
 
 def test_every_line_says_of_which_run_it_is(folder: Path) -> None:
     material = FigureContext(open_store(folder / "a store"))
-    runs = store_page.shown_runs(material, Path("s"))
+    runs = store_page.shown_runs(material, [Path("s")])
     for key in ("goodput", "cwnd", "rtt", "queue-length"):
         figure = FIGURES[key](material)
         assert figure is not None
@@ -168,7 +168,7 @@ def test_a_run_in_real_time_has_no_command(folder: Path) -> None:
     before = journal.read_text()
     journal.write_text(before + json.dumps({"event": "run", "run": run, "real_time": {}}) + "\n")
     try:
-        runs = store_page.shown_runs(FigureContext(open_store(store)), store)
+        runs = store_page.shown_runs(FigureContext(open_store(store)), [store])
         assert [one["called"] for one in runs.values()] == ["newreno, seed 3"]
         done = command(folder, "export", "a store", "-f", "pcapng", "--run", run)
         assert done.returncode == 2

@@ -27,6 +27,7 @@ __all__ = [
     "ScenarioFile",
     "Seeds",
     "Settings",
+    "StoreDirectories",
     "StoreDirectory",
     "Sweeps",
     "Thresholds",
@@ -45,6 +46,7 @@ INTERRUPTED = 130
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="scenario (TOML)")]
 StoreDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="store")]
+StoreDirectories = Annotated[list[Path], typer.Argument(metavar="DIR...", help="store; several side by side")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="set a dotted key of the scenario; repeatable"),

@@ -84,8 +84,12 @@ def _write_run_traces(
 
 
 def report(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="store, or recording of shell --record or perf --record")
+    directories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...",
+            help="store, several side by side, or recording of shell --record or perf --record",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -108,12 +112,21 @@ def report(
     ] = None,
     no_title: figure_options.NoTitle = False,
 ) -> None:
-    """Write an HTML report of a store. It needs no network. Figures also as PDF, SVG and PNG."""
+    """Write an HTML report of a store, or of several side by side.
+
+    It needs no network. Figures also as PDF, SVG and PNG.
+    """
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import store_page as pages
+    from bentpipe.store.joined import join_stores
 
     files = figure_options.files(figures, only, forms, width, no_title, seed=seed, cell=cell)
-    if page := _recording_page(directory):
+    directory = directories[0]
+    if len(directories) > 1 and (
+        recording := next((one for one in directories if _recording_page(one) is not None), None)
+    ):
+        refuse(f"{recording}: a recording has a page of its own, expected stores")
+    if len(directories) == 1 and (page := _recording_page(directory)):
         given = {"range": range_text, "seed": seed, "cell": cell}
         if invalid := next((key for key, value in given.items() if value is not None), None):
             refuse(f"--{invalid}: requires a store; {directory} is {page.what}")
@@ -125,11 +138,10 @@ def report(
         span = parse_range(range_text)
     except ValueError as error:
         refuse(f"--range: {error}")
+    store = join_stores(directories)
     with options():
-        written_figures = (
-            [] if files is None else write_figures(directory, files, span, seed=seed, at=cell or ())
-        )
-    print(pages.write_report(directory, out, span))
+        written_figures = [] if files is None else write_figures(store, files, span, seed=seed, at=cell or ())
+    print(pages.write_report(store, out, span))
     for path in written_figures:
         print(path)
 

@@ -20,6 +20,7 @@ from bentpipe.cli.common import (
     INTERRUPTED,
     AsJson,
     Metrics,
+    StoreDirectories,
     StoreDirectory,
     Thresholds,
     options,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
 
-def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Print the summary of a store.
+def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
+    """Print the summary of a store, or of several stores side by side.
 
-    Means over seeds with 95 % confidence intervals.
+    Means over seeds with 95 % confidence intervals. With several stores, what differs in their settings is in the title
+    and in the first columns.
     """
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
@@ -47,9 +49,9 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     from bentpipe.store.journal import host_summary
     from bentpipe.store.reader import open_store
 
-    store = open_store(directory)
+    store = open_store(_read_stores(directories))
     title, rows, notes = summary_rows(store, numbers=as_json)
-    host_text = host_summary(directory)
+    host_text = " ".join(filter(None, (host_summary(part.path) for part in store.parts)))
     if as_json:
         emit(rows)
         for note in notes:
@@ -68,6 +70,15 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if host_text:
             print(host_text)
+
+
+def _read_stores(directories: Sequence[Path]) -> Path | Store:
+    """Return the only directory, or several stores as one."""
+    if len(directories) == 1:
+        return directories[0]
+    from bentpipe.store.joined import join_stores
+
+    return join_stores(directories)
 
 
 BUNDLES = "Clients of bundle nodes (means over seeds)"
@@ -301,8 +312,10 @@ def diff(
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.compare import OF_STORES, Criteria
+    from bentpipe.metrics.scenario_differences import path_differences
     from bentpipe.metrics.store_comparison import compare_stores
     from bentpipe.store.files import StoreError
+    from bentpipe.store.reader import Store
 
     with options():
         criteria = Criteria.parse(thresholds or (), metrics or (), OF_STORES)
@@ -320,9 +333,9 @@ def diff(
         emit({"worse": comparison.regressed, "notes": messages, "changes": rows(comparison.changes)})
     else:
         table_rows = format_rows(comparison, MAX_ROWS)
-        print_table(
-            table_rows, f"{before} → {after} (means over seeds; changes with 95 % confidence intervals)"
-        )
+        paths = path_differences(Store(before), Store(after))
+        title = f"{before} → {after}{f': different paths, {paths}' if paths else ''}"
+        print_table(table_rows, f"{title} (means over seeds; changes with 95 % confidence intervals)")
         if left_out := len(comparison.changes) - len(table_rows):
             print(f"{left_out} comparisons without a verdict are not shown; --json has them.")
         print("\n".join(messages), end="\n" if messages else "")

@@ -35,6 +35,7 @@ from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
 from bentpipe.plan.randomness import RandomInput, controllers, random_inputs
 from bentpipe.scenario.sweep_columns import sweep_key
 from bentpipe.store.reader import Store, open_store
+from bentpipe.store.settings import constant_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +113,11 @@ class _StorePair:
 
     @cached_property
     def keys(self) -> list[str]:
-        return sorted({*self.before.columns, *self.after.columns})
+        """Columns of the sweep that pair runs: without those of one value in each store, if the two values differ."""
+        names = sorted({*self.before.columns, *self.after.columns})
+        before, after = constant_keys(self.before), constant_keys(self.after)
+        differing = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+        return [name for name in names if sweep_key(name) not in differing]
 
     @cached_property
     def common(self) -> pl.DataFrame:

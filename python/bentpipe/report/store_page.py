@@ -82,11 +82,23 @@ def write_report(
     store = open_store(store_path)
     page = Page(store.title)
     context = FigureContext(store, time_range)
-    place = store_path.path if isinstance(store_path, Store) else Path(store_path)
-    page.runs = shown_runs(context, place)
+    places = [part.path for part in store_path.parts] if isinstance(store_path, Store) else [Path(store_path)]
+    page.runs = shown_runs(context, places)
     content = _content(page, context)
-    target = out if out is not None else place / "report.html"
+    target = out if out is not None else default_file(places)
     return page.write(target, "report/store_page.html", content.pop("opening"), **content)
+
+
+def default_file(places: Sequence[Path]) -> Path:
+    """Return the file of a report: in its store, or beside the first of several stores with the names of all."""
+    if len(places) == 1:
+        return places[0] / "report.html"
+    names = [place.resolve().name for place in places]
+    return places[0].parent / f"{'-'.join(names)[:MAX_NAME]}.html"
+
+
+MAX_NAME = 100
+"""Characters of a file name from the names of stores."""
 
 
 def _content(page: Page, context: FigureContext) -> dict[str, Any]:
@@ -109,7 +121,7 @@ def _content(page: Page, context: FigureContext) -> dict[str, Any]:
         "opening": Headline(findings(context), summary(context)),
         "carrying": first,
         "missing": f"{missing} of {planned} planned runs have not finished." if missing > 0 else "",
-        "machine": host_summary(store.path),
+        "machine": " ".join(filter(None, (host_summary(part.path) for part in store.parts))),
         "loads": loads,
         "calls": call_section,
         "key": key,
@@ -246,21 +258,26 @@ def _variant_contexts(context: FigureContext) -> list[FigureContext]:
     return [context, *others]
 
 
-def shown_runs(context: FigureContext, store: Path) -> dict[str, dict[str, str]]:
+def shown_runs(context: FigureContext, places: Sequence[Path]) -> dict[str, dict[str, str]]:
     """Return label and export command of each run in figures over time, by its number there.
 
     The command writes the packets of the run. Runs in real time are not repeatable and have no entry.
 
     Args:
         context: context of the figures.
-        store: path of the store in the command.
+        places: paths of the stores in the command.
     """
-    unrepeatable = {entry["run"] for entry in real_time(context.store.path)}
+    unrepeatable = {entry["run"] for part in context.store.parts for entry in real_time(part.path)}
+    stores = {
+        row["id"]: str(place)
+        for place, part in zip(places, context.store.parts, strict=True)
+        for row in part.planned
+    }
     found = {}
     for one in _variant_contexts(context):
         for row in one.time_runs.filter(~pl.col("run").is_in(list(unrepeatable))).iter_rows(named=True):
             cell = [dim.label(row[dim.key]) for dim in context.dims if row[dim.key] is not None]
-            words = ["bentpipe", "export", str(store), "--format", "pcapng", "--run", row["run"]]
+            words = ["bentpipe", "export", stores[row["run"]], "--format", "pcapng", "--run", row["run"]]
             found[one.run_numbers[row["run"]]] = {
                 "called": ", ".join([*cell, f"seed {row['seed']}"]),
                 "command": shlex.join(words),
@@ -295,7 +312,7 @@ def _facts(store: Store) -> list[tuple[str, str]]:
         ("engine", store.engine or "unknown"),
         ("seeds", listed),
         ("runs", f"{store.index.height} finished of {len(store.planned)} planned"),
-        ("store", store.path.name),
+        ("store", ", ".join(part.path.name for part in store.parts)),
     ]
     return facts + ([("changed by --set", ", ".join(store.settings))] if store.settings else [])
 

@@ -17,6 +17,8 @@
 ``tables``: one property of ``Store`` for each table
 ``pack``: files of many runs in one directory
 ``reader``: reader of a store
+``joined``: several stores side by side
+``settings``: keys in which stores differ
 ``repair``: intact runs of damaged packs
 ``writer``: writes one finished run at a time
 ``packing``: conversion of run directories into packs

@@ -96,6 +96,11 @@ class Store(Frames):
         return snapshot
 
     @property
+    def parts(self) -> tuple[Store, ...]:
+        """The store itself; of several stores side by side, each of them."""
+        return (self,)
+
+    @property
     def scenario(self) -> str:
         """Text of the scenario.
 
