@@ -21,7 +21,7 @@ RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpip
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test test-all coverage wheel docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test test-all coverage wheel profdata docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rustdoc check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## list the targets
@@ -36,12 +36,16 @@ test: ## build, run every check and every test but the nightly ones
 test-all: ## `make test` with the nightly tests: long forms, fault injection, pictures byte by byte
 	@$(PYTHON) scripts/test --nightly
 
-wheel: target/wheel-venv/.done .venv/.run ## build an sdist and a wheel for Linux with glibc 2.28 or later in dist/ (compiles everything with Zig)
+wheel: profdata target/wheel-venv/.done .venv/.run ## build an sdist and a wheel for Linux with glibc 2.28 or later in dist/ (needs rustup's llvm-tools; compiles everything with Zig)
 # The host's compiler links the instrumented engine: rustc needs the option -u for the profiling library, and Zig lacks it.
 	@PATH="$(CURDIR)/target/wheel-venv/bin:$$PATH" CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=cc \
 	  scripts/train wheel maturin build --quiet --release --locked --zig --compatibility off --out target/training/counting
 	@. scripts/guided wheel && $(STEP) "wheel" target/wheel-venv/bin/python scripts/wheel "$(DIST)"
 
+profdata:
+	@scripts/find-profdata > /dev/null
+
+target/wheel-venv/.done: | profdata
 target/wheel-venv/.done: requirements/wheel.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	@$(STEP) "wheel builders" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
@@ -73,7 +77,7 @@ venv-dev: .venv/.dev ## create .venv with the packages of the tests too
 	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/dev.txt
 	@touch $@ .venv/.run
 
-train: .venv/.run ## record an execution profile, which `engine`, `wheel` and `instructions` use (docs/decisions/0078)
+train: profdata .venv/.run ## record an execution profile, which `engine`, `wheel` and `instructions` use (docs/decisions/0078)
 	@scripts/train cargo cargo build --locked --release -p bentpipe-py
 
 engine: ## build the optimised engine beside the Python modules (docs/decisions/0005)

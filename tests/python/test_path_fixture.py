@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import realtime
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[2]
 
 pytest_plugins = ["pytester"]
 
-PLUGIN = ("-p", "bentpipe.testing.plugin", "-p", "no:cacheprovider")
+PLUGIN = ("-p", "no:bentpipe", "-p", "bentpipe.testing.plugin", "-p", "no:cacheprovider")
+"""The plug-in of this checkout, whether or not the environment has an entry point for it."""
 
 SIMULATED = """
 import pytest
@@ -46,12 +49,25 @@ both = { rate = "10 Mbit/s" }
 
 def test_mistakes(bentpipe_path):
     with pytest.raises(bentpipe.ScenarioError, match='no preset "geo-konect"'):
-        bentpipe_path("geo-konect").simulate(FLOW)
+        bentpipe_path("geo-konect")
+    with pytest.raises(bentpipe.ScenarioError, match='path.konnect.up.los: no key "los", .*did you mean "loss"'):
+        bentpipe_path("geo-konnect", {"path.konnect.up.los": "1 %"})
+    with pytest.raises(bentpipe.ScenarioError, match='path.konect.up.loss: no segment "konect".*in settings'):
+        bentpipe_path("geo-konnect", {"path.konect.up.loss": "1 %"})
+    with pytest.raises(bentpipe.ScenarioError, match='path.konnect.up.loss: found "1" without a unit'):
+        bentpipe_path("geo-konnect", {"path.konnect.up.loss": "1"})
+    with pytest.raises(bentpipe.ScenarioError, match="no/such.toml: no such file"):
+        bentpipe_path("no/such.toml")
+    table = {"path": {"segment": [{"name": "link", "delay": "5 ms", "ratte": "1 Mbit/s"}]}}
+    with pytest.raises(bentpipe.ScenarioError, match='path.link.ratte: no key "ratte"'):
+        bentpipe_path(table)
     path = bentpipe_path("lte-4g")
     with pytest.raises(bentpipe.ScenarioError, match='client: no command "no-such" found'):
         path.run_program(["no-such"])
     with pytest.raises(bentpipe.ScenarioError, match="server: found 'ls', expected a list of words"):
         path.run_program(["ls"], "ls")
+    with pytest.raises(bentpipe.ScenarioError, match='pep: no set-up "earyl", expected one of: early, relayed'):
+        path.run_program(["ls"], pep="earyl")
     with pytest.raises(bentpipe.ScenarioError, match='timeout: found "3" without a unit'):
         path.run_program(["ls"], timeout="3")
 
@@ -78,6 +94,25 @@ def test_simulated_and_skipped_by_name(pytester: pytest.Pytester, monkeypatch: p
     found = pytester.runpytest_inprocess(*PLUGIN, "-k", "real_one", "--bentpipe-real=must")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["*Failed: emulation is not available on this host: *"])
+
+
+def test_the_environment_of_a_checkout_has_the_plug_in(tmp_path: Path) -> None:
+    """``scripts/venv`` registers what a wheel does: the entry points of pyproject.toml but for its own command."""
+    site, python = tmp_path / "site", tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    site.mkdir()
+    python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo {site} ;; esac\n')
+    python.chmod(0o755)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    subprocess.run(["bash", ROOT / "scripts/venv", sys.executable, "none"], cwd=tmp_path, check=True)
+    [found] = importlib.metadata.distributions(name="bentpipe", path=[str(site)])
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert {(one.group, one.name, one.value) for one in found.entry_points} == {
+        (group, name, value) for group, points in groups.items() for name, value in points.items()
+    }
+    assert ("pytest11", "bentpipe", "bentpipe.testing.plugin") in {
+        (one.group, one.name, one.value) for one in found.entry_points
+    }
 
 
 CARRIED = """

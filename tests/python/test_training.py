@@ -22,6 +22,15 @@ def compiler(folder: Path) -> dict[str, str]:
     return {"PATH": f"{folder}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(folder / "target")}
 
 
+def no_rust(folder: Path) -> Path:
+    """A folder with the system's bash alone, where no rustc is."""
+    place = folder / "system"
+    place.mkdir()
+    for name in ("bash", "realpath", "dirname"):
+        (place / name).symlink_to(f"/usr/bin/{name}")
+    return place
+
+
 def counted_with(version: int) -> str:
     """What is kept of the compiler beside counts."""
     return hashlib.sha256(f"rustc {version}\n".encode()).hexdigest() + "  -\n"
@@ -76,15 +85,30 @@ def test_a_demo_keeps_the_engine_that_is_guided(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (3, f"-j2 venv engine CARGO_PROFILE={profile}\n"), done
 
 
-def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rustup", [True, False])
+def test_without_what_merges_counts_nothing_is_begun(rustup: bool, tmp_path: Path) -> None:
+    """`make wheel` and `make train` say so too, before they make an environment or compile."""
     environment = compiler(tmp_path)
+    (tmp_path / "rustc.version").write_text("rustc 1\nLLVM version: 21.1.8\n")
+    remedy = "name one of LLVM 21 in LLVM_PROFDATA (Debian: llvm-21)"
+    if rustup:
+        (tmp_path / "rustup").write_text("#!/bin/sh\n")
+        (tmp_path / "rustup").chmod(0o755)
+        remedy = "install it with `rustup component add llvm-tools`"
+    said = f"error: no llvm-profdata at {tmp_path}/bin/llvm-profdata; {remedy}\n"
     done = train("one", "false", environment=environment)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"train: {tmp_path}/bin/llvm-profdata not found; install it by `rustup component add llvm-tools`"
-        " or set LLVM_PROFDATA\n"
-    )
+    assert (done.returncode, done.stderr) == (1, said)
+    for target in ("wheel", "train"):
+        made = subprocess.run(
+            ["make", target, f"PYTHON={tmp_path}/no-python"],
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (made.returncode, made.stdout) == (2, ""), made
+        assert made.stderr.startswith(said)
     assert not (tmp_path / "target").exists()
+    (tmp_path / "rustc").unlink()
+    done = train("one", "false", environment=environment | {"PATH": f"{tmp_path}:{no_rust(tmp_path)}"})
+    assert (done.returncode, done.stderr) == (1, "error: no rustc; install a Rust toolchain with rustup\n")
 
 
 def test_a_folder_that_flags_cannot_name_is_refused(tmp_path: Path) -> None:

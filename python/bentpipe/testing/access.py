@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration, UnitError
 
 if TYPE_CHECKING:
@@ -65,16 +65,20 @@ class Access:
     def __init__(
         self, access: str | Mapping[str, Any], settings: Mapping[str, object], real: EmulationMode
     ) -> None:
-        """Create a path.
+        """Create a path, after a check of its preset and of all its keys.
 
         Args:
             access: preset, scenario file, or the table that it parses to.
             settings: dotted keys to set.
             real: treatment of tests with real programs.
+
+        Raises:
+            bentpipe.ScenarioError: the preset or file does not exist, or a key or value is wrong.
         """
         self.access = access
         self.settings = dict(settings)
         self.real = real
+        self._check()
 
     def __repr__(self) -> str:
         """Return the access and its settings."""
@@ -153,9 +157,11 @@ class Access:
             bentpipe.ScenarioError: the path is wrong, or a command does not exist.
             bentpipe.lab.shell.LabError: the server never listened.
         """
-        from bentpipe.lab.access import resolve_path
+        from bentpipe.lab.access import PEP_SETUPS, resolve_path
         from bentpipe.lab.single_run import run_command
 
+        if pep is not None and pep not in PEP_SETUPS:
+            raise ScenarioError([("pep", unknown_name(pep, PEP_SETUPS, "set-up"))], SOURCE_ARGUMENT)
         path = resolve_path(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
         timeout_s = _parse_seconds(timeout)
         for argument, command in (("client", client), ("server", server)):
@@ -176,6 +182,21 @@ class Access:
                 status=result.status, seconds=result.seconds, up_bytes=result.up_bytes, down_bytes=result.down_bytes,
                 **texts,
             )  # fmt: skip
+
+    def _check(self) -> None:
+        """Check the path and its keys; flows may be missing, as :meth:`simulate` takes them. Raises ScenarioError."""
+        from bentpipe.plan.document import load_scenario
+        from bentpipe.plan.sweep_cells import Scenarios
+        from bentpipe.scenario.sweep import cells
+
+        document = load_scenario(self._scenario()[0], self.settings.items(), origin="settings")
+        try:
+            first_cell = cells(document.data.get("sweep"))[0]
+            Scenarios({"duration": DURATION, **document.data}, document.folder).of(first_cell)
+        except ScenarioError as error:
+            has_flows = "flow" in document.data
+            if problems := [problem for problem in error.problems if has_flows or problem[0] != "flow"]:
+                raise ScenarioError(problems, document.name) from None
 
     def _skip_or_fail(self, reason: str) -> None:
         if self.real is EmulationMode.MUST:
