@@ -18,6 +18,12 @@ from bentpipe.capacity.search import Capacity, Evaluation
 from bentpipe.engine_validation.compare import EngineComparison
 from bentpipe.engine_validation.page import write_page as write_agreement
 from bentpipe.fit import run as fit
+from bentpipe.link_layer import find_access
+from bentpipe.link_layer import page as link_layer_page
+from bentpipe.link_layer import parse_config as parse_link_layer
+from bentpipe.link_layer.config import TRAFFIC
+from bentpipe.link_layer.results import COMMON, Measurement, compare_settings, primary_metric
+from bentpipe.link_layer.results import Comparison as LinkLayerComparison
 from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.format import TextTable
 from bentpipe.report import site_page, store_page
@@ -78,6 +84,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         "perf": base / "perf" / "report.html",
         "shell": base / "shell" / "report.html",
         "call": base / "call" / "report.html",
+        "link-layer": _link_layer(base / "link-layer"),
     }
     assert found.keys() == FIGURES.keys()
     return found
@@ -85,7 +92,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
 
 FIGURES = {
     "report": 8, "map": 1, "capacity": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
-    "call": 2,
+    "call": 2, "link-layer": 1,
 }  # fmt: skip
 """The pages, and how many figures each has."""
 
@@ -161,6 +168,27 @@ def _capacity(out: Path) -> Path:
     return capacity_page.write(
         Capacity(config, tuple(evaluations), {1: 32, 2: 36}, 2, 10_000, found, "0.1.0"), "seeds = 2\n", out
     )
+
+
+def _link_layer(out: Path) -> Path:
+    """Every setting with every traffic; the numbers grow with the setting and the seed."""
+    config = parse_link_layer(find_access("nr-ntn-leo"))
+    values = {
+        (traffic, label): {
+            metric: {seed: (step + 1) * (1 + seed / 100) * size for seed in range(1, 6)}
+            for metric, size in ((primary_metric(config, traffic), 0.5 if traffic == "call" else 2e6),
+                                 (COMMON[0], 20.0), (COMMON[1], 0.01))
+        }
+        for traffic in TRAFFIC
+        for step, label in enumerate(config.labels)
+    }  # fmt: skip
+    changes = compare_settings(config, values)
+    measurements = tuple(
+        Measurement(label, traffic, found, changes.get((traffic, label), {}))
+        for (traffic, label), found in values.items()
+    )
+    out.mkdir()
+    return link_layer_page.write(LinkLayerComparison(config, measurements, "0.1.0"), out)
 
 
 def _study(out: Path) -> Path:

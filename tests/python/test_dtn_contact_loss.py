@@ -172,7 +172,13 @@ def test_a_route_is_drawn(tmp_path: Path) -> None:
     done = commands.bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     picture = (tmp_path / "figures/route.svg").read_text()
-    for text in ("1 to 3", "3 to 6", "contact of the route", "The bundle arrives at 6 at 102.156142 s"):
+    for text in (
+        "1 to 3",
+        "3 to 6",
+        "contact of the route",
+        "contact of an alternative",
+        "The bundle arrives at 6 at 102.156142 s",
+    ):
         assert text in picture
     assert done.stdout.endswith("figures/route.svg\n")
     wrong = commands.bentpipe(tmp_path, *words, "--figure", "rote")

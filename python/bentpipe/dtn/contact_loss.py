@@ -39,6 +39,8 @@ class ContactLoss:
     """None: no route without it."""
     delay_ns: int | None
     """Delay against the arrival with the contact."""
+    alternative: tuple[Mapping[str, Any], ...] = ()
+    """Contacts of the route without it."""
 
 
 def contact_key(hop: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -90,7 +92,7 @@ def route_without_contacts(
         if found is None or found.node != base.node:
             losses.append(ContactLoss(hop, None, None))
         else:
-            losses.append(ContactLoss(hop, found.time_ns, found.time_ns - base.time_ns))
+            losses.append(ContactLoss(hop, found.time_ns, found.time_ns - base.time_ns, found.hops))
     return tuple(losses)
 
 

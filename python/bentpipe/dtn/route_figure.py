@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.dtn.contact_loss import contact_key
 from bentpipe.dtn.summary import by_pair
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREY, RED, WIDTH, inline_csv
+from bentpipe.figures.style import BLUE, GREY, RED, SKY, WIDTH, inline_csv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,13 +26,24 @@ KEY = "route"
 ROWS = 24
 """Maximum number of pairs of nodes; those of the route have priority."""
 
-KINDS = ("contact", "contact of the route", "bundle: first byte to arrival")
+WINDOW = 8
+"""Maximum extent of the time axis after the arrival, as a multiple of the time until the arrival."""
+
+KINDS = (
+    "contact",
+    "contact of an alternative",
+    "contact of the route",
+    "bundle: first byte to arrival",
+)
 
 
 def draw_route(
     plan: CheckedPlan, at_ns: int, arrival: Arrival | None, losses: Sequence[ContactLoss], title: str
 ) -> Figure | None:
     """Return the contacts of the plan over time with the route; None without a route.
+
+    Rows are the directions of the route, those of the routes without one of its contacts, and others between the same
+    nodes.
 
     Args:
         plan: contact plan.
@@ -43,24 +54,31 @@ def draw_route(
     """
     if arrival is None:
         return None
+    flight_ns = max(arrival.time_ns - at_ns, 1)
     last_ns = max([arrival.time_ns, *(loss.arrival_ns for loss in losses if loss.arrival_ns is not None)])
+    last_ns = min(last_ns, arrival.time_ns + WINDOW * flight_ns)
     margin = max((last_ns - at_ns) // 10, 1)
     begin, end = max(at_ns - margin, 0), last_ns + margin
-    used = {contact_key(hop) for hop in arrival.hops}
-    first = [(hop["from"], hop["to"]) for hop in arrival.hops]
+    alternatives = [hop for loss in losses for hop in loss.alternative]
+    used = {contact_key(hop): KINDS[1] for hop in alternatives}
+    used |= {contact_key(hop): KINDS[2] for hop in arrival.hops}
+    pairs = list(dict.fromkeys((hop["from"], hop["to"]) for hop in (*arrival.hops, *alternatives)))
+    nodes = {node for pair in pairs for node in pair}
     visible = {
         pair: inside
         for pair, contacts in by_pair(plan).items()
-        if (inside := [one for one in contacts if one["start_ns"] < end and one["stop_ns"] > begin])
+        if nodes.issuperset(pair)
+        and (inside := [one for one in contacts if one["start_ns"] < end and one["stop_ns"] > begin])
     }
-    pairs = [*first, *(pair for pair in visible if pair not in first)][:ROWS]
+    every = [*pairs, *(pair for pair in visible if pair not in pairs)]
+    pairs = every[:ROWS]
     bars = [
-        _bar(pair, one["start_ns"], one["stop_ns"], KINDS[contact_key(one) in used], one["declared_at"])
+        _bar(pair, one["start_ns"], one["stop_ns"], used.get(contact_key(one), KINDS[0]), one["declared_at"])
         for pair in pairs
         for one in visible.get(pair, ())
     ]
     bundle = [
-        _bar((hop["from"], hop["to"]), hop["first_ns"], hop["arrival_ns"], KINDS[2], hop["declared_at"])
+        _bar((hop["from"], hop["to"]), hop["first_ns"], hop["arrival_ns"], KINDS[3], hop["declared_at"])
         for hop in arrival.hops
     ]
     names = [_name(pair) for pair in pairs]
@@ -70,7 +88,7 @@ def draw_route(
         scale=alt.Scale(nice=False, zero=False, domain=[begin / 1e9, end / 1e9]),
     )
     y = alt.Y("pair:N", sort=names, title=None, axis=alt.Axis(labelLimit=260))
-    scale = alt.Scale(domain=list(KINDS), range=[GREY, BLUE, RED])
+    scale = alt.Scale(domain=list(KINDS), range=[GREY, SKY, BLUE, RED])
     layers = [
         alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
         .mark_bar(height=alt.RelativeBandSize(height), clip=True, opacity=opacity)
@@ -91,10 +109,11 @@ def draw_route(
     width = WIDTH - 60 - min(260, 7 * max(map(len, names)))
     chart = alt.layer(*layers).properties(width=width, height=alt.Step(26))
     caption = (
-        "Contacts of each direction between two nodes. Red is the bundle, from its first byte to its arrival."
+        "Contacts between the nodes of the route, and of the routes without one of its contacts. Red is the bundle, "
+        "from its first byte to its arrival."
     )
-    if len(pairs) < len({*visible, *first}):
-        caption += f" The figure shows {len(pairs)} of {len({*visible, *first}):,} directions."
+    if len(pairs) < len(every):
+        caption += f" The figure shows {len(pairs)} of {len(every):,} directions."
     return Figure(KEY, title, caption, chart, len(bars) + len(bundle))
 
 
