@@ -129,7 +129,8 @@ def test_what_is_wrong_is_said_where_it_is_composed() -> None:
     ):
         Path(preset="geo-konect")
     with pytest.raises(
-        ScenarioError, match=r"^Scenario: duration: missing, expected a value\nScenario: flow: missing"
+        ScenarioError,
+        match=r'^Scenario: duration: missing, expected a duration above 0 such as "10 s"\nScenario: flow: missing',
     ):
         Scenario()
 

@@ -59,23 +59,8 @@ def load_scenario(
         ScenarioError: no such file, not TOML, or an override of a missing member.
     """
     if isinstance(source, (str, Path)):
-        path = Path(source)
-        name = str(source)
-        try:
-            text = read_input_text(path, MOST_DOCUMENT_BYTES, pipes=True)
-        except FileNotFoundError:
-            raise ScenarioError([("", f"no such file{_suggest_file(path)}")], name) from None
-        except UnicodeDecodeError as error:
-            raise ScenarioError([("", encoding_error(error))], name) from None
-        except OSError as error:
-            raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
-        try:
-            data = parse_toml(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ScenarioError([("", f"is not TOML: {syntax_error(error)}")], name) from None
-        except ValueError as error:  # a number of thousands of digits, lists in lists in lists
-            raise ScenarioError([("", f"has a value that cannot be read: {error}")], name) from None
-        folder = path.parent
+        name, folder = str(source), Path(source).parent
+        text, data = _read_file(Path(source), name)
     else:
         data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
         _check_plain(data, "", name)
@@ -118,6 +103,46 @@ def _apply_overrides(
         except ScenarioError as error:
             raise _add_preset_hint(error, key) if PRESET in axes else error from None
     return tuple(lists)
+
+
+def _read_file(path: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """Return text and table of a scenario file. Raises ScenarioError."""
+    try:
+        text = read_input_text(path, MOST_DOCUMENT_BYTES, pipes=True)
+    except FileNotFoundError:
+        problem = f"no such file{_suggest_file(path)}"
+    except UnicodeDecodeError as error:
+        problem = encoding_error(error)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        if (path / "plan.json").is_file():
+            problem = f"is a store, expected a scenario file; its scenario is {path / 'scenario.toml'}"
+    else:
+        return text, _parse_text(text, path, name)
+    raise ScenarioError([("", problem)], name)
+
+
+def _parse_text(text: str, path: Path, name: str) -> dict[str, Any]:
+    """Return the table of a scenario. Raises ScenarioError."""
+    try:
+        return parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = _identify(text, path) or f"is not TOML: {syntax_error(error)}"
+    except ValueError as error:  # a number of thousands of digits, lists in lists in lists
+        problem = f"has a value that cannot be read: {error}"
+    raise ScenarioError([("", problem)], name)
+
+
+def _identify(text: str, path: Path) -> str:
+    """Return the message for a text in another format than TOML; empty if it is none of the known ones."""
+    first = text.lstrip()[:1]
+    if first == "<":
+        return "is HTML or XML, expected a scenario in TOML"
+    if first == "{" and path.suffix == ".har":
+        return f"is a HAR file, expected a scenario in TOML; `bentpipe import-har {path}` makes a page of it"
+    if first == "{":
+        return "is JSON, expected a scenario in TOML"
+    return ""
 
 
 def _check_plain(value: object, key: str, name: str) -> None:

@@ -6,6 +6,7 @@
 - ``quantity_text``: numbers with units as text, and suggestions for misspelt units
 - ``radio_quantities``: quantities of radio links
 - ``errors``: error messages with the key and the nearest valid name
+- ``expected_value``: expected value of a key in words, for messages
 - ``link``: tables of one direction of a link
 - ``network``: paths, graphs, constellations, places and contact plans
 - ``flow``: tables of transports, loads and proxies

@@ -33,6 +33,7 @@ from bentpipe.scenario.quantities import (
     Size,
     WindowSize,
 )
+from bentpipe.scenario.quantity_text import format_value
 from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed, SymbolRate
 
 
@@ -77,9 +78,13 @@ PositiveText = Annotated[
 
 @dataclass(frozen=True)
 class as_table:  # noqa: N801 - used like a function, in annotations
-    """Validator that reads a bare text or number as a table with the key ``key``."""
+    """Validator that reads a bare text or number as a table with the key ``key``.
+
+    A number is an error that has ``example``, a table, if it is given.
+    """
 
     key: str
+    example: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return a schema that converts a bare value before the table is validated."""
@@ -92,6 +97,8 @@ class as_table:  # noqa: N801 - used like a function, in annotations
         return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
 
     def _to_table(self, found: object) -> object:
+        if self.example and isinstance(found, (int, float)):
+            raise ValueError(f"found {format_value(found)}, expected a table such as {self.example}")
         return found if isinstance(found, (Mapping, BaseModel)) else {self.key: found}
 
 
@@ -152,6 +159,8 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     hints: ClassVar[Mapping[str, str]] = {}
     """Messages for wrong keys that need more than the nearest known key."""
+    example: ClassVar[str] = ""
+    """Table for messages about a value in its place; required keys if empty."""
 
     if not TYPE_CHECKING:  # type checkers derive the arguments from the fields
 
@@ -254,7 +263,7 @@ Name = Annotated[
         {
             "type": "string",
             "pattern": r"^[^\s\d_.-][^\s.]*$",
-            "description": "a letter of any alphabet, then letters, digits, _ or -",
+            "description": "a name: a letter of any alphabet, then letters, digits, _ or -",
         }
     ),
 ]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SOURCE_ARGUMENT",
+    "SYNONYMS",
     "ScenarioError",
     "UserCodeError",
     "encoding_error",
@@ -114,13 +115,62 @@ def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
         kind: the kind of name, such as "preset".
     """
     names = list(names)
-    from bentpipe.scenario.quantity_text import nearest
-
-    near = nearest(found, names)
-    hint = f'; did you mean "{near}"?' if near else ""
+    near = [f'"{name}"' for name in _nearest_names(found, names)]
+    hint = (
+        f"; did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if near[1:] else near)}?"
+        if near
+        else ""
+    )
     if not names:
         return f'no {kind} "{found}", none is defined here'
     return f'no {kind} "{found}", expected one of: {", ".join(names)}{hint}'
+
+
+SYNONYMS = {
+    "algorithm": "congestion",
+    "bandwidth": "rate",
+    "bitrate": "rate",
+    "buffer": "queue",
+    "bw": "rate",
+    "capacity": "rate",
+    "cc": "congestion",
+    "cca": "congestion",
+    "congestion_control": "congestion",
+    "controller": "congestion",
+    "latency": "delay",
+    "packet_loss": "loss",
+    "plr": "loss",
+    "protocol": "transport",
+    "runs": "seeds",
+    "runtime": "duration",
+    "size": "bytes",
+    "throughput": "rate",
+}
+"""Keys of other tools, in lower case, and the key of a scenario with the same meaning."""
+
+_MOST_SUGGESTIONS = 3
+_VERY_SIMILAR = 0.8
+"""Similarity (difflib's ratio) of a misspelt name."""
+
+
+def _nearest_names(found: str, names: Sequence[str]) -> list[str]:
+    """Return the suggestions for an unknown name.
+
+    The first rule that applies decides: a synonym, a very similar name, names with the word ``found`` (such as
+    ``geo-viasat`` for ``geo``), the most similar name.
+    """
+    from bentpipe.scenario.quantity_text import nearest
+
+    word = found.casefold()
+    if SYNONYMS.get(word) in names:
+        return [SYNONYMS[word]]
+    if near := nearest(found, names, cutoff=_VERY_SIMILAR):
+        return [near]
+    matches = [name for name in names if word in re.split(r"[-_.]", name.casefold())] if len(word) > 1 else []
+    if 0 < len(matches) <= _MOST_SUGGESTIONS:
+        return matches
+    near = nearest(found, matches or names)
+    return [near] if near else matches[:_MOST_SUGGESTIONS]
 
 
 def is_name(text: str) -> bool:
@@ -167,6 +217,9 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
         source: the file, or one of the constants of this module.
     """
     problems: list[tuple[str, str]] = []
+    from bentpipe.scenario.expected_value import describe_expected, find_model
+
+    model = find_model(error.title)
     for item in error.errors(include_url=False):
         location = list(item["loc"])
         context: Mapping[str, Any] = item.get("ctx", {})
@@ -182,6 +235,11 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
             message = one_table(".".join(map(str, location)))
         if item["type"] == "missing" and location[-1] in _TABLE_LISTS:
             message = f"missing, expected [[{'.'.join(map(str, location))}]]"
+        elif item["type"] == "missing" and model is not None:
+            message = f"missing, expected {describe_expected(model, location) or 'a value'}"
+        elif item["type"] in _TABLE_TYPES and model is not None:
+            expected = describe_expected(model, location) or "a table"
+            message = f"found {_format_value(item['input'])}, expected {expected}"
         problem = (key_path(location, data), message)
         if problem not in problems:
             problems.append(problem)
@@ -207,6 +265,9 @@ def one_table(key: str) -> str:
 
 _TABLE_LISTS = ("flow", "segment", "proxy", "node", "link", "handover", "object", "neighbour", "contact")
 """Keys of lists of tables, which TOML writes in double brackets."""
+
+_TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
+"""Kinds of errors about a value in place of a table."""
 
 _EXPECTED = {
     "missing": "missing, expected a value",

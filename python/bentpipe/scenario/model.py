@@ -138,7 +138,7 @@ class Flow(Table):
     congestion: Annotated[Congestion, as_table("name")] = UNCONTROLLED
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
     direction: Literal["up", "down", "both"] | None = None
-    load: Annotated[Load, as_table("pico_perf")] | None = None
+    load: Annotated[Load, as_table("pico_perf", '{ bytes = "5.3 MB" }')] | None = None
     start: DurationText = Duration(0)
     start_jitter: DurationText | None = None
     access: Access | None = None

@@ -80,7 +80,9 @@ class Duration:
         if isinstance(found, cls):
             return found
         return cls(
-            parse_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns", _FOREIGN_DURATIONS)
+            parse_whole(
+                found, cls.units, 'a duration such as "250 ms"', ("ms", "s"), "1 ns", _FOREIGN_DURATIONS
+            )
         )
 
     @property
@@ -278,6 +280,10 @@ class QueueSize:
 
     @classmethod
     def _parse_size(cls, found: object) -> Self:
+        if isinstance(found, Mapping):
+            raise UnitError(f'found a table, expected {cls.expected}; the discipline is the key "aqm"')
+        if isinstance(found, str) and found.isidentifier():
+            raise UnitError(f'found "{found}", expected {cls.expected}; a discipline is the key "aqm"')
         number, unit = split_quantity(found, cls.expected)
         if number < 0:
             raise UnitError(f"found {format_value(found)}, which is negative, expected {cls.expected}")

@@ -107,7 +107,7 @@ def parse_whole(
     found: object,
     units: Mapping[str, Decimal],
     expected: str,
-    default_unit: str,
+    default_units: str | tuple[str, ...],
     smallest: str,
     foreign: Mapping[str, Decimal] | None = None,
 ) -> int:
@@ -117,7 +117,7 @@ def parse_whole(
         found: the text or number of the scenario.
         units: the valid units, with their factor to the smallest unit.
         expected: the expected quantity, for messages.
-        default_unit: the unit that a message suggests for a bare number.
+        default_units: the units that a message suggests for a bare number.
         smallest: the smallest unit, for messages.
         foreign: units that are invalid here but that a suggestion converts.
 
@@ -128,9 +128,10 @@ def parse_whole(
     if unit == "":
         if number == 0:
             return 0
+        suggested = (default_units,) if isinstance(default_units, str) else default_units
+        near = " or ".join(f'"{format_decimal(number)} {name}"' for name in suggested)
         raise UnitError(
-            f"found {format_value(found)} without a unit, expected {expected}; "
-            f'did you mean "{format_decimal(number)} {default_unit}"?'
+            f"found {format_value(found)} without a unit, expected {expected}; did you mean {near}?"
         )
     factor = units.get(unit)
     if factor is None:
@@ -169,7 +170,11 @@ def suggest_unit(
         value = number * factor
         if value != value.to_integral_value() or not 0 < value <= _MAX_WHOLE:
             return ""
-    return f'; did you mean "{format_largest_unit(int(value), units, _SUGGESTED[next(iter(units))])}"?'
+    same_value = format_largest_unit(int(value), units, _SUGGESTED[next(iter(units))])
+    # "3kb" for a size is 375 B by its letters; most writers mean 3 kB
+    same_letters = next((name for name in units if name.casefold() == unit), None)
+    other = f'"{format_decimal(number)} {same_letters}" or ' if same_letters else ""
+    return f'; did you mean {other}"{same_value}"?'
 
 
 _SUGGESTED = {

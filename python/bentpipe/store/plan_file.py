@@ -95,6 +95,8 @@ def read(store: Path) -> PlanFile:
         if (store / "runs").is_dir() and (store / "scenario.toml").is_file():
             raise LostPlanError(f"{file} is missing; {fix}") from None
         reason = "it is a file" if store.is_file() else "it has no plan.json"
+        if store.is_file() and store.suffix == ".toml":
+            reason = f"it is a scenario; `bentpipe run {store}` makes a store"
         raise LostPlanError(f"{store} is not a store: {reason}") from None
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
         raise LostPlanError(f"{file} cannot be read: it is not the plan of a store; {fix}") from None

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from bentpipe.scenario.quantities import Duration
+from bentpipe.scenario.quantities import Duration, Size, UnitError
 
 __all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse"]
 
@@ -77,6 +78,8 @@ class Stream:
         return self.amount.up_bytes > (HEADER_BYTES if self.amount.down_bytes else 0)
 
 
+_EXAMPLES = {"T": "T:*1:0:-:60s", "D": "D:*1:0:-:100000:100000"}
+
 _TIME = re.compile(r"(\d+)(s|ms|us)")
 
 
@@ -107,6 +110,17 @@ def parse(text: str) -> tuple[Stream, ...]:
     return ordered
 
 
+def _suggest_table(text: str) -> str:
+    """Return the suggestion of a load table for a bare size or duration; empty for other texts."""
+    for key, quantity in (("bytes", Size), ("time", Duration)):
+        try:
+            quantity.parse(text)
+        except UnitError:
+            continue
+        return f'; did you mean {{ {key} = "{text}" }}?'
+    return ""
+
+
 def _parse_part(part: str, location: str, used: dict[int, Stream]) -> Iterable[Stream]:
     fields = [field.strip() for field in part.split(":")]
     mode = fields[0]
@@ -114,13 +128,14 @@ def _parse_part(part: str, location: str, used: dict[int, Stream]) -> Iterable[S
         if mode.startswith("*"):
             hint = f'; did you mean "D:{part}"?'
         else:
-            hint = f'; did you mean "{mode.upper()}"?' if mode.upper() in ("T", "D") else ""
+            hint = f'; did you mean "{mode.upper()}"?' if mode.upper() in ("T", "D") else _suggest_table(part)
         raise LoadError(
-            f'{location}: found "{mode}", expected T (time mode) or D (data mode) as its first field{hint}'
+            f'{location}: found "{mode}", expected T (time mode) or D (data mode) as its first field, for '
+            f'example "{_EXAMPLES["T"]}"; or a table such as {{ bytes = "5.3 MB" }}{hint}'
         )
     form = "T:*repeat:stream:previous:time" if mode == "T" else "D:*repeat:stream:previous:up:down"
     field_count = 5 if mode == "T" else 6
-    example = "T:*1:0:-:60s" if mode == "T" else "D:*1:0:-:100000:100000"
+    example = _EXAMPLES[mode]
     if len(fields) != field_count:
         raise LoadError(
             f'{location}: found {len(fields)} fields, expected {field_count}: {form}, for example "{example}"'
@@ -168,6 +183,8 @@ def _parse_time_amount(field: str, location: str) -> TimeAmount:
     match = _TIME.fullmatch(field)
     if match is None:
         near = f'; did you mean "{field}s"?' if field.isdecimal() else ""
+        if re.fullmatch(r"\d+ +(s|ms|us)", field):
+            near = f'; did you mean "{field.replace(" ", "")}"?'
         raise LoadError(
             f'{location}: found "{field}", expected a time such as "60s", "500ms" or "200us"{near}'
         )
@@ -180,7 +197,12 @@ def _parse_time_amount(field: str, location: str) -> TimeAmount:
 def _parse_data_amount(up: str, down: str, location: str) -> DataAmount:
     for field in (up, down):
         if not field.isdecimal():
-            raise LoadError(f'{location}: found "{field}", expected a whole number of bytes such as "100000"')
+            near = ""
+            with suppress(UnitError):
+                near = f'; did you mean "{Size.parse(field).bytes}"?'
+            raise LoadError(
+                f'{location}: found "{field}", expected a whole number of bytes such as "100000"{near}'
+            )
         if len(field) > 19 or int(field) >= MOST_BYTES:
             raise LoadError(
                 f"{location}: found {field} bytes, expected fewer than 2^62 (RFC 9000 section 16)"

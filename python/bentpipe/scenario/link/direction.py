@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictStr, model_validator
 
@@ -87,6 +87,8 @@ class NormalJitter(Table):
 
 class Jitter(Table):
     """Random additional delay of each packet: one distribution, and whether packets may be reordered."""
+
+    example: ClassVar[str] = '{ uniform = "5 ms", reorder = false }'
 
     uniform: DurationText | None = None
     normal: NormalJitter | None = None

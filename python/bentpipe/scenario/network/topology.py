@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator, StrictBool, StrictStr, field_validat
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import Name, Table, as_table, construct_table, text_schema
-from bentpipe.scenario.errors import unknown_name
+from bentpipe.scenario.errors import SYNONYMS, unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, missing_pool_end, proxy_places
 from bentpipe.scenario.link.direction import DelayOrText, Direction
 from bentpipe.scenario.link.handover import GraphHandover, PathHandover, check_handovers
@@ -21,10 +21,13 @@ __all__ = ["Access", "Contacts", "Graph", "Link", "Node", "Path", "Segment"]
 
 _EMPTY_DIRECTION = construct_table(Direction)
 
+_DIRECTION_KEYS = {key: key for key in Direction.model_fields if key not in ("delay", "trace")}
 _DIRECTION_HINTS = {
-    key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
-    for key in Direction.model_fields
-    if key not in ("delay", "trace")
+    found: f'no key "{found}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
+    for found, key in (SYNONYMS | _DIRECTION_KEYS).items()
+    if key in _DIRECTION_KEYS
+} | {
+    "rtt": 'no key "rtt": delays are one-way; did you mean "delay", with half of the round-trip time?',
 }
 
 
