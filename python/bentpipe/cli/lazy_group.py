@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from bentpipe.cli.command_examples import format_examples
 from bentpipe.cli.usage_errors import report_usage_errors
 
 if TYPE_CHECKING:
@@ -86,7 +87,17 @@ class Commands(Mapping[str, "Command"]):
             parent.add_typer(loaded, name=name)
         else:
             parent.command(name=name, cls=cls)(loaded)
-        return typer.main.get_group(parent).commands[name]
+        command = typer.main.get_group(parent).commands[name]
+        _add_examples(command, name)
+        return command
+
+
+def _add_examples(command: Command, name: str) -> None:
+    """Append the examples to the help of a command, or of each command of a group."""
+    subcommands: Mapping[str, Command] = getattr(command, "commands", {})
+    for subcommand_name, subcommand in subcommands.items():
+        _add_examples(subcommand, f"{name} {subcommand_name}")
+    command.epilog = command.epilog or format_examples(name) or None
 
 
 def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = None) -> type[TyperGroup]:
