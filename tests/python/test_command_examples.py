@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+
 from bentpipe.cli import app
 from bentpipe.cli.command_examples import EXAMPLES
 

@@ -28,7 +28,7 @@ def presets(as_json: AsJson = False) -> None:
     if as_json:
         emit([asdict(preset) for preset in known()])
         return
-    print_table([{"preset": p.name, "what": p.title, "source": p.source} for p in known()])
+    print_table([{"preset": p.name, "description": p.title, "source": p.source} for p in known()])
 
 
 def examples(
@@ -50,7 +50,7 @@ def examples(
     from bentpipe.store.files import write_atomic
 
     if name is None:
-        rows = [{"scenario": listed.name, "what": listed.title} for listed in examples()]
+        rows = [{"scenario": listed.name, "title": listed.title} for listed in examples()]
         emit(rows) if as_json else print_table(rows)
         return
     with options(name="NAME"):

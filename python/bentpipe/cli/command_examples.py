@@ -51,7 +51,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "perf call-client 192.0.2.1 --codec g729 --time 60s",
         "perf call-client 192.0.2.1 --live 2Mbit/s --direction down",
     ),
-    "browse": ("browse scenarios/page-geo.toml --sessions 10", "browse https://example.org/ --access geo-konnect"),
+    "browse": (
+        "browse scenarios/page-geo.toml --sessions 10",
+        "browse https://example.org/ --access geo-konnect",
+    ),
     "serve": ("serve target-a", "serve page.har --listen 127.0.0.1:4433"),
     "compare-engines": ("compare-engines scenario.toml --seeds 3", "compare-engines scenario.toml --no-run"),
     "compare-builds": (
@@ -59,7 +62,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "compare-builds geo-konnect --before old/client --after new/client -- {} http://localhost:8000/",
     ),
     "check-controller": ("check-controller cubic", "check-controller cc.py"),
-    "check-scheduler": ("check-scheduler deficit-round-robin", "check-scheduler scheduler.py --option quantum=3000"),
+    "check-scheduler": (
+        "check-scheduler deficit-round-robin",
+        "check-scheduler scheduler.py --option quantum=3000",
+    ),
     "dtn plan": ("dtn plan relay.ionrc", "dtn plan relay.ionrc --out out/relay"),
     "dtn route": ("dtn route relay.ionrc 1 6", "dtn route relay.ionrc 1 6 --at '99.99 s' --size '10 MB'"),
     "dtn bound": ("dtn bound relay.ionrc 1 6", "dtn bound relay.ionrc 1 6 --size '10 MB' --count 5"),

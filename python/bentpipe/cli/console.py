@@ -17,8 +17,10 @@ from bentpipe.metrics.format import TextTable, format_cell
 from bentpipe.scenario.plain_text import CONTROL, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from typing import IO
+
+    from rich.console import Console
 
     from bentpipe.metrics.format import CommandOutput
     from bentpipe.plan.plan import Plan, Run
@@ -46,7 +48,8 @@ def print_table(
 ) -> None:
     """Print rows that share their keys, with right-aligned numbers.
 
-    Long texts and headings wrap between words. A table wider than the terminal is printed in full width.
+    Long texts and headings wrap between words. A table wider than the terminal is printed in blocks of columns. Without
+    a terminal it is printed in full width.
 
     Args:
         rows: the rows.
@@ -54,7 +57,6 @@ def print_table(
         headings: headings by key.
     """
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = Console(file=_styled_stream(sys.stdout), width=None if sys.stdout.isatty() else DEFAULT_WIDTH)
@@ -62,32 +64,81 @@ def print_table(
         console.print("(no rows)")
         return
     if title:
-        console.print(Text(_one_line(title)), soft_wrap=True)
+        console.print(Text(_one_line(title)), soft_wrap=not sys.stdout.isatty())
     names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
     cells = {key: [plain(format_cell(row.get(key))) for row in rows] for key in rows[0]}
-    wide_widths = {key: max(_min_width(names[key], cells[key]), len(names[key])) for key in rows[0]}
-    widths = {key: _min_width(names[key], cells[key]) for key in rows[0]}
+    numeric = {key for key in rows[0] if any(isinstance(row.get(key), (int, float)) for row in rows)}
+    for block in _blocks(names, cells, numeric, console.width if sys.stdout.isatty() else None):
+        _print_block(console, {key: names[key] for key in block}, cells, numeric)
+
+
+def _blocks(
+    names: Mapping[str, str], cells: Mapping[str, Sequence[str]], numeric: Container[str], width: int | None
+) -> list[list[str]]:
+    """Return the columns of each block of a table that is wider than the terminal, else one block.
+
+    Every block begins with the columns that identify a row: those up to "seeds", or the leading columns of text.
+
+    Args:
+        names: headings by column.
+        cells: texts by column.
+        numeric: columns of numbers.
+        width: width of the terminal, characters; None without a terminal.
+    """
+    columns = list(names)
+    widths = {key: _min_width(names[key], cells[key]) + 1 for key in columns}
+    if width is None or sum(widths.values()) - 1 <= width:
+        return [columns]
+    if "seeds" in columns:
+        keys = columns[: columns.index("seeds") + 1]
+    else:
+        keys = columns[: next((number for number, key in enumerate(columns) if key in numeric), 1)]
+    key_width = sum(widths[key] for key in keys)
+    blocks: list[list[str]] = []
+    used = width + 1
+    for key in columns[len(keys) :]:
+        if used + widths[key] - 1 > width:
+            blocks.append([*keys])
+            used = key_width
+        blocks[-1].append(key)
+        used += widths[key]
+    return blocks or [columns]
+
+
+def _print_block(
+    console: Console, names: dict[str, str], cells: Mapping[str, Sequence[str]], numeric: Container[str]
+) -> None:
+    """Print columns of a table; the width of the console grows if they do not fit."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = len(cells[next(iter(names))])
+    wide_widths = {key: max(_min_width(names[key], cells[key]), len(names[key])) for key in names}
+    widths = {key: _min_width(names[key], cells[key]) for key in names}
     if sum(wide_widths.values()) + 2 * len(wide_widths) > console.width:
-        names = {key: "\n".join(textwrap.wrap(names[key], widths[key])) for key in rows[0]}
+        names = {key: "\n".join(textwrap.wrap(names[key], widths[key])) for key in names}
     else:
         widths = wide_widths
     column_gap = 2 if sum(widths.values()) + 2 * len(widths) <= console.width else 1
     console.width = max(console.width, sum(widths.values()) + column_gap * len(widths))
-    is_large = len(rows) > MANY_ROWS and _fits(names, cells, column_gap, console.width)
+    is_large = rows > MANY_ROWS and _fits(names, cells, column_gap, console.width)
     table = Table(box=None, pad_edge=False, padding=(0, column_gap, 0, 0))
-    for key in rows[0]:
-        numeric = any(isinstance(row.get(key), (int, float)) for row in rows)
+    texts = {key: cells[key] for key in names}
+    for key in names:
         if is_large:
-            widths[key] = _width(names[key], cells[key])
-            cells[key] = [_pad(cell, widths[key], left=numeric) for cell in cells[key]]
+            widths[key] = _width(names[key], texts[key])
+            texts[key] = [_pad(cell, widths[key], left=key in numeric) for cell in texts[key]]
         table.add_column(
-            Text(names[key]), justify="right" if numeric else "left", overflow="fold", min_width=widths[key]
+            Text(names[key]),
+            justify="right" if key in numeric else "left",
+            overflow="fold",
+            min_width=widths[key],
         )
-    for index in range(0 if is_large else len(rows)):
-        table.add_row(*(Text(cells[key][index]) for key in rows[0]))
+    for index in range(0 if is_large else rows):
+        table.add_row(*(Text(texts[key][index]) for key in names))
     console.print(table)
     if is_large:
-        lines = zip(*(cells[key] for key in rows[0]), strict=True)
+        lines = zip(*(texts[key] for key in names), strict=True)
         print("\n".join((" " * column_gap).join(line) for line in lines), file=console.file)
 
 

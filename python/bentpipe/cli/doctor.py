@@ -26,6 +26,6 @@ def doctor(as_json: AsJson = False) -> None:
             (False, True): "missing (required)",
             (False, False): "not installed (optional)",
         }
-        print_table([{"": marks[c.good, c.needed], "what": c.what, "found": c.found} for c in checks])
+        print_table([{"": marks[c.good, c.needed], "requirement": c.what, "found": c.found} for c in checks])
     if any(item.needed and not item.good for item in checks):
         raise typer.Exit(BAD_INPUT)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.metrics.registry import Metric
 
 __all__ = [
+    "TOO_FEW_SEEDS",
     "UNLIMITED_BYTES",
     "CommandOutput",
     "TextTable",
@@ -23,6 +24,7 @@ __all__ = [
     "format_interval",
     "format_mean",
     "format_metric_mean",
+    "has_too_few_seeds",
     "mean_of",
     "seed_mean",
     "short_labels",
@@ -114,8 +116,21 @@ The controllers ``fixed`` and ``open-loop`` report it (crates/cc/src/fixed.rs).
 """
 
 
+TOO_FEW_SEEDS = "?"
+"""Mark of a mean whose interval is wider than its value."""
+
+
+def has_too_few_seeds(interval: ConfidenceInterval) -> bool:
+    """Return whether the half width of an interval exceeds the absolute mean."""
+    if interval.low is None or interval.high is None:
+        return False
+    return (interval.high - interval.low) / 2 > abs(interval.estimate)
+
+
 def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) -> str:
     """Format a mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
+
+    ``0.66 ± 0.91?`` marks too few seeds (:func:`has_too_few_seeds`).
 
     Args:
         metric: metric of the mean.
@@ -124,6 +139,7 @@ def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) 
     """
     unlimited = metric.is_window and interval.estimate >= UNLIMITED_BYTES
     text = "unlimited" if unlimited else format_mean(interval, metric.scale)
+    text += TOO_FEW_SEEDS if not unlimited and has_too_few_seeds(interval) else ""
     return text if interval.n == runs else f"{text} ({interval.n:,} of {runs:,})"
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bentpipe.metrics.format import TextTable, format_metric_mean, mean_of, seed_mean, short_labels
+from bentpipe.metrics.format import (
+    TOO_FEW_SEEDS,
+    TextTable,
+    format_metric_mean,
+    mean_of,
+    seed_mean,
+    short_labels,
+)
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Scope, in_flow_tables, select
 from bentpipe.scenario.sweep_columns import column_headings
@@ -85,7 +92,13 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
             if metric.name == entry["metric"]:
                 rows[key][heading] = format_metric_mean(metric, _mean_or_median(metric, entry), runs[key])
     finished = f"{store.index.height} of {len(store.planned)} runs"
-    title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval)"
+    is_marked = any(
+        str(value).endswith(TOO_FEW_SEEDS)
+        for row in rows.values()
+        for value in (row[name] for _, name in present)
+    )
+    mark = f"; {TOO_FEW_SEEDS}: too few seeds, the interval exceeds the mean" if is_marked else ""
+    title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval{mark})"
     return Summary(title, _drop_redundant_columns(list(rows.values())), notes)
 
 

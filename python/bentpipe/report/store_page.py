@@ -53,7 +53,7 @@ MAX_VARIANTS = 6
 INTERVAL_DEFINITION = {
     "± and bars": (
         "half-width of the 95 % confidence interval of the mean over seeds (Student's t); seeds are "
-        "paired between cells"
+        "paired between cells. A question mark after it means too few seeds: it exceeds the mean"
     ),
 }
 GROUP_DEFINITION = {
