@@ -7,6 +7,7 @@ the command is called. A command imports heavy libraries itself.
 * ``console``: tables, JSON, progress and messages.
 * ``stdio``: standard output and standard error.
 * ``figure_options``: options of figures as files.
+* ``open_page``: option ``--open``.
 * ``command_examples``: examples at the end of each ``--help``.
 * ``lazy_group``: groups that import a command when it is used.
 * ``usage_errors``: messages about wrong command lines.

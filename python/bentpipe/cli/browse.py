@@ -12,6 +12,7 @@ import typer
 
 from bentpipe.cli.browse_site import is_site, visit
 from bentpipe.cli.common import FAILED, AsJson, HarPage, Settings, count, interruptible, not_made, refuse
+from bentpipe.cli.open_page import Open
 
 if TYPE_CHECKING:
     from bentpipe.lab.browser.runner import BrowserRunner, RemoteServer, Schedule
@@ -22,6 +23,7 @@ __all__ = ["browse", "serve"]
 
 SITE_PARAMETERS = {
     "file",
+    "show_page",
     "settings",
     "out",
     "timeout",
@@ -123,6 +125,7 @@ def browse(
         bool,
         typer.Option("--without-sandbox", help="disable Chromium's sandbox"),
     ] = False,
+    show_page: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Load a page or your web site in a real Chromium. Rerun the command to resume."""
@@ -136,9 +139,13 @@ def browse(
                 refuse(f"{parameter.opts[0]}: cannot be combined with a URL, which is loaded once")
         visit(
             file, access, settings=settings or (), out=out, pep=pep, timeout_s=_parse_timeout(timeout), spki=spki,
-            without_sandbox=without_sandbox, as_json=as_json,
+            without_sandbox=without_sandbox, as_json=as_json, show_page=show_page,
         )  # fmt: skip
         return
+    if show_page:
+        refuse(
+            "--open: requires a URL; sessions write a store, and `bentpipe report DIR --open` opens its report"
+        )
     if access is not None and remote is not None:
         refuse("--access: cannot be combined with --remote, which uses the real access")
     if pep is not None and access is None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from bentpipe.cli.common import FAILED, INTERRUPTED, refuse
+from bentpipe.cli.open_page import open_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def visit(
     spki: str | None,
     without_sandbox: bool,
     as_json: bool,
+    show_page: bool,
 ) -> None:
     """Load the site, print the result and write its page; exit with status 1 if the site did not load."""
     from bentpipe.lab.browser import site_load
@@ -63,7 +65,7 @@ def visit(
     except InterruptedLab:
         print("\ninterrupted before the first request; nothing was saved", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    _report(result, as_json=as_json)
+    _report(result, as_json=as_json, show_page=show_page)
     if interrupted:
         print(
             f"\ninterrupted: the partial result is in {directory}; rerun the command to start again",
@@ -74,8 +76,8 @@ def visit(
         raise typer.Exit(FAILED)
 
 
-def _report(result: SiteLoad, *, as_json: bool) -> None:
-    """Write the page and print the result."""
+def _report(result: SiteLoad, *, as_json: bool, show_page: bool) -> None:
+    """Write the page and print the result; with ``show_page``, open the page."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.browser.site_load import HAR
     from bentpipe.report import site_page as pages
@@ -89,6 +91,8 @@ def _report(result: SiteLoad, *, as_json: bool) -> None:
         notes,
     )  # fmt: skip
     page = pages.write(site, result.folder / "page.html", engine.version())
+    if show_page:
+        open_page(page)
     if as_json:
         emit({
             "url": result.url, "access": result.access,

@@ -12,6 +12,7 @@ import typer
 
 from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse
+from bentpipe.cli.open_page import Open, open_page
 from bentpipe.report.export import Format
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def report(
         typer.Option("--cell", metavar="KEY=VALUE", help="cell of the time series of --figures; repeatable"),
     ] = None,
     no_title: figure_options.NoTitle = False,
+    show_page: Open = False,
 ) -> None:
     """Write an HTML report of a store, or of several side by side.
 
@@ -133,6 +135,8 @@ def report(
         with options():
             written = page.write(out, files)
         print("\n".join(map(str, written)))
+        if show_page:
+            open_page(written[0])
         return
     try:
         span = parse_range(range_text)
@@ -141,9 +145,12 @@ def report(
     store = join_stores(directories)
     with options():
         written_figures = [] if files is None else write_figures(store, files, span, seed=seed, at=cell or ())
-    print(pages.write_report(store, out, span))
+    page_path = pages.write_report(store, out, span)
+    print(page_path)
     for path in written_figures:
         print(path)
+    if show_page:
+        open_page(page_path)
 
 
 @dataclass(frozen=True)

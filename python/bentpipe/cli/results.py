@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bentpipe.metrics.format import TextTable
+    from bentpipe.store.listing import ListedStore
     from bentpipe.store.reader import Store
     from bentpipe.store.sql import Answers
 
@@ -38,7 +39,7 @@ __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
 
 def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
-    """Print the summary of a store, or of several stores side by side.
+    """Print the summary of a store, or of several stores side by side; list the stores of a folder.
 
     Means over seeds with 95 % confidence intervals. With several stores, what differs in their settings is in the title
     and in the first columns.
@@ -47,8 +48,13 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
     from bentpipe.store.journal import host_summary
+    from bentpipe.store.listing import is_store, list_stores
     from bentpipe.store.reader import open_store
 
+    folder = directories[0]
+    if len(directories) == 1 and folder.is_dir() and not is_store(folder) and (stores := list_stores(folder)):
+        _print_stores(stores, as_json=as_json)
+        return
     store = open_store(_read_stores(directories))
     title, rows, notes = summary_rows(store, numbers=as_json)
     host_text = " ".join(filter(None, (host_summary(part.path) for part in store.parts)))
@@ -70,6 +76,22 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if host_text:
             print(host_text)
+
+
+def _print_stores(stores: Sequence[ListedStore], *, as_json: bool) -> None:
+    """Print the stores of a folder, the latest first."""
+    from bentpipe.cli.console import emit, print_table
+
+    rows = [
+        {
+            "store": str(store.path),
+            "title": store.title,
+            "runs": f"{store.finished} of {store.planned}",
+            "changed": store.changed.strftime("%Y-%m-%d %H:%M"),
+        }
+        for store in stores
+    ]
+    emit(rows) if as_json else print_table(rows)
 
 
 def _read_stores(directories: Sequence[Path]) -> Path | Store:

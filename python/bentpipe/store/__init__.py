@@ -16,6 +16,7 @@
 ``numeric_columns``: swept quantities as numbers
 ``tables``: one property of ``Store`` for each table
 ``pack``: files of many runs in one directory
+``listing``: stores of a folder
 ``reader``: reader of a store
 ``joined``: several stores side by side
 ``settings``: keys in which stores differ
