@@ -138,7 +138,7 @@ def test_over_streams_an_on_off_source_is_what_it_was() -> None:
         ({"load": {"on_off": {"on": "1 s", "off": "1 s", "rate": "1 Mbit/s", "shape": 2}}}, "flow.call.load.on_off", 'found a shape, which requires periods = "pareto"'),
         ({"load": {"cbr": {"rate": "1 Mbit/s", "packet": "70 kB"}}}, "flow.call.load.cbr", "found packet = 70 kB, expected 22 B to 65507 B (payload of UDP)"),
         ({"congestion": "cubic"}, "flow.call.congestion", 'found a controller, expected none: transport = "udp" has no congestion control'),
-        ({"transport": "quic"}, "flow.call.congestion", "missing, expected a value"),
+        ({"transport": "quic"}, "flow.call.congestion", 'missing, expected a controller such as "cubic"'),
         ({"transport": "tcp", "congestion": "cubic"}, "flow.call", 'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'),
         ({"transport": "quic", "congestion": "cubic", "load": {"cbr": {"rate": "1 Mbit/s", "packet": "1450 B"}}},
          "flow.call.load", "found datagrams of 1450 B, expected at most 1414 B in a packet of QUIC (quic.mtu)"),

@@ -20,6 +20,7 @@ both = {{ rate = "1 Mbit/s" }}
 [[flow]]
 name = "a"
 transport = "tcp"
+congestion = "cubic"
 load = {{ bytes = "10 kB" }}
 """
 

@@ -28,6 +28,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "break-even geo-konnect",
         "break-even --down 50Mbit/s --up 6Mbit/s --rtt 620ms --out out/mine",
     ),
+    "capacity": (
+        "capacity geo-konnect --mos 3.5 --page 8s",
+        "capacity --down 50Mbit/s --up 6Mbit/s --rtt 620ms --mix call=0.3,page=0.7",
+    ),
+    "link-layer": ("link-layer", "link-layer tauran-lms --seeds 10 --out out/harq"),
+    "new": ("new", "new mine.toml --down 50Mbit/s --up 6Mbit/s --rtt 620ms --loss 0.1% --load 10MB"),
     "orbit": (
         "orbit Toulouse Lima --constellation iridium --duration '100 min'",
         "orbit Paris 'New York' --constellation starlink-shell-1 --out out/paris",

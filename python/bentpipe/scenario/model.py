@@ -180,7 +180,7 @@ class Flow(Table):
                 error = 'found a controller, expected none: transport = "udp" has no congestion control'
                 raise PydanticCustomError("scenario", "{error}", {"error": error, "at": given[0]})
         elif "congestion" not in given:
-            error = "missing, expected a value"
+            error = 'missing, expected a controller such as "cubic"'
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "congestion"})
         return self
 
