@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from bentpipe.break_even import page as map_page
 from bentpipe.break_even.access import access
-from bentpipe.break_even.config import BreakEvenConfig
-from bentpipe.break_even.ratios import Cell, Load, Map
+from bentpipe.break_even.config import parse_config
+from bentpipe.break_even.ratios import Load, LoadTimes, build_map
 from bentpipe.capacity import page as capacity_page
-from bentpipe.capacity import parse_config, resolve_access
+from bentpipe.capacity import parse_config as parse_capacity
+from bentpipe.capacity import resolve_access
 from bentpipe.capacity.estimate import Estimate
 from bentpipe.capacity.quality import Quality
 from bentpipe.capacity.search import Capacity, Evaluation
@@ -133,30 +134,32 @@ def _visit(folder: Path) -> Path:
     return site_page.write(seen, folder / "page.html", "0.1.0")
 
 
-def loads_of(number: int) -> tuple[Load, Load]:
-    """Of the ``number``-th cell of the map: no two cells have loads that take as long, to three digits."""
-    return Load(0.2, 0.4, 1 + number / 100), Load(0.3, 0.6, 3 + number / 100)
+def loads_of(number: int) -> tuple[Load, ...]:
+    """Loads of the ``number``-th size and RTT of the map by variant: no two take as long, to three digits."""
+    return tuple(Load(0.2, 0.4, 1 + variant + number / 100) for variant in range(4))
 
 
 def _map(out: Path) -> Path:
-    question = BreakEvenConfig(
-        access("satcom-2018"), ("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
-        ("20 ms", "150 ms", "800 ms"),
+    question = parse_config(
+        access("satcom-2018"), rtts=("20 ms", "150 ms", "800 ms"),
+        sizes=("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
     )  # fmt: skip
-    kinds = itertools.product(
-        question.controllers, question.windows, enumerate(question.sizes), enumerate(question.rtts)
-    )
-    cells = [
-        Cell(name, window, size, rtt, 1.0 + (x * y) % 7 / 10, 1.0, 1.0 + (x * y) % 7 / 10, loads_of(number))
-        for number, (name, window, (x, size), (y, rtt)) in enumerate(kinds)
-    ]
+    times = {}
+    for number, ((x, size), (y, rtt)) in enumerate(
+        itertools.product(enumerate(question.sizes), enumerate(question.rtts))
+    ):
+        for place, variant in enumerate(question.variants):
+            took = 1.0 + (x * y * (2 - place)) % 7 / 10
+            times[variant.name, size, rtt] = LoadTimes({1: took}, 100.0, load=loads_of(number)[place])
     out.mkdir()
-    return map_page.write(Map(question, tuple(cells), "0.1.0"), out)
+    return map_page.write(build_map(question, times, "0.1.0"), out)
 
 
 def _capacity(out: Path) -> Path:
     """A search of two seeds whose users all load pages and call."""
-    config = parse_config(resolve_access(None, "50Mbit/s", "6Mbit/s", "620ms"), mos=3.5, page="8 s", seeds=2)
+    config = parse_capacity(
+        resolve_access(None, "50Mbit/s", "6Mbit/s", "620ms"), mos=3.5, page="8 s", seeds=2
+    )
     evaluations = [
         Evaluation(users, {"call": users // 2, "page": users // 2}, seed,
                    Quality((4.2, 4.3 - users / 90 - seed / 9), (4.0, 4.5 + users / 9)), ("page",) if users > 32 else ())

@@ -576,15 +576,13 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
         jobs=1,
         out=tmp_path,
     )
-    row = found.frame().row(0, named=True)
-    assert (row["controller"], row["initial_window"], row["bytes"], row["rtt_s"]) == (
-        "cubic",
-        "10 packets",
-        10_000,
-        0.3,
-    )
-    assert row["ratio"] == pytest.approx(row["quic_plt_s"] / row["tcp_plt_s"])
-    assert row["quic_plt_s"] > 2 * 0.3
+    rows = found.frame().rows(named=True)
+    assert [(row["variant"], row["proxy"], row["bytes"], row["rtt_s"]) for row in rows] == [
+        (variant, proxy, 10_000, 0.3) for variant in ("QUIC", "TCP") for proxy in ("plain", "line-rate")
+    ]
+    for row, rounds in zip(rows, (2, 2, 3, 3), strict=True):
+        assert row["ratio"] == pytest.approx(row["plt_s"] / row["split_plt_s"])
+        assert row["plt_s"] > rounds * 0.3
     assert (tmp_path / "map.html").exists()
     with pytest.raises(ScenarioError, match=r"^access: .*no preset"):
         bentpipe.break_even_map("geo-konect", out=tmp_path)
@@ -596,7 +594,8 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
         ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
         ({"rtts": []}, "rtts: found nothing, expected at least one"),
         ({"sizes": ["1 MB", "1 MB"]}, 'sizes: duplicate value "1 MB"'),
-        ({"proxy": "poold"}, "proxy: "),
+        ({"proxies": ["poold"]}, "proxies: "),
+        ({"loss": "abc"}, "loss: "),
         ({"controllers": ["cubik"]}, "controllers: "),
         ({"tcp": "cubik"}, "tcp: "),
     ],

@@ -235,7 +235,7 @@ LONG = GEO.replace("2s", "150s").replace("2 s", "150 s").replace("[[path", "seed
 
 
 def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
-    sizes = ",".join(f"{n} MB" for n in range(10, 26))
+    sizes = ",".join(f"{n} MB" for n in range(10, 18))
     words = [
         "break-even",
         "geo-konnect",

@@ -12,8 +12,8 @@ import pytest
 
 import synthetic_pages
 from bentpipe.break_even.access import access
-from bentpipe.break_even.config import BreakEvenConfig
-from bentpipe.break_even.ratios import Cell, Map
+from bentpipe.break_even.config import parse_config
+from bentpipe.break_even.ratios import LoadTimes, Map, build_map
 from bentpipe.break_even.recommendation import supporting_text
 from bentpipe.engine_validation.compare import Row as Compared
 from bentpipe.engine_validation.headline import opening as of_agreement
@@ -389,21 +389,27 @@ def test_agreement_of_one_seed() -> None:
 # --- a map ----------------------------------------------------------------------------------------------------
 
 
-def _map(ratios: Sequence[float | None], seeds: int = 1) -> Map:
-    sizes = ("1 kB", "10 kB", "100 kB")
-    cells = [Cell("cubic", "10 packets", *one, 1.0, 1.0, ratio) for one, ratio in zip(
-        itertools.product(sizes, ("40 ms", "600 ms")), ratios, strict=True)]  # fmt: skip
-    question = BreakEvenConfig(
-        access("satcom-2018"), sizes, ("40 ms", "600 ms"), ("cubic",), ("10 packets",), seeds=seeds
+def _map(*seeds: Sequence[float | None], draws: bool = False) -> Map:
+    """A map of these load times of QUIC over split TCP, a list a seed; TCP has no runs."""
+    question = parse_config(
+        access("satcom-2018"), sizes=("1 kB", "10 kB", "100 kB"), rtts=("40 ms", "600 ms"), proxies=("plain",)
     )
-    return Map(question, tuple(cells), "0.1.0")
+    times = {}
+    for place, (size, rtt) in enumerate(itertools.product(question.sizes, question.rtts)):
+        of_quic = {seed: one[place] for seed, one in enumerate(seeds, 1)}
+        times["QUIC", size, rtt] = LoadTimes({seed: value for seed, value in of_quic.items() if value}, 50.0)
+        times["plain PEP", size, rtt] = LoadTimes(dict.fromkeys(of_quic, 1.0), 50.0)
+    return build_map(question, times, "0.1.0", {"QUIC", "plain PEP"} if draws else ())
 
 
 def test_a_map_counts_its_points() -> None:
-    assert supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None))) == (
-        "Split TCP is faster at 1 and QUIC at 3 of 5 points over all RTTs; a load is unfinished at 1; one seed "
-        "gives no confidence interval."
+    found = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, 3.0)))
+    assert found.endswith("split TCP is faster at 2 and slower at 3 of 6 points; 6 have no result.")
+    one = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None), draws=True))
+    assert one.endswith(
+        "faster at 1 and slower at 3 of 5 points; 7 have no result; one seed gives no confidence interval."
     )
-    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith(
-        "at 0 and QUIC at 6 of 6 points over all RTTs; medians over 3 seeds."
-    )
+    several = [
+        tuple(value * (1 + seed / 100) for value in (0.5, 0.5, 0.5, 2.0, 1.0, 3.0)) for seed in range(5)
+    ]
+    assert supporting_text(_map(*several, draws=True)).endswith("intervals of 95 % from 5 seeds.")

@@ -68,10 +68,43 @@ def _cells() -> list[RatioCell]:
 
 
 def test_the_line_is_where_the_ratio_is_one() -> None:
+    """Vertical in each row, and on to the next: from the first row to the last without a gap but for the numbers."""
     spec = ratio_map(_cells(), "map", "A map", "", **WORDS).spec()
     line = next(frame for frame in _frames(spec) if "x2" in frame.columns)
-    assert line["x"].to_list() + line["x2"].to_list() == pytest.approx([10**4.5] * 4, rel=1e-6)
-    assert sorted({*line["y"].to_list(), *line["y2"].to_list()}) == pytest.approx([0.02, 0.1, 0.8], rel=1e-6)
+    assert line["x"].to_list() + line["x2"].to_list() == pytest.approx([10**4.5] * 2 * line.height, rel=1e-6)
+    ends = sorted({*line["y"].to_list(), *line["y2"].to_list()})
+    assert (ends[0], ends[-1]) == pytest.approx((0.08, 2.92))
+
+
+def test_the_own_row_is_first_and_apart() -> None:
+    """All rows have the same height; the caption names the own one, and its line is not joined to the others."""
+    figure = ratio_map(_cells(), "map", "A map", "", own=0.1, **WORDS)
+    assert figure.caption.endswith("The row in the frame is yours.")
+    spec = figure.spec()
+    frames = _frames(spec)
+    rows = next(frame for frame in frames if "text" in frame.columns).unique(["y"]).sort("low")
+    assert rows["y"].to_list() == [0.1, 0.02, 0.8]
+    assert (rows["high"] - rows["low"]).to_list() == pytest.approx([1.0] * 3)
+    assert rows["low"].to_list() == pytest.approx([0, 1.35, 2.35])
+    line = next(frame for frame in frames if "x2" in frame.columns)
+    low, high = line.select(
+        pl.min_horizontal("y", "y2").alias("low"), pl.max_horizontal("y", "y2").alias("high")
+    )
+    assert not any(start < 1.1 < end for start, end in zip(low, high, strict=True)), "nothing crosses the gap"
+    axis = next(
+        layer["encoding"]["y"]["axis"] for layer in spec["layer"] if "axis" in layer["encoding"].get("y", {})
+    )
+    assert axis["labelExpr"].startswith("['100 ms', '20 ms', '800 ms']")
+
+
+def test_numbers_that_are_bounds_or_uncertain_look_so() -> None:
+    cells = [*_cells(), RatioCell(1e7, 0.02, 24.6, bound="≥"), RatioCell(1e7, 0.1, 0.123, bound="≤"),
+             RatioCell(1e7, 0.8, 1.01, is_uncertain=True)]  # fmt: skip
+    figure = ratio_map(cells, "map", "A map", "", **WORDS)
+    rows = next(frame for frame in _frames(figure.spec()) if "text" in frame.columns).tail(3)
+    assert rows["text"].to_list() == ["≥25", "≤0.1", "1.01"]
+    assert rows["pale"].to_list() == [0, 0, 1]
+    assert "The interval of a pale number includes 1. A number with ≥ or ≤ is a bound" in figure.caption
 
 
 def test_colours_are_centred_at_one() -> None:
@@ -87,7 +120,7 @@ def test_colours_are_centred_at_one() -> None:
         "Medians. The numbers are ratios: above 1 split TCP is faster, below 1 QUIC"
     )
     cells = next(frame for frame in _frames(figure.spec()) if "text" in frame.columns)
-    texts = cells["text"].to_list()
+    texts = cells["text"].cast(pl.String).to_list()
     assert texts[0] == "0.18"
     assert texts[-1] == "–"
     first = cells.row(0, named=True)

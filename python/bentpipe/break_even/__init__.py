@@ -1,9 +1,11 @@
-"""Break-even map: object sizes and round-trip times at which split TCP is faster than QUIC.
+"""Break-even map: object sizes and round-trip times at which split TCP is faster than QUIC and TCP without a proxy.
 
 ``access``: bottleneck of an access network
 ``config``: input of a map, and its scenario
+``execution``: runs of a map in stages, each with a page
 ``ratios``: ratios of page load times from the store of a map
 ``recommendation``: headline of the map
+``summary``: tables and data of the map
 ``page``: HTML page, figures and JSON of the map
 
 :func:`run` is ``bentpipe break-even``, and :func:`break_even_map` is ``bentpipe.break_even_map``.
@@ -11,14 +13,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.break_even.access import Access, access, numbers
+from bentpipe.break_even.access import Access, access, numbers, with_loss
 from bentpipe.break_even.config import SIZES, BreakEvenConfig, parse_config
 from bentpipe.plan.access import check_given
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.sweep import format_override, parse_override
 
 if TYPE_CHECKING:
@@ -31,15 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
-_ARGUMENTS = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
-"""Arguments by the key of the map's scenario that they set."""
-
 PATH = "path."
 """Prefix of settings that apply to a preset or scenario file; others apply to the scenario of the map."""
 
 
 def resolve_access(
-    name: str | None, down: str | None, up: str | None, rtt: str | None, settings: Sequence[str] = ()
+    name: str | None,
+    down: str | None,
+    up: str | None,
+    rtt: str | None,
+    settings: Sequence[str] = (),
+    loss: str | None = None,
 ) -> tuple[Access, tuple[str, ...]]:
     """Resolve the access (preset, scenario or numbers) and return the remaining settings of the map.
 
@@ -49,6 +51,7 @@ def resolve_access(
         up: rate towards the server.
         rtt: round-trip time of the whole path, such as ``"620 ms"``.
         settings: ``KEY=VALUE`` texts; those of ``path.`` apply to the access.
+        loss: probability of losing a packet, in both directions; None: as the access has it.
 
     Raises:
         ScenarioError: the access is missing, incomplete, given twice or wrong, by the argument of
@@ -56,9 +59,9 @@ def resolve_access(
     """
     check_given(name, down, up, rtt)
     if name is None:
-        return numbers(down, up, rtt), tuple(settings)
+        return with_loss(numbers(down, up, rtt), loss), tuple(settings)
     path_settings = [text for text in settings if text.startswith(PATH)]
-    resolved = access(name, [parse_override(text) for text in path_settings])
+    resolved = with_loss(access(name, [parse_override(text) for text in path_settings]), loss)
     return resolved, tuple(text for text in settings if text not in path_settings)
 
 
@@ -88,22 +91,21 @@ def run(
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
     """
-    from bentpipe.break_even.page import KEYS, figure, write
-    from bentpipe.break_even.ratios import break_even_rows
-    from bentpipe.break_even.recommendation import gains, headline_text
+    from bentpipe.break_even.execution import compute
+    from bentpipe.break_even.page import KEYS, figure
+    from bentpipe.break_even.recommendation import headline_text, supporting_text
+    from bentpipe.break_even.summary import data, load_time_rows, size_rows, titles
     from bentpipe.metrics.format import CommandOutput, TextTable
 
     if files is not None:
         files.check(KEYS)
-    result, report = _compute(config, out, jobs, settings, watch)
-    page = write(result, out)
-    rows = break_even_rows(result)
-    title = f"Object size at which split TCP overtakes QUIC, {config.access.title} ({config.proxy} proxies)"
+    result, report = compute(config, out, jobs, settings, watch)
+    own_title, sizes_title = titles(result)
     output = CommandOutput(
-        {"access": config.access.name, "proxy": config.proxy, "answer": headline_text(result),
-         "gains": [gain.as_row() for gain in gains(result)], "break_even": rows,
-         "cells": [cell.as_row() for cell in result.cells]},
-        (f"{headline_text(result)}\n", TextTable(title, rows), _summary_line(report, page)),
+        data(result),
+        (f"{headline_text(result)}\n", f"{supporting_text(result)}\n",
+         TextTable(own_title, load_time_rows(result)), "", TextTable(sizes_title, size_rows(result)),
+         _summary_line(report, out / "map.html")),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
@@ -116,10 +118,11 @@ def break_even_map(
     down: str | None = None,
     up: str | None = None,
     rtt: str | None = None,
-    controllers: Sequence[str] = ("cubic", "bbr"),
-    windows: Sequence[int] = (10, 32),
+    loss: str | None = None,
+    controllers: Sequence[str] | None = None,
+    windows: Sequence[int] = (10,),
     tcp: str = "cubic",
-    proxy: str | None = None,
+    proxies: Sequence[str] | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -127,7 +130,7 @@ def break_even_map(
     jobs: int | None = None,
     out: str | Path | None = None,
 ) -> Map:
-    """Compute the ratios of page load times, QUIC to split TCP, by object size and round-trip time.
+    """Compute the ratios of page load times, QUIC and TCP to split TCP, by object size and round-trip time.
 
     Only missing runs are computed. ``map.html``, ``map.json`` and the figure are written beside the store.
 
@@ -137,14 +140,15 @@ def break_even_map(
         down: rate towards the client, such as ``"50 Mbit/s"``; the queue is 1 BDP.
         up: rate towards the server.
         rtt: round-trip time of the whole path, such as ``"620 ms"``.
-        controllers: congestion controllers of QUIC.
+        loss: probability of losing a packet on the access, in both directions, such as ``"1 %"``.
+        controllers: congestion controllers of QUIC (default: cubic, and bbr too with ``loss``).
         windows: initial windows of QUIC, in packets.
-        tcp: controller of the TCP servers.
-        proxy: ``"plain"``, ``"pooled"`` or ``"line-rate"`` (default: ``"line-rate"``, or ``"pooled"`` for an
-            access with slots).
+        tcp: controller of TCP servers, clients and proxies.
+        proxies: kinds of proxies, ``"plain"``, ``"pooled"`` and ``"line-rate"`` (default: plain and line-rate, or plain
+            and pooled for an access with slots).
         sizes: object sizes, such as ``"1 MB"``.
         rtts: round-trip times, such as ``"600 ms"`` (default: seven from 20 to 800 ms, including that of the access).
-        seeds: number of seeds, if the access is stochastic (default: 3 for an access with slots, else 1).
+        seeds: number of seeds of stochastic runs (default: 5 if packets are lost or delayed at random, else 1).
         settings: dotted keys to set: those of the path of a preset or file, and any key of the map's scenario.
         jobs: number of worker processes (default: one for each processor).
         out: directory of the map (default: ``out/break-even-ACCESS``).
@@ -156,51 +160,29 @@ def break_even_map(
     """
     from bentpipe.api.results import Results
     from bentpipe.api.run import RunsFailedError
-    from bentpipe.break_even.page import write
+    from bentpipe.break_even.execution import compute
 
     overrides = [format_override(*item) for item in (settings or {}).items()]
-    resolved, map_settings = resolve_access(access, down, up, rtt, overrides)
+    resolved, map_settings = resolve_access(access, down, up, rtt, overrides, loss)
     config = parse_config(
-        resolved, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
-        sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
-    )  # fmt: skip
+        resolved,
+        controllers=_as_tuple(controllers),
+        windows=tuple(map(str, windows)),
+        tcp=tcp,
+        proxies=_as_tuple(proxies),
+        sizes=tuple(sizes),
+        rtts=_as_tuple(rtts),
+        seeds=seeds,
+    )
     directory = Path(out) if out is not None else Path("out") / f"break-even-{resolved.name}"
-    result, report = _compute(config, directory, jobs, map_settings)
+    result, report = compute(config, directory, jobs, map_settings)
     if report.failed:
         raise RunsFailedError(Results(directory / "store"), report)
-    write(result, directory)
     return result
 
 
-def _compute(
-    config: BreakEvenConfig,
-    out: Path,
-    jobs: int | None,
-    settings: tuple[str, ...] = (),
-    watch: Observer | None = None,
-) -> tuple[Map, ExecutionSummary]:
-    """Compute the missing runs and return the map and the execution summary."""
-    from bentpipe.break_even.config import scenario
-    from bentpipe.break_even.ratios import read_map
-    from bentpipe.plan.document import load_scenario
-    from bentpipe.plan.plan import build_plan
-    from bentpipe.runners import engine
-    from bentpipe.runners.execute import execute
-    from bentpipe.runners.local import LocalRunner
-
-    overrides = [parse_override(text) for text in settings]
-    document = load_scenario(scenario(config), overrides, list(settings))
-    document = replace(document, folder=config.access.folder)
-    try:
-        plan = build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
-    except ScenarioError as error:
-        if not all(key in _ARGUMENTS for key, _ in error.problems):
-            raise
-        raise ScenarioError(
-            [(_ARGUMENTS[key], text) for key, text in error.problems], SOURCE_ARGUMENT
-        ) from None
-    report = execute(plan, LocalRunner(jobs), out / "store", watch=watch)
-    return read_map(out / "store", config), report
+def _as_tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _summary_line(report: ExecutionSummary, page: Path) -> str:

@@ -15,13 +15,13 @@ from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.presets import expand_preset
-from bentpipe.scenario.quantities import Duration, Rate
+from bentpipe.scenario.quantities import Duration, Probability, Rate, UnitError
 
 if TYPE_CHECKING:
     from bentpipe.plan.document import ScenarioDocument
     from bentpipe.plan.spec.run_spec import StageSpec
 
-__all__ = ["Access", "access", "numbers"]
+__all__ = ["Access", "access", "numbers", "with_loss"]
 
 _NON_PATH_KEYS = ("flow", "page", "sweep", "seeds", "sample_interval", "bundles")
 """Keys of a scenario that do not describe its path."""
@@ -48,6 +48,11 @@ class Access:
         if rate is None:
             raise ValueError(f"{self.name} has no rate")
         return rate
+
+    @property
+    def lossy(self) -> bool:
+        """True if a direction has a loss model."""
+        return "loss" in self.down or "loss" in self.up
 
     @property
     def slotted(self) -> bool:
@@ -101,6 +106,34 @@ def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
         {"rate": str(rate), "queue": DEFAULT_QUEUE} for rate in (parsed.down, parsed.up)
     )
     return Access(parsed.name, parsed.title, towards_client, towards_server, parsed.rtt)
+
+
+def with_loss(access: Access, loss: str | None) -> Access:
+    """Return ``access`` with random losses of packets in both directions, in place of its own loss.
+
+    Losses of slots remain.
+
+    Args:
+        access: the access.
+        loss: probability of each packet, such as ``"1 %"``; None: as the access has it.
+
+    Raises:
+        ScenarioError: the loss is wrong.
+    """
+    if loss is None:
+        return access
+    try:
+        probability = Probability.parse(loss)
+    except UnitError as error:
+        raise ScenarioError([("loss", str(error))], SOURCE_ARGUMENT) from None
+    if probability.value == 1:
+        text = f'found "{loss}", which loses every packet; expected less, such as "1 %"'
+        raise ScenarioError([("loss", text)], SOURCE_ARGUMENT)
+    sides = ({**side, "loss": str(probability)} for side in (access.down, access.up))
+    name = f"{access.name}-loss-{str(probability).removesuffix(' %')}"
+    return replace(
+        access, name=name, title=f"{access.title}, loss {probability}", down=next(sides), up=next(sides)
+    )
 
 
 def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:

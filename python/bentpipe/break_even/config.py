@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bentpipe.break_even.access import Access
-from bentpipe.plan.access import find_proxy, path_tables, split_rtt
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.plan.access import PROXIES, path_tables, split_rtt
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration, Size, UnitError
 
-__all__ = ["RTTS", "SIZES", "BreakEvenConfig", "parse_config", "scenario"]
+__all__ = ["KINDS", "RTTS", "SIZES", "BreakEvenConfig", "Variant", "parse_config", "scenario"]
 
 SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
 """Object sizes from 1 kB to 100 MB, two or three for each decade."""
@@ -26,8 +26,21 @@ LOAD_FACTOR = 4
 SETTLE_RTTS = 60
 """Number of round trips added to the duration of a run."""
 
-SLOT_SEEDS = 3
-"""Default number of seeds for an access with random rates; the median of an odd number is a measured pair."""
+KINDS = tuple(PROXIES)
+"""Names of the kinds of proxies, from the simplest to the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to load the object: QUIC, TCP without a proxy, or split TCP."""
+
+    name: str
+    http: str
+    controller: str
+    window: str
+    """Initial window of QUIC; of TCP the first one, which TCP does not use."""
+    proxy: str = ""
+    """Kind of the proxies; empty: none. QUIC passes every proxy."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +50,52 @@ class BreakEvenConfig:
     access: Access
     sizes: tuple[str, ...] = SIZES
     rtts: tuple[str, ...] = RTTS
-    controllers: tuple[str, ...] = ("cubic", "bbr")
-    windows: tuple[str, ...] = ("10 packets", "32 packets")
+    """Round-trip times in ascending order, but that of the access (:attr:`own_rtt`) first."""
+    controllers: tuple[str, ...] = ("cubic",)
+    windows: tuple[str, ...] = ("10 packets",)
     tcp: str = "cubic"
-    """Controller of the TCP servers and clients."""
-    proxy: str = "line-rate"
-    seeds: int = 1
+    """Controller of the TCP servers, clients and proxies."""
+    proxies: tuple[str, ...] = ("plain", "line-rate")
+    seeds: int | None = None
+    """Number of seeds of stochastic runs; None: those of a verdict if packets are lost or delayed at random, else 1."""
+
+    @property
+    def own_rtt(self) -> str:
+        """RTT of the map nearest to that of the access; the longest if the access has none."""
+        if self.access.rtt is None:
+            return max(self.rtts, key=lambda rtt: Duration.parse(rtt).ns)
+        own_ns = self.access.rtt.ns
+        return min(self.rtts, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / own_ns)))
+
+    @property
+    def alternatives(self) -> tuple[Variant, ...]:
+        """Variants without a proxy: QUIC with each controller and initial window, and TCP."""
+        pairs = [(controller, window) for controller in self.controllers for window in self.windows]
+        quic = (Variant(self._quic_name(*pair) if len(pairs) > 1 else "QUIC", "3", *pair) for pair in pairs)
+        return (*quic, Variant("TCP", "2", self.controllers[0], self.windows[0]))
+
+    def _quic_name(self, controller: str, window: str) -> str:
+        varied = [
+            text
+            for text, values in (
+                (controller, self.controllers),
+                (window.removesuffix(" packets"), self.windows),
+            )
+            if len(values) > 1
+        ]
+        return f"QUIC ({', '.join(varied)})"
+
+    @property
+    def split(self) -> tuple[Variant, ...]:
+        """Split TCP with each kind of proxy."""
+        return tuple(
+            Variant(f"{kind} PEP", "2", self.controllers[0], self.windows[0], kind) for kind in self.proxies
+        )
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """All variants."""
+        return (*self.alternatives, *self.split)
 
 
 def page_name(size: str) -> str:
@@ -59,46 +112,46 @@ def duration_ns(size: str, config: BreakEvenConfig) -> int:
 
 
 def scenario(config: BreakEvenConfig) -> dict[str, Any]:
-    """Return the scenario as parsed TOML.
-
-    Raises:
-        ScenarioError: the proxy is unknown.
-    """
+    """Return the scenario as parsed TOML. Its first runs are those at the RTT of the access."""
     return {
-        "title": f"QUIC against split TCP, {config.access.title}",
+        "title": f"QUIC, TCP and split TCP, {config.access.title}",
         "duration": f"{duration_ns(config.sizes[0], config)} ns",
         "sample_interval": "1 s",
-        "seeds": config.seeds,
-        "path": path_tables(config.access.down, config.access.up, config.rtts[0], config.proxy),
+        "seeds": config.seeds or 1,
+        "path": path_tables(config.access.down, config.access.up, config.rtts[0], config.proxies[0]),
         "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in config.sizes},
         "tcp": {"congestion": config.tcp},
         "flow": [
             {"name": "web", "congestion": config.controllers[0],
              "load": {"page": page_name(config.sizes[0]), "http": "3", "loads": 1}},
         ],
-        "sweep": {"arm": _transports(config),
-                  "size": _sizes(config), "rtt": [_rtt_settings(rtt) for rtt in config.rtts]},
+        "sweep": {"rtt": [_rtt_settings(rtt) for rtt in config.rtts],
+                  "size": _sizes(config), "variant": [_variant_settings(one) for one in config.variants]},
     }  # fmt: skip
 
 
-def _transports(config: BreakEvenConfig) -> list[dict[str, Any]]:
-    quic = [
-        {"flow.web.load.http": "3", "flow.web.congestion": controller, "quic.initial_window": window}
-        for controller in config.controllers
-        for window in config.windows
-    ]
-    # The keys of QUIC do not affect TCP: they keep their first values.
-    tcp = {
-        "flow.web.load.http": "2",
-        "flow.web.congestion": config.controllers[0],
-        "quic.initial_window": config.windows[0],
+def _variant_settings(variant: Variant) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "label": variant.name,
+        "flow.web.load.http": variant.http,
+        "flow.web.congestion": variant.controller,
+        "quic.initial_window": variant.window,
     }
-    return [tcp, *quic]
+    tables = PROXIES[variant.proxy] if variant.proxy else ({"handshake": "none"},) * 2
+    for name, table in zip(("terminal", "gateway"), tables, strict=True):
+        settings[f"path.{name}.handshake"] = table["handshake"]
+        for side in ("client_side", "server_side"):
+            settings[f"path.{name}.{side}.line_rate"] = table.get(side, {}).get("line_rate", False)
+    return settings
 
 
 def _sizes(config: BreakEvenConfig) -> list[dict[str, Any]]:
     return [
-        {"flow.web.load.page": page_name(size), "duration": f"{duration_ns(size, config)} ns"}
+        {
+            "label": size,
+            "flow.web.load.page": page_name(size),
+            "duration": f"{duration_ns(size, config)} ns",
+        }
         for size in config.sizes
     ]
 
@@ -106,6 +159,7 @@ def _sizes(config: BreakEvenConfig) -> list[dict[str, Any]]:
 def _rtt_settings(rtt: str) -> dict[str, Any]:
     lan, access_delay, internet = split_rtt(rtt)
     return {
+        "label": rtt,
         "path.access.delay": f"{access_delay} ns",
         "path.internet.delay": f"{internet} ns",
         "path.lan.delay": f"{lan} ns",
@@ -123,10 +177,10 @@ def axis(access_rtt: Duration | None) -> tuple[str, ...]:
 def parse_config(
     access: Access,
     *,
-    controllers: Sequence[str],
-    windows: Sequence[str],
-    tcp: str,
-    proxy: str | None = None,
+    controllers: Sequence[str] | None = None,
+    windows: Sequence[str] = ("10",),
+    tcp: str = "cubic",
+    proxies: Sequence[str] | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -135,46 +189,61 @@ def parse_config(
 
     Args:
         access: access network.
-        controllers: congestion controllers of QUIC.
+        controllers: congestion controllers of QUIC (default: cubic; with random loss of the access bbr too, because it
+            does not reduce its rate at each loss).
         windows: initial windows of QUIC, in packets.
         tcp: controller of TCP.
-        proxy: a name of :data:`bentpipe.plan.access.PROXIES` (default: line-rate, or pooled for an access with
-            slots, because no proxy knows a random rate).
+        proxies: names of :data:`KINDS` (default: plain and line-rate; plain and pooled for an access with slots,
+            because no proxy knows a random rate).
         sizes: object sizes with units.
         rtts: round-trip times with units (default: those of :func:`axis`).
-        seeds: number of seeds (default: :data:`SLOT_SEEDS` for an access with slots, else 1).
+        seeds: number of seeds (default: see :attr:`BreakEvenConfig.seeds`).
 
     Raises:
         ScenarioError: a value is wrong, by argument.
     """
     rtts = axis(access.rtt) if rtts is None else rtts
-    lists = {"controllers": controllers, "windows": windows, "sizes": sizes, "rtts": rtts}
-    for argument, values in lists.items():
-        if not values:
-            raise ScenarioError([(argument, "found nothing, expected at least one")], SOURCE_ARGUMENT)
-        duplicate = next((value for value in values if values.count(value) > 1), None)
-        if duplicate is not None:
-            raise ScenarioError([(argument, f'duplicate value "{duplicate}"')], SOURCE_ARGUMENT)
-    for window in windows:
-        if not window.isdecimal() or int(window) == 0:
-            raise ScenarioError(
-                [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
-            )
-    proxy = proxy if proxy is not None else "pooled" if access.slotted else "line-rate"
-    find_proxy(proxy)
-    for argument, values, quantity in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
-        for value in values:
-            try:
-                quantity.parse(value)
-            except UnitError as error:
-                raise ScenarioError([(argument, str(error))], SOURCE_ARGUMENT) from None
-    return BreakEvenConfig(
+    if controllers is None:
+        controllers = ("cubic", "bbr") if access.lossy else ("cubic",)
+    if proxies is None:
+        proxies = ("plain", "pooled") if access.slotted else ("plain", "line-rate")
+    _check_lists(controllers=controllers, windows=windows, proxies=proxies, sizes=sizes, rtts=rtts)
+    config = BreakEvenConfig(
         access,
         tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),
         tuple(sorted(rtts, key=lambda rtt: Duration.parse(rtt).ns)),
         tuple(controllers),
         tuple(f"{window} packets" for window in windows),
         tcp,
-        proxy,
-        seeds if seeds is not None else SLOT_SEEDS if access.slotted else 1,
+        tuple(kind for kind in KINDS if kind in proxies),
+        seeds,
     )
+    own = config.own_rtt
+    return replace(config, rtts=(own, *(rtt for rtt in config.rtts if rtt != own)))
+
+
+def _check_lists(**lists: Sequence[str]) -> None:
+    """Check the lists of a map's input. Raises ScenarioError by argument."""
+    for argument, values in lists.items():
+        if not values:
+            raise ScenarioError([(argument, "found nothing, expected at least one")], SOURCE_ARGUMENT)
+        duplicate = next((value for value in values if values.count(value) > 1), None)
+        if duplicate is not None:
+            raise ScenarioError([(argument, f'duplicate value "{duplicate}"')], SOURCE_ARGUMENT)
+    for window in lists["windows"]:
+        if not window.isdecimal() or int(window) == 0:
+            raise ScenarioError(
+                [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
+            )
+    for kind in lists["proxies"]:
+        if kind not in KINDS:
+            raise ScenarioError([("proxies", unknown_name(kind, KINDS, "kind of proxy"))], SOURCE_ARGUMENT)
+    for argument, quantity, example in (("sizes", Size, "1 MB"), ("rtts", Duration, "600 ms")):
+        for value in lists[argument]:
+            try:
+                parsed = quantity.parse(value)
+            except UnitError as error:
+                raise ScenarioError([(argument, str(error))], SOURCE_ARGUMENT) from None
+            if parsed == quantity(0):
+                text = f'found "{value}", expected a value above 0 such as "{example}"'
+                raise ScenarioError([(argument, text)], SOURCE_ARGUMENT)

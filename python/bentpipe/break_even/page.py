@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bentpipe.break_even.ratios import Cell, Map, break_even_rows
-from bentpipe.break_even.recommendation import gains, headline_text, supporting_text
+from bentpipe.break_even.ratios import Cell, Map
+from bentpipe.break_even.recommendation import NAMES, headline_text, supporting_text
+from bentpipe.break_even.summary import data, load_time_rows, ratio_rows, size_rows, titles
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.load_waterfall import PickedLoad, pick, with_loads
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
@@ -20,19 +21,12 @@ from bentpipe.store.files import write_atomic
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["KEYS", "figure", "interactive_figure", "write"]
+    from bentpipe.break_even.config import BreakEvenConfig
+
+__all__ = ["KEYS", "figure", "interactive_figure", "write", "write_page"]
 
 KEYS = ("map",)
 """Keys of the figures."""
-
-_PROXIES = {
-    "plain": "proxies at the terminal and the gateway, which split TCP without a connection pool",
-    "pooled": "proxies at the terminal and the gateway with a pool of open connections",
-    "line-rate": (
-        "proxies at the terminal and the gateway with a pool of open connections, which send at the "
-        "link rate from the first byte"
-    ),
-}
 
 _SLOTS = (
     " Rates and losses vary with the reconfiguration intervals of the access; the delays are constant "
@@ -41,7 +35,7 @@ _SLOTS = (
 
 
 def figure(result: Map) -> Figure:
-    """Return the figure of a map with one panel for each QUIC configuration.
+    """Return the figure of a map with one panel for each variant without a proxy and each kind of proxy.
 
     Raises:
         ValueError: no pair of loads has finished.
@@ -50,45 +44,57 @@ def figure(result: Map) -> Figure:
 
 
 def interactive_figure(result: Map) -> Figure:
-    """Return the interactive figure, which shows the two loads of the cell under the pointer.
+    """Return the interactive figure, which shows the loads of all variants at the cell under the pointer.
 
     Raises:
         ValueError: no pair of loads has finished.
     """
     loads = [
-        PickedLoad(*_coordinates(cell), _panel(cell), transport, load.sent, load.first_byte, load.end)
-        for cell in result.cells
-        if cell.loads
-        for transport, load in zip(("QUIC", "split TCP"), cell.loads, strict=True)
+        PickedLoad(*_coordinates(size, rtt), name, load.sent, load.first_byte, load.end)
+        for name in (variant.name for variant in result.config.variants)
+        for rtt in result.config.rtts
+        for size in result.config.sizes
+        if (times := result.times.get((name, size, rtt))) is not None and (load := times.load) is not None
     ]
     if not loads:
         return figure(result)
-    # The initial cell is that with the greatest gain of the proxy.
-    best = max((cell for cell in result.cells if cell.loads), key=lambda cell: cell.ratio or 0)
-    first = next(
-        load for load in loads if (load.x, load.y, load.panel) == (*_coordinates(best), _panel(best))
-    )
+    # The initial cell is that with the greatest gain of a proxy at the RTT of the access.
+    own = [cell for cell in result.cells if cell.rtt == result.config.own_rtt and not cell.bound]
+    best = max(own or result.cells, key=lambda cell: cell.estimate or 0)
+    place = _coordinates(best.size, best.rtt)
+    first = next((load for load in loads if (load.x, load.y) == place), loads[0])
     return with_loads(_figure(result, pick(first)), loads)
 
 
-def _coordinates(cell: Cell) -> tuple[float, float]:
-    return float(Size.parse(cell.size).bytes), Duration.parse(cell.rtt).ns / 1e9
+def _coordinates(size: str, rtt: str) -> tuple[float, float]:
+    return float(Size.parse(size).bytes), Duration.parse(rtt).ns / 1e9
 
 
-def _panel(cell: Cell) -> str:
-    return f"{cell.controller}, initial window {cell.window}"
+def _ratio_cell(cell: Cell) -> RatioCell:
+    interval = cell.ratio
+    uncertain = interval is not None and interval.known and (interval.low or 0) <= 1 <= (interval.high or 0)
+    uncertain = uncertain and interval is not None and interval.low != interval.high
+    without = "TCP without a PEP" if cell.alternative == "TCP" else cell.alternative
+    name = f"{without} against a {NAMES[cell.proxy]}"
+    return RatioCell(*_coordinates(cell.size, cell.rtt), cell.estimate, name, cell.bound, uncertain)
 
 
 def _figure(result: Map, picked: alt.Parameter | None) -> Figure:
     config = result.config
-    cells = [RatioCell(*_coordinates(cell), cell.ratio, _panel(cell)) for cell in result.cells]
+    own = _coordinates("1 B", config.own_rtt)[1] if config.access.rtt is not None else None
     return ratio_map(
-        cells, KEYS[0], "Page load time ratio of QUIC to split TCP",
+        [_ratio_cell(cell) for cell in result.cells], KEYS[0],
+        "Page load time without a PEP, relative to that over split TCP",
         f"{config.access.title}. The page is one object. The RTT is that of the whole path, of "
-        f"which 30 ms (at most half) lie beyond the gateway. Split TCP: servers with {config.tcp}, "
-        f"{_PROXIES[config.proxy]}.{_SLOTS if config.access.slotted else ''}",
-        above="split TCP is faster", below="QUIC is faster", pick=picked,
+        f"which 30 ms (at most half) lie beyond the gateway. TCP: {config.tcp}. QUIC: {_quic_text(config)}. "
+        f"PEPs stand at the terminal and the gateway.{_SLOTS if config.access.slotted else ''}",
+        above="the PEP is faster", below="it is slower", pick=picked, own=own,
     )  # fmt: skip
+
+
+def _quic_text(config: BreakEvenConfig) -> str:
+    windows = " or ".join(window.removesuffix(" packets") for window in config.windows)
+    return f"{' or '.join(config.controllers)}, initial window of {windows} packets"
 
 
 def write(result: Map, out: Path) -> Path:
@@ -98,29 +104,27 @@ def write(result: Map, out: Path) -> Path:
         ValueError: no pair of loads has finished.
     """
     figure(result).write_all([out / "map.svg", out / "map.pdf"])
-    rows = break_even_rows(result)
-    data = {
-        "engine": result.engine,
-        "access": result.config.access.name,
-        "proxy": result.config.proxy,
-        "tcp": result.config.tcp,
-        "answer": headline_text(result),
-        "gains": [gain.as_row() for gain in gains(result)],
-        "break_even": rows,
-        "cells": [cell.as_row() for cell in result.cells],
-    }
-    write_atomic(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
-    page = Page(f"QUIC or split TCP: {result.config.access.title}")
+    return write_page(result, out)
+
+
+def write_page(result: Map, out: Path, state: str = "") -> Path:
+    """Write the page and the data of a map, each atomically, and return the path of the page.
+
+    Args:
+        result: the map, which may be partial.
+        out: directory of the map.
+        state: text about missing runs; empty: the map is complete.
+
+    Raises:
+        ValueError: no pair of loads has finished.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / "map.json", (json.dumps(data(result), indent=1) + "\n").encode())
+    page = Page(f"Should you keep your PEP? {result.config.access.title}")
+    own_title, sizes_title = titles(result)
     return page.write(
         out / "map.html", "break_even/page.html", Headline(headline_text(result), supporting_text(result)),
-        figure=page.drawing(interactive_figure(result)), break_even=tabular(rows), times=tabular(_time_rows(result)),
-        engine=result.engine, seeds=result.config.seeds,
+        figure=page.drawing(interactive_figure(result)), own_title=own_title, own=tabular(load_time_rows(result)),
+        sizes_title=sizes_title, break_even=tabular(size_rows(result)), ratios=tabular(ratio_rows(result)),
+        state=state, engine=result.engine, seeds=result.seeds,
     )  # fmt: skip
-
-
-def _time_rows(result: Map) -> list[dict[str, Any]]:
-    return [
-        {"QUIC": f"{cell.controller}, {cell.window}", "object": cell.size, "RTT": cell.rtt,
-         "QUIC, s": cell.quic_s, "split TCP, s": cell.tcp_s, "ratio": cell.ratio}
-        for cell in result.cells
-    ]  # fmt: skip

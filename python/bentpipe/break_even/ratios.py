@@ -1,23 +1,31 @@
-"""Ratios of page load times from the store of a map, and the break-even line where they are 1."""
+"""Page load times and ratios from the store of a map, and the break-even line where a ratio is 1."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.break_even.config import BreakEvenConfig, page_name
-from bentpipe.plan.access import split_rtt
+from bentpipe.break_even.config import BreakEvenConfig, Variant, duration_ns
+from bentpipe.metrics.compare import Draws, Pairs, compare_pairs
+from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
 from bentpipe.scenario.quantities import Duration, Size
+from bentpipe.scenario.sweep_columns import LABELS
 from bentpipe.store.reader import open_store
 
-__all__ = ["Cell", "Load", "Map", "break_even", "break_even_rows", "read_map", "size_text"]
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe.metrics.compare import MetricChange, Verdict
+
+__all__ = ["Cell", "Load", "LoadTimes", "Map", "break_even", "build_map", "read_map", "size_text"]
+
+METRIC = "plt_s"
+"""Metric of the comparison: the page load time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +37,65 @@ class Load:
     end: float
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Medians over seeds for one object size, RTT and QUIC configuration; None if a load did not finish."""
+@dataclass(frozen=True, slots=True)
+class LoadTimes:
+    """Load times of one variant, object size and RTT.
 
-    controller: str
-    window: str
+    A load that did not finish counts with the duration of its run, ``limit_s``.
+    """
+
+    by_seed: Mapping[int, float]
+    limit_s: float
+    unfinished: int = 0
+    load: Load | None = None
+    """Phases of the first finished load."""
+
+    @property
+    def mean(self) -> ConfidenceInterval | None:
+        """Mean over the seeds; a lower bound if a load did not finish."""
+        return mean_ci(tuple(self.by_seed.values())) if self.by_seed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Comparison of a variant without a proxy with split TCP, for one object size and RTT."""
+
+    alternative: str
+    """Name of the variant without a proxy."""
+    proxy: str
+    """Kind of the proxies of split TCP."""
     size: str
     rtt: str
-    quic_s: float | None
-    tcp_s: float | None
-    ratio: float | None
-    """Median ratio of pairs with the same seed, QUIC to split TCP. Above 1, split TCP is faster."""
-    loads: tuple[Load, Load] | None = None
-    """Loads over QUIC and over split TCP with the first seed that has both."""
+    ratio: ConfidenceInterval | None
+    """Load time of the alternative relative to that of split TCP, paired by seed: geometric mean and interval.
+
+    Above 1, split TCP is faster. None if no pair of runs exists, or no load of either side finished.
+    """
+    bound: str = ""
+    """``≥`` or ``≤`` if unfinished loads make the ratio a bound."""
+    verdict: Verdict = "none"
+    """``regression`` if the alternative is slower, ``improvement`` if it is faster."""
+    times_s: tuple[float | None, float | None] = (None, None)
+    """Mean load times of the alternative and of split TCP, with unfinished loads at the limit."""
+
+    @property
+    def estimate(self) -> float | None:
+        """Ratio without its interval."""
+        return None if self.ratio is None else self.ratio.estimate
 
     def as_row(self) -> dict[str, Any]:
         """Return the cell as plain data, sizes in bytes and times in seconds."""
+        low, high = (None, None) if self.ratio is None else (self.ratio.low, self.ratio.high)
         return {
-            "controller": self.controller, "initial_window": self.window, "bytes": Size.parse(self.size).bytes,
-            "rtt_s": Duration.parse(self.rtt).ns / 1e9, "quic_plt_s": self.quic_s, "tcp_plt_s": self.tcp_s,
-            "ratio": self.ratio,
+            "variant": self.alternative, "proxy": self.proxy, "bytes": Size.parse(self.size).bytes,
+            "rtt_s": Duration.parse(self.rtt).ns / 1e9, "plt_s": self.times_s[0], "split_plt_s": self.times_s[1],
+            "ratio": self.estimate, "ratio_low": low, "ratio_high": high, "bound": self.bound,
+            "seeds": 0 if self.ratio is None else self.ratio.n, "verdict": self.verdict,
         }  # fmt: skip
+
+
+Key = tuple[str, str, str]
+"""Name of a variant, object size and RTT."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +103,7 @@ class Map:
     """Results of a map."""
 
     config: BreakEvenConfig
+    times: Mapping[Key, LoadTimes]
     cells: tuple[Cell, ...]
     engine: str
 
@@ -69,81 +115,159 @@ class Map:
         return self.frame()._repr_html_()
 
     def frame(self) -> pl.DataFrame:
-        """Return one row for each QUIC configuration, object size and round-trip time.
+        """Return one row for each variant without a proxy, kind of proxy, object size and round-trip time.
 
         Returns:
-            Columns ``controller, initial_window, bytes, rtt_s, quic_plt_s, tcp_plt_s, ratio``. Above a ratio of 1,
-            split TCP is faster. Values are null if a load did not finish.
+            Columns ``variant, proxy, bytes, rtt_s, plt_s, split_plt_s, ratio, ratio_low, ratio_high, bound, seeds,
+            verdict``. Above a ratio of 1, split TCP is faster than the variant.
         """
-        times = dict.fromkeys(("rtt_s", "quic_plt_s", "tcp_plt_s", "ratio"), pl.Float64)
-        schema = {"controller": pl.String, "initial_window": pl.String, "bytes": pl.Int64, **times}
-        return pl.DataFrame([cell.as_row() for cell in self.cells], schema=schema)
+        floats = ("rtt_s", "plt_s", "split_plt_s", "ratio", "ratio_low", "ratio_high")
+        rows = [cell.as_row() for cell in self.cells]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(floats, pl.Float64))
 
-    def of(self, controller: str, window: str) -> tuple[Cell, ...]:
-        """Return the cells of one QUIC configuration."""
-        return tuple(cell for cell in self.cells if (cell.controller, cell.window) == (controller, window))
+    def of(self, alternative: str, proxy: str) -> tuple[Cell, ...]:
+        """Return the cells of a variant without a proxy and a kind of proxy."""
+        return tuple(cell for cell in self.cells if (cell.alternative, cell.proxy) == (alternative, proxy))
+
+    @property
+    def seeds(self) -> int:
+        """Largest number of seeds of a ratio."""
+        return max((cell.ratio.n for cell in self.cells if cell.ratio is not None), default=0)
+
+    @property
+    def confident(self) -> bool:
+        """Whether ratios have intervals."""
+        return any(cell.ratio is not None and cell.ratio.known for cell in self.cells)
 
 
-def read_map(store: Path, config: BreakEvenConfig) -> Map:
-    """Read the map of a store.
+def read_map(store: Path, config: BreakEvenConfig, draws: Collection[str] = ()) -> Map:
+    """Read the map of a store, which may lack runs.
+
+    Args:
+        store: store of the runs.
+        config: input of the map.
+        draws: names of the variants whose runs depend on the seed.
 
     Raises:
         StoreError: the store is missing or damaged.
     """
     results = open_store(store)
+    labels = [f"{LABELS}{axis}" for axis in ("variant", "size", "rtt")]
     requests = results.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
-    loads = results.rows("pages", ["plt_s", "completed"]).filter(pl.col("completed") == 1)
-    keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
-            "flow.web.load.page", "path.access.delay"]  # fmt: skip
-    frame = loads.join(results.index.select(keys), on="run").join(requests, on="run", how="left")
-    times: dict[tuple[str, ...], dict[int, tuple[float, Load]]] = {}
-    for seed, http, controller, window, page, delay, plt, queued_s, *timestamps in frame.select(
-        "seed", *keys[2:], "plt_s", *requests.columns[1:]
-    ).iter_rows():
-        transport = (controller, window) if http == "3" else ("tcp", "")
-        load = Load(*(timestamp - queued_s for timestamp in timestamps))
-        times.setdefault((*transport, page, delay), {})[seed] = (plt, load)
+    pages = results.rows("pages", [METRIC, "completed"])
+    frame = results.index.select("run", "seed", *labels).join(pages, on="run", how="left")
+    frame = frame.join(requests, on="run", how="left").sort("seed")
+    limits = {size: duration_ns(size, config) / 1e9 for size in config.sizes}
+    times: dict[Key, LoadTimes] = {}
+    columns = ["seed", *labels, METRIC, "completed", *requests.columns[1:]]
+    for seed, variant, size, rtt, plt, completed, queued_s, *timestamps in frame.select(columns).iter_rows():
+        key, limit_s = (variant, size, rtt), limits[size]
+        old = times.get(key, LoadTimes({}, limit_s))
+        load = Load(*(timestamp - queued_s for timestamp in timestamps)) if completed else None
+        times[key] = LoadTimes(
+            {**old.by_seed, seed: plt if completed else limit_s}, limit_s,
+            old.unfinished + (not completed), old.load or load,
+        )  # fmt: skip
+    return build_map(config, times, results.engine, draws)
+
+
+def build_map(
+    config: BreakEvenConfig, times: Mapping[Key, LoadTimes], engine: str, draws: Collection[str] = ()
+) -> Map:
+    """Compare the load times of all variants without a proxy with those of split TCP.
+
+    Args:
+        config: input of the map.
+        times: load times.
+        engine: version of the engine.
+        draws: names of the variants whose runs depend on the seed.
+    """
+    keys = [
+        (alternative, split, size, rtt)
+        for alternative in config.alternatives
+        for split in config.split
+        for rtt in config.rtts
+        for size in config.sizes
+    ]
+    pairs = [_pairs(times, *key, draws, primary=key[-1] == config.own_rtt) for key in keys]
+    changes = iter(compare_pairs(pair for pair in pairs if pair is not None))
     cells = []
-    for controller in config.controllers:
-        for window in config.windows:
-            for size in config.sizes:
-                for rtt in config.rtts:
-                    key = (page_name(size), f"{split_rtt(rtt)[1]} ns")
-                    quic = times.get((controller, window, *key), {})
-                    tcp = times.get(("tcp", "", *key), {})
-                    seeds = sorted(quic.keys() & tcp.keys())
-                    cells.append(
-                        Cell(
-                            controller, window, size, rtt, _median_plt(quic), _median_plt(tcp),
-                            _median_or_none([quic[seed][0] / tcp[seed][0] for seed in seeds]),
-                            (quic[seeds[0]][1], tcp[seeds[0]][1]) if seeds else None,
-                        )
-                    )  # fmt: skip
-    return Map(config, tuple(cells), results.engine)
+    for (alternative, split, size, rtt), pair in zip(keys, pairs, strict=True):
+        cell = Cell(alternative.name, split.proxy, size, rtt, None)
+        cells.append(cell if pair is None else _compared(cell, pair, next(changes)))
+    return Map(config, times, tuple(cells), engine)
 
 
-def _median_plt(loads: Mapping[int, tuple[float, Load]]) -> float | None:
-    return _median_or_none([plt for plt, _ in loads.values()])
+def _pairs(
+    times: Mapping[Key, LoadTimes],
+    alternative: Variant,
+    split: Variant,
+    size: str,
+    rtt: str,
+    draws: Collection[str],
+    *,
+    primary: bool,
+) -> Pairs | None:
+    """Return the load times of both variants by seed; None without a common seed.
+
+    The row of the user is the ``primary`` family of tests: the recommendation is about it.
+    """
+    names = (split.name, alternative.name)
+    before, after = (times.get((name, size, rtt)) for name in names)
+    if before is None or after is None:
+        return None
+    seeds = sorted(before.by_seed.keys() | after.by_seed.keys())
+    sides = [
+        # The one run of a variant that draws nothing stands for every seed.
+        side.by_seed if name in draws else dict.fromkeys(seeds, next(iter(side.by_seed.values())))
+        for name, side in zip(names, (before, after), strict=True)
+    ]
+    seeds = [seed for seed in seeds if all(seed in side for side in sides)]
+    if not seeds:
+        return None
+    values = [[side[seed] for seed in seeds] for side in sides]
+    censored = [sum(value >= before.limit_s for value in side) for side in values]
+    return Pairs(
+        METRIC, values[0], values[1], {"size": size, "rtt": rtt}, primary=primary,
+        draws=Draws.SOMETHING if set(names) & set(draws) else Draws.NOTHING,
+        limit_s=before.limit_s, censored=(censored[0], censored[1]),
+    )  # fmt: skip
 
 
-def _median_or_none(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
+def _compared(cell: Cell, pair: Pairs, change: MetricChange) -> Cell:
+    split_censored, other_censored = pair.censored
+    ratio, verdict, bound = change.effect, change.verdict, ""
+    if other_censored and split_censored:
+        # Loads of both sides are cut off, so that the ratio has no bound.
+        ratio, verdict = None, "none"
+    elif other_censored or split_censored:
+        bound = "≥" if other_censored else "≤"
+    return Cell(
+        cell.alternative,
+        cell.proxy,
+        cell.size,
+        cell.rtt,
+        ratio,
+        bound,
+        verdict,
+        (change.after, change.before),
+    )
 
 
 def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
     """Return the object sizes in bytes at which the ratio crosses 1, by log-log interpolation.
 
     Args:
-        cells: cells of one QUIC configuration.
+        cells: cells of one variant without a proxy and one kind of proxy.
         rtt: round-trip time of the cells to consider.
 
     Returns:
-        Several sizes if the ratio crosses 1 more than once; none if one transport is faster at every size.
+        Several sizes if the ratio crosses 1 more than once; none if one side is faster at every size.
     """
     points = [
-        (math.log(Size.parse(cell.size).bytes), math.log(cell.ratio))
+        (math.log(Size.parse(cell.size).bytes), math.log(cell.estimate))
         for cell in cells
-        if cell.rtt == rtt and cell.ratio
+        if cell.rtt == rtt and cell.estimate
     ]
     points.sort()
     sizes = []
@@ -151,37 +275,6 @@ def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
         if y0 <= 0 < y1 or y1 <= 0 < y0:
             sizes.append(math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
     return sizes
-
-
-def break_even_rows(result: Map) -> list[dict[str, Any]]:
-    """Return break-even sizes and the largest ratio, one row for each QUIC configuration."""
-    rows = []
-    for controller in result.config.controllers:
-        for window in result.config.windows:
-            cells = result.of(controller, window)
-            row: dict[str, Any] = {"QUIC": controller, "initial window": window}
-            for rtt in result.config.rtts:
-                row[rtt] = _format_break_even(cells, rtt)
-            worst = max(
-                (cell for cell in cells if cell.ratio), key=lambda cell: cell.ratio or 0.0, default=None
-            )
-            row["largest ratio"] = (
-                f"{worst.ratio:.2f} ({worst.size}, {worst.rtt})"
-                if worst is not None and worst.ratio
-                else None
-            )
-            rows.append(row)
-    return rows
-
-
-def _format_break_even(cells: Sequence[Cell], rtt: str) -> str:
-    sizes = break_even(cells, rtt)
-    if sizes:
-        return ", ".join(size_text(size) for size in sizes)
-    ratios = [cell.ratio for cell in cells if cell.rtt == rtt and cell.ratio]
-    if not ratios:
-        return "–"
-    return "QUIC always" if max(ratios) <= 1 else "TCP always"
 
 
 def size_text(size: float) -> str:

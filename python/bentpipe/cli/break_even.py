@@ -1,4 +1,4 @@
-"""Command ``break-even``: QUIC or split TCP, over object size and round-trip time."""
+"""Command ``break-even``: QUIC, TCP or split TCP, over object size and round-trip time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,27 @@ def break_even(
     ] = None,
     up: Annotated[str | None, typer.Option(metavar="RATE", help="uplink rate")] = None,
     rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 620ms")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="random packet loss of the access, each direction, such as 1%"),
+    ] = None,
     settings: Settings = None,
     controllers: Annotated[
-        str, typer.Option(metavar="A,B", help="congestion controllers of QUIC")
-    ] = "cubic,bbr",
-    windows: Annotated[str, typer.Option(metavar="A,B", help="initial windows of QUIC, packets")] = "10,32",
-    tcp: Annotated[
-        str, typer.Option(metavar="NAME", help="congestion controller of the TCP servers")
-    ] = "cubic",
-    proxy: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND",
-            help="plain, pooled or line-rate [default: line-rate; pooled with reconfiguration intervals]",
+            metavar="A,B", help="congestion controllers of QUIC [default: cubic; cubic,bbr with --loss]"
+        ),
+    ] = None,
+    windows: Annotated[str, typer.Option(metavar="A,B", help="initial windows of QUIC, packets")] = "10",
+    tcp: Annotated[
+        str, typer.Option(metavar="NAME", help="congestion controller of TCP servers and PEPs")
+    ] = "cubic",
+    proxies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="kinds of PEPs: plain, pooled, line-rate "
+            "[default: plain,line-rate; plain,pooled with reconfiguration intervals]",
         ),
     ] = None,
     sizes: Annotated[
@@ -49,7 +57,7 @@ def break_even(
         typer.Option(
             min=1,
             metavar="N",
-            help="seeds of a stochastic access [default: 3 with reconfiguration intervals, else 1]",
+            help="seeds of stochastic runs [default: 5 with random loss or delay, else 1]",
         ),
     ] = None,
     jobs: Jobs = None,
@@ -64,20 +72,20 @@ def break_even(
     no_title: figure_options.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
-    """Map where QUIC or split TCP loads a page faster."""
+    """Compare page loads over QUIC, TCP and split TCP: should you keep your PEP?"""
     from bentpipe.break_even import parse_config, resolve_access, run
     from bentpipe.break_even.config import SIZES
     from bentpipe.cli.console import answer, watch
 
     files = figure_options.files(figures, only, forms, width, no_title)
     with options(access="ACCESS"), interruptible():
-        resolved, remaining = resolve_access(access, down, up, rtt, settings or ())
+        resolved, remaining = resolve_access(access, down, up, rtt, settings or (), loss)
         config = parse_config(
             resolved,
-            controllers=_split_list(controllers),
+            controllers=_split_list(controllers) if controllers is not None else None,
             windows=_split_list(windows),
             tcp=tcp,
-            proxy=proxy,
+            proxies=_split_list(proxies) if proxies is not None else None,
             sizes=_split_list(sizes) if sizes else SIZES,
             rtts=_split_list(rtts) if rtts else None,
             seeds=seeds,

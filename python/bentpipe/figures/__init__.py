@@ -14,7 +14,7 @@
 - ``packet_rows``: packets of page loads
 - ``packet_sequence``: packet sequence diagram of a page load
 - ``page_load_samples``: samples of page load times by variant, load and cell
-- ``ratio_map``: map of ratios over two logarithmic axes
+- ``ratio_map``: map of ratios over a logarithmic axis and rows of equal height
 - ``registry``: all figures by key; a new figure is registered here
 - ``split_connections``: congestion window and RTT of split connections
 - ``style``: colours, sizes and facet grids

@@ -1,4 +1,4 @@
-"""Waterfall of the two loads of the cell under the pointer, below a ratio map."""
+"""Waterfall of the loads at the cell under the pointer, below a ratio map."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _MARGIN = 130
 
 @dataclass(frozen=True, slots=True)
 class PickedLoad:
-    """Load of the cell at ``x`` and ``y`` of a ``panel`` by the transport ``who``; seconds since its start."""
+    """Load at ``x`` and ``y`` of every panel by the variant ``who``; seconds since its start."""
 
     x: float
     y: float
-    panel: str
     who: str
     sent: float
     """Transmission of the request; connection set-up lasts until then."""
@@ -44,9 +43,9 @@ class PickedLoad:
 
 def pick(first: PickedLoad) -> alt.Parameter:
     """Return the selection of the cell under the pointer; it begins with the cell of ``first``."""
-    value: Any = [{"x": first.x, "y": first.y, "panel": first.panel}]
+    value: Any = [{"x": first.x, "y": first.y}]
     return alt.selection_point(
-        name=_PICK, fields=["x", "y", "panel"], on="pointerover", nearest=True, clear=False, value=value
+        name=_PICK, fields=["x", "y"], on="pointerover", nearest=True, clear=False, value=value
     )
 
 
@@ -74,11 +73,11 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
         f"({labels.replace('datum.value', f'{_PICK}.{axis}[0]')})"
         for axis, labels in (("x", x_labels), ("y", SECONDS))
     )
-    title: Any = alt.TitleParams(text=alt.ExprRef(expr=f"{_PICK}.panel[0] + ': ' + {where}"))
+    title: Any = alt.TitleParams(text=alt.ExprRef(expr=where))
     waterfall = alt.layer(*bars, durations).properties(
         width=WIDTH - _MARGIN, height=28 * len(names), title=title
     )
-    caption = f"{figure.caption} The waterfall below shows the two loads of the cell under the pointer."
+    caption = f"{figure.caption} The waterfall below shows the loads at the cell under the pointer."
     return replace(figure, caption=caption, chart=alt.vconcat(figure.chart, waterfall, spacing=24))
 
 

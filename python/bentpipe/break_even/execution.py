@@ -1,0 +1,147 @@
+"""Runs of a map in stages: the first seed of every cell, then the other seeds, each with a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bentpipe.break_even.config import BreakEvenConfig, scenario
+from bentpipe.metrics.compare import MIN_SEEDS
+from bentpipe.plan.document import ScenarioDocument, load_scenario
+from bentpipe.plan.flow.controllers import deterministic_controllers
+from bentpipe.plan.plan import Plan, build_plan
+from bentpipe.plan.randomness import is_path_stochastic, random_inputs
+from bentpipe.runners import engine
+from bentpipe.runners.execute import Observer, execute
+from bentpipe.runners.local import Idle, LocalRunner
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bentpipe.break_even.ratios import Map
+    from bentpipe.plan.plan import Run
+    from bentpipe.runners.execute import ExecutionSummary
+
+__all__ = ["compute", "plan_map"]
+
+_ARGUMENTS = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
+"""Arguments by the key of the map's scenario that they set."""
+
+
+def compute(
+    config: BreakEvenConfig,
+    out: Path,
+    jobs: int | None = None,
+    settings: Sequence[str] = (),
+    watch: Observer | None = None,
+) -> tuple[Map, ExecutionSummary]:
+    """Compute the missing runs of a map and write its files; return the map and the execution summary.
+
+    If runs draw, the page exists after the first seed of all cells, and after all seeds of the own RTT. Failed runs
+    leave their cells empty.
+
+    Args:
+        config: input of the map.
+        out: directory of the map; its store is ``out/store``.
+        jobs: number of worker processes (default: one for each processor).
+        settings: ``KEY=VALUE`` texts that change the scenario.
+        watch: callbacks for progress and messages.
+
+    Raises:
+        ScenarioError: the input is wrong, by the argument of :func:`bentpipe.break_even.break_even_map`.
+        bentpipe.StoreError: ``out`` holds another map.
+        bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
+    """
+    plan = plan_map(config, settings)
+    watch = watch or Observer()
+    deterministic = deterministic_controllers(engine.catalogue())
+    draws = {
+        str(cell.values["variant"]) for cell in plan.cells if random_inputs(cell.resolved.spec, deterministic)
+    }
+    store, stages = out / "store", _stages(plan, config)
+    summary: ExecutionSummary | None = None
+    with Idle() as idle:
+        for number, runs in enumerate(stages, 1):
+            report = execute(
+                plan, LocalRunner(jobs, idle=idle), store, only=[run.id for run in runs], watch=watch
+            )
+            summary = report if summary is None else _sum(summary, report)
+            if number < len(stages) and report.done:
+                _write_part(store, config, draws, out, watch, number, len(stages))
+    from bentpipe.break_even.page import write
+    from bentpipe.break_even.ratios import read_map
+
+    result = read_map(store, config, draws)
+    write(result, out)
+    if summary is None:
+        raise ValueError("a map without runs")
+    return result, summary
+
+
+def _write_part(
+    store: Path,
+    config: BreakEvenConfig,
+    draws: set[str],
+    out: Path,
+    watch: Observer,
+    number: int,
+    stages: int,
+) -> None:
+    """Write the page of the finished runs."""
+    from bentpipe.break_even.page import write_page
+    from bentpipe.break_even.ratios import read_map
+
+    result = read_map(store, config, draws)
+    if any(cell.ratio is not None for cell in result.cells):
+        page = write_page(result, out, f"Stage {number} of {stages}: more seeds follow. Reload the page.")
+        watch.on_message(f"stage {number} of {stages}: {page}; more seeds follow")
+
+
+def plan_map(config: BreakEvenConfig, settings: Sequence[str]) -> Plan:
+    """Plan all runs of a map; the default number of seeds depends on whether the path is stochastic."""
+    overrides = [parse_override(text) for text in settings]
+    document = load_scenario(scenario(config), overrides, list(settings))
+    document = replace(document, folder=config.access.folder)
+    try:
+        if config.seeds is None and is_path_stochastic(_first_cell(document).cells[0].resolved.spec["graph"]):
+            document = replace(document, data={**document.data, "seeds": MIN_SEEDS})
+        return build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+    except ScenarioError as error:
+        if not all(key in _ARGUMENTS for key, _ in error.problems):
+            raise
+        raise ScenarioError(
+            [(_ARGUMENTS[key], text) for key, text in error.problems], SOURCE_ARGUMENT
+        ) from None
+
+
+def _first_cell(document: ScenarioDocument) -> Plan:
+    """Plan the scenario without its sweep."""
+    data = {key: value for key, value in document.data.items() if key != "sweep"}
+    return build_plan(
+        replace(document, data=data), engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit
+    )
+
+
+def _stages(plan: Plan, config: BreakEvenConfig) -> list[list[Run]]:
+    """Return the runs of each stage: the first seed, the own RTT, the rest. Runs that draw nothing are in the first."""
+    first = min((run.seed for run in plan.runs), default=1)
+    stages: list[list[Run]] = [[], [], []]
+    for run in plan.runs:
+        stages[0 if run.seed == first else 1 if run.cell["rtt"] == config.own_rtt else 2].append(run)
+    return [stage for stage in stages if stage]
+
+
+def _sum(one: ExecutionSummary, other: ExecutionSummary) -> ExecutionSummary:
+    return replace(
+        one,
+        planned=one.planned + other.planned,
+        kept=one.kept + other.kept,
+        done=one.done + other.done,
+        failed=[*one.failed, *other.failed],
+        seconds=one.seconds + other.seconds,
+        packets=one.packets + other.packets,
+        damaged={**one.damaged, **other.damaged},
+    )
