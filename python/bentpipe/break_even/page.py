@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.break_even.ratios import Cell, Map
-from bentpipe.break_even.recommendation import NAMES, headline_text, supporting_text
+from bentpipe.break_even.recommendation import headline_text, supporting_text
 from bentpipe.break_even.summary import data, load_time_rows, ratio_rows, size_rows, titles
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.load_waterfall import PickedLoad, pick, with_loads
@@ -74,8 +74,7 @@ def _ratio_cell(cell: Cell) -> RatioCell:
     interval = cell.ratio
     uncertain = interval is not None and interval.known and (interval.low or 0) <= 1 <= (interval.high or 0)
     uncertain = uncertain and interval is not None and interval.low != interval.high
-    without = "TCP without a PEP" if cell.alternative == "TCP" else cell.alternative
-    name = f"{without} against a {NAMES[cell.proxy]}"
+    name = f"{cell.alternative} against the {cell.proxy} PEP"
     return RatioCell(*_coordinates(cell.size, cell.rtt), cell.estimate, name, cell.bound, uncertain)
 
 

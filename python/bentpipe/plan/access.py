@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -206,7 +207,7 @@ def path_tables(
     if proxy is not None:
         terminal, gateway = find_proxy(proxy)
         path["proxy"] = [
-            {"name": "terminal", "between": ["lan", "access"], **terminal},
-            {"name": "gateway", "between": ["access", "internet"], **gateway},
+            {"name": "terminal", "between": ["lan", "access"], **copy.deepcopy(terminal)},
+            {"name": "gateway", "between": ["access", "internet"], **copy.deepcopy(gateway)},
         ]
     return path
