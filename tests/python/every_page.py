@@ -27,7 +27,7 @@ from bentpipe.link_layer.results import COMMON, Measurement, compare_settings, p
 from bentpipe.link_layer.results import Comparison as LinkLayerComparison
 from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.format import TextTable
-from bentpipe.report import site_page, store_page
+from bentpipe.report import brief_page, site_page, store_page
 from bentpipe.store.reader import open_store
 from bentpipe_studies import page as study_page
 from bentpipe_studies.study import Findings
@@ -71,6 +71,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         assert done.returncode == 0, done.stderr
     found = {
         "report": store_page.write_report(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
+        "brief": brief_page.write_brief(base / "rivals", base / "brief.html"),
         "map": _map(base / "map"),
         "capacity": _capacity(base / "capacity"),
         "study": _study(base / "study"),
@@ -92,8 +93,8 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
 
 
 FIGURES = {
-    "report": 8, "map": 1, "capacity": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
-    "call": 2, "link-layer": 1,
+    "report": 8, "brief": 3, "map": 1, "capacity": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4,
+    "shell": 3, "call": 2, "link-layer": 1,
 }  # fmt: skip
 """The pages, and how many figures each has."""
 

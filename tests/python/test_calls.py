@@ -436,6 +436,34 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     assert "<h2>Calls</h2>" not in write_report(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("sweep", "labels", "lines"),
+    [
+        # labels of tables, with a noun or without one that counts
+        ({"many": [{"label": "2 users", "flow.calls.count": 2}, {"label": "1 user", "flow.calls.count": 1}]},
+         ["2 users", "1 user"], 1),
+        ({"way": [{"label": "fast", "path.s.delay": "20 ms"}, {"label": "slow", "path.s.delay": "300 ms"}]},
+         ["fast", "slow"], 0),
+        ({"path.s.up.queue": ["10 packets", "100 packets"]}, ["10 packets", "100 packets"], 1),
+        ({"flow.calls.load.call": ["g711", "g729"]}, ["g711", "g729"], 0),
+    ],
+)  # fmt: skip
+def test_every_sweep_of_calls_has_its_scores(
+    tmp_path: Path, sweep: dict[str, Any], labels: list[str], lines: int
+) -> None:
+    """Of amounts points are joined by lines, of alternatives not."""
+    data = scenario({**CALL, "name": "calls", "count": 1}, duration="4 s", sweep=sweep)
+    path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
+    figure = FIGURES["call-mos"](FigureContext(open_store(path)))
+    assert figure is not None
+    (points,) = _drawn(figure.spec())
+    assert points["label"].unique(maintain_order=True).to_list() == labels
+    assert points["mos"].is_between(1, 4.5).all()
+    marks = [layer["mark"]["type"] for layer in figure.spec()["layer"]]
+    assert marks.count("line") == lines
+    assert figure.write(tmp_path / "mos.svg").stat().st_size > 0
+
+
 def _drawn(spec: dict[str, Any]) -> list[pl.DataFrame]:
     return [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
 

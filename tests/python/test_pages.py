@@ -3,10 +3,12 @@ without a sign."""
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import itertools
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +18,13 @@ import every_page
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.report import brief_page
 from bentpipe.scenario.quantities import Duration, Size
 from nightly import keep
+from synthetic_pages import page_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import ModuleType
 
@@ -223,6 +227,32 @@ def test_on_paper_every_heading_has_its_figure(reader: Reader, pages: dict[str, 
     )
 
 
+STORES: dict[str, Callable[[ModuleType, Path], Path]] = {
+    "several flows": lambda synthetic, place: synthetic.rivals_store(place, duration_s=20.0),
+    "many panels": lambda synthetic, place: synthetic.matrix_store(place, 1, duration_s=20.0, interval_s=1.0),
+    "transfers": lambda synthetic, place: synthetic.sizes_store(place),
+    "page loads": lambda synthetic, place: page_store(place, synthetic, seeds=8),
+    "one cell": lambda synthetic, place: synthetic.pair_store(place, [(4, 6)]),
+}
+
+
+@pytest.mark.parametrize("store", keep(["many panels"], STORES))
+def test_a_brief_report_has_two_printed_pages(
+    reader: Reader, synthetic: ModuleType, tmp_path: Path, store: str
+) -> None:
+    """However many panels a figure has: one sentence and three figures."""
+    page = brief_page.write_brief(STORES[store](synthetic, tmp_path / "store"), tmp_path / "brief.html")
+    reader.open(page, 688, media="print")
+    assert reader.value("document.querySelectorAll('.paper svg').length") == 3
+    assert reader.value("document.querySelector('.verdict').textContent").count(". ") == 0
+    outside = "[...document.querySelectorAll('.sheet')].filter(one => one.scrollHeight > one.clientHeight + 1).length"
+    assert reader.value(outside) == 0
+    small = "[...document.querySelectorAll('.paper svg')].map(one => one.getBoundingClientRect().height)"
+    assert min(reader.value(small)) > 200, "readable"
+    pdf = base64.b64decode(reader.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) == 2
+
+
 LONG = "document.querySelectorAll('.fold')[1]"
 """The second table of the study: long, so folded."""
 
@@ -310,7 +340,7 @@ def test_pages_begin_with_their_verdict_without_a_script(reader: Reader, pages: 
         for name, page in pages.items():
             reader.call("Page.navigate", url=page.as_uri())
             reader.until(f"document.readyState == 'complete' && location.href == {json.dumps(page.as_uri())}")
-            order = "[...document.querySelector('main').children].slice(0, 3).map(one => one.className || one.tagName)"
+            order = "[...document.querySelectorAll('main *:not(.sheet)')].slice(0, 3).map(one => one.className || one.tagName)"
             assert reader.value(order) == ["H1", "verdict", "lead"], name
             assert reader.value("document.querySelectorAll('th button').length") == 0
             reader.value(

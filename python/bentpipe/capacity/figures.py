@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.capacity.headline import share_text
+from bentpipe.figures.calls import MAX_MOS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREY, WIDTH, colour, inline_csv
 from bentpipe.metrics.registry import METRICS
@@ -39,7 +40,7 @@ def figure(result: Capacity) -> Figure:
     limit = None if criterion.page is None else criterion.page.ns / 1e9
     panels: list[Any] = []
     if frame.filter(panel="mos").height:
-        scale = alt.Scale(domain=[1, 4.5])
+        scale = alt.Scale(domain=[1, MAX_MOS])
         panels.append(_panel(result, frame, "mos", METRICS["mos"].axis, scale, criterion.mos, labels))
     if frame.filter(panel="page").height:
         scale = alt.Scale(zero=True)

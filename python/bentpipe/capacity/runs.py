@@ -140,16 +140,17 @@ class Search:
     def _evaluate(self, probes: Sequence[Probe]) -> dict[Probe, bool]:
         """Return whether the criterion holds for each of ``probes``, after the missing runs."""
         plan = self._plan(probes)
-        runs = {self._probe_of(run): run.id for run in plan.runs}
-        requested = [runs[probe] for probe in probes]
-        summary = execute(plan, self._runner, self.store, only=requested, watch=self._watch)
+        runs = {probe: run for run in plan.runs if (probe := self._probe_of(run)) in probes}
+        plan = replace(plan, runs=tuple(runs.values()))
+        summary = execute(plan, self._runner, self.store, watch=self._watch)
         self.done += summary.done
         self.kept += summary.kept
         self.seconds += summary.seconds
         if summary.failed:
             raise FailedRunsError(summary.failed)
-        quality = read_quality(open_store(self.store), requested, self.config)
-        self._found |= {probe: quality[runs[probe]] for probe in probes}
+        ids = {probe: run.id for probe, run in runs.items()}
+        quality = read_quality(open_store(self.store), list(ids.values()), self.config)
+        self._found |= {probe: quality[run] for probe, run in ids.items()}
         return {probe: not self._found[probe].failures(self.config.criterion) for probe in probes}
 
     def _probe_of(self, run: Run) -> Probe:

@@ -94,8 +94,13 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="F.html", help="output file [default: DIR/report.html]"),
+        typer.Option(
+            "-o", "--out", metavar="F.html", help="output file [default: DIR/report.html, or DIR/brief.html]"
+        ),
     ] = None,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="one sentence and three figures, two printed pages")
+    ] = False,
     range_text: Annotated[
         str | None,
         typer.Option("--range", metavar="FROM..TO", help='time range of time series, such as "0..30 s"'),
@@ -119,7 +124,8 @@ def report(
     It needs no network. Figures also as PDF, SVG and PNG.
     """
     from bentpipe.figures.registry import parse_range, write_figures
-    from bentpipe.report import store_page as pages
+    from bentpipe.report.brief_page import write_brief
+    from bentpipe.report.store_page import write_report
     from bentpipe.store.joined import join_stores
 
     files = figure_options.files(figures, only, forms, width, no_title, seed=seed, cell=cell)
@@ -129,7 +135,7 @@ def report(
     ):
         refuse(f"{recording}: a recording has a page of its own, expected stores")
     if len(directories) == 1 and (page := _recording_page(directory)):
-        given = {"range": range_text, "seed": seed, "cell": cell}
+        given = {"brief": brief or None, "range": range_text, "seed": seed, "cell": cell}
         if invalid := next((key for key, value in given.items() if value is not None), None):
             refuse(f"--{invalid}: requires a store; {directory} is {page.what}")
         with options():
@@ -145,7 +151,7 @@ def report(
     store = join_stores(directories)
     with options():
         written_figures = [] if files is None else write_figures(store, files, span, seed=seed, at=cell or ())
-    page_path = pages.write_report(store, out, span)
+    page_path = (write_brief if brief else write_report)(store, out, span)
     print(page_path)
     for path in written_figures:
         print(path)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 import polars as pl
 
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, axis, colour, facet_grid, shape
-from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
+from bentpipe.figures.style import GREY, MAX_AXIS_VALUES, axis, category_axis, colour, facet_grid, shape
+from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, of_kind
 from bentpipe.metrics.call_quality import GOOD, aggregate_cells
 from bentpipe.metrics.groups import as_groups
 from bentpipe.metrics.registry import METRICS
+
+MAX_MOS = 4.5
+"""Largest mean opinion score (ITU-T G.107 annex B)."""
 
 DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
 
@@ -81,40 +86,40 @@ def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.Data
 
 def call_mos(context: FigureContext) -> Figure | None:
     """Draw mean opinion scores over a dimension of the sweep."""
-    dim_x = of_kind(
-        [dim for dim in context.dims if all(magnitude(value) is not None for value in dim.values)],
-        "other", "delay", "loss", "rate",
-    )  # fmt: skip
+    dim_x = _axis_dim(context.dims)
     if dim_x is None or not context.calls.height:
         return None
     rated = context.calls.filter(pl.col("mos").is_not_null())
     if not rated.height:
         return None
-    rest = _panels([dim for dim in context.dims if dim is not dim_x])
+    rest = _panels([dim for dim in context.dims if dim is not dim_x], dim_x)
+    values = list(rest.inside[0][1])
+    names = [dim_x.value_label(value) for value in values]
     keys = list(context.store.columns)
     cells = _series(aggregate_cells(rated, keys))
-    frame = rest.select(cells).with_columns(
-        label=pl.col(dim_x.key),
-        x=pl.col(dim_x.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
-    )
+    place = pl.col(dim_x.key).replace_strict(values, list(range(len(values))), return_dtype=pl.Int64)
+    frame = rest.select(cells).with_columns(label=dim_x.label_column, x=place)
     frame = frame.select("row", "column", "series", "label", "x", "mos", "mos_low", "mos_high", "mos_min")
-    frame = frame.with_columns(good=pl.lit(GOOD)).sort("row", "column", "series", "x")
+    limits = pl.col("mos_low", "mos_high").cast(pl.Float64).clip(1.0, MAX_MOS)
+    frame = frame.with_columns(limits, good=pl.lit(GOOD)).sort("row", "column", "series", "x")
     if not frame.height:
         return None
     series = _labels(frame)
-    across = alt.X("label:O", sort=list(dim_x.values), title=dim_x.title, axis=alt.Axis(labelAngle=0))
-    upright = alt.Scale(domain=[1, 4.5])
+    ticks = category_axis(names, frame["column"].n_unique())
+    across = alt.X("label:O", sort=names, title=context.title(dim_x), axis=ticks)
+    upright = alt.Scale(domain=[1, MAX_MOS])
 
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=OPINION.axis, scale=upright)
 
     hue, form = colour(series), shape(series)
-    tips = ["series:N", alt.Tooltip("label:N", title=dim_x.title), alt.Tooltip("mos:Q", format=".3f"),
+    tips = ["series:N", alt.Tooltip("label:N", title=context.title(dim_x)), alt.Tooltip("mos:Q", format=".3f"),
             alt.Tooltip("mos_min:Q", title="min of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()
     layers = [
         base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y("good")),
-        base.mark_line().encode(x=across, y=y("mos"), color=hue),
+        # Alternatives, such as controllers, have no order.
+        *([base.mark_line().encode(x=across, y=y("mos"), color=hue)] if dim_x.is_quantity else []),
         base.mark_rule().encode(x=across, y=y("mos_low"), y2="mos_high:Q", color=hue),
         base.mark_point(filled=True, size=46, opacity=1).encode(
             x=across, y=y("mos"), color=hue, shape=form, tooltip=tips
@@ -135,10 +140,16 @@ def call_mos(context: FigureContext) -> Figure | None:
     )
 
 
-def _panels(dims: list[Dimension] | tuple[Dimension, ...]) -> Grid:
+def _axis_dim(dims: Sequence[Dimension]) -> Dimension | None:
+    """Return the dimension of the horizontal axis: an amount, else alternatives; None without a sweep."""
+    amounts = [dim for dim in dims if dim.is_quantity]
+    return of_kind(amounts or dims, "other", "delay", "loss", "rate", "congestion")
+
+
+def _panels(dims: Sequence[Dimension], inside: Dimension | None = None) -> Grid:
     column = of_kind(dims, "other", "congestion", "loss", "rate", "delay")
     row = of_kind([dim for dim in dims if dim is not column], "delay", "other", "loss", "rate", "congestion")
-    return grid(list(dims), column, row)
+    return grid(dims, column, row, inside=(inside, MAX_AXIS_VALUES))
 
 
 def _series(rows: pl.DataFrame) -> pl.DataFrame:

@@ -118,6 +118,28 @@ def axis(values: Sequence[float], title: str) -> dict[str, Any]:
     return {"title": text, "scale": alt.Scale(zero=not cut)}
 
 
+MAX_AXIS_VALUES = 200
+"""Largest number of values along the axis of a figure."""
+
+MAX_TILTED = 40
+"""Largest number of labels of a category axis that are tilted; of more, some are left out."""
+
+CHARACTER = 6.5
+"""Approximate width of a character of a label, pixels."""
+
+
+def category_axis(labels: Sequence[str], columns: int) -> alt.Axis:
+    """Return the horizontal axis of categories; labels that are too broad for a panel are tilted.
+
+    Args:
+        labels: labels of the axis.
+        columns: number of panels in a row.
+    """
+    few = len(labels) <= MAX_TILTED
+    broad = CHARACTER * sum(map(len, labels)) > panel_width(columns, own_axis=True)
+    return alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260)
+
+
 def panel_width(columns: int, own_axis: bool) -> int:
     """Return the width of one of ``columns`` panels in a row of ``WIDTH``."""
     axes = 56 * columns if own_axis else 56 + 14 * (columns - 1)

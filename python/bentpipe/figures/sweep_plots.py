@@ -13,7 +13,7 @@ import polars as pl
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, colour, facet_grid, panel_width, shape
+from bentpipe.figures.style import GREY, MAX_AXIS_VALUES, category_axis, colour, facet_grid, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
 from bentpipe.metrics import compute
 from bentpipe.metrics.groups import as_groups
@@ -22,14 +22,8 @@ from bentpipe.metrics.registry import METRICS
 MBIT_S = METRICS["goodput_bit_s"].scale
 
 
-MAX_AXIS_VALUES = 200
-"""Largest number of values along the axis of a figure."""
-
 MAX_LINES = 40
 """Largest number of lines of a panel."""
-
-CHARACTER = 6.5
-"""Approximate width of a character of a label, pixels."""
 
 
 def _intervals(context: FigureContext) -> str:
@@ -81,13 +75,11 @@ def goodput_by_parameter(context: FigureContext) -> Figure | None:
     )  # fmt: skip
     series = [name for name in context.series if name in set(frame["series"].to_list())]
     words = [along.value_label(value) for value in where.inside[0][1]]
-    broad = CHARACTER * sum(map(len, words)) > panel_width(frame["column"].n_unique(), own_axis=True)
-    few = len(along.values) <= MAX_LINES
     x = alt.X(
         "x:N",
         sort=words,
         title=context.title(along),
-        axis=alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260),
+        axis=category_axis(words, frame["column"].n_unique()),
         scale=alt.Scale(padding=0.4),
     )
     y = alt.Y(

@@ -7,6 +7,7 @@
 - ``findings``: rankings of settings with their differences
 - ``tables``, ``call_table``, ``page_load_tables``: tables of a store
 - ``store_page``: page of a store (``store_page.html``)
+- ``brief_page``: one sentence and three figures of a store (``brief_page.html``)
 - ``notebook``: output of results in a notebook
 - ``browse_summary``: summary of ``bentpipe browse``
 - ``site_page``: page of a site's load (``site_page.html``)

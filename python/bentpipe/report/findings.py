@@ -39,7 +39,7 @@ from bentpipe.report.headline import NO_INTERVAL, join_names
 if TYPE_CHECKING:
     from bentpipe.figures.context import FigureContext
 
-__all__ = ["findings"]
+__all__ = ["findings", "first_finding"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,15 @@ class _Case:
 
 def findings(context: FigureContext) -> str:
     """Return the one or two findings of a store as sentences."""
-    return " ".join(f"{_sentence(item)}." for item in _comparisons(context)) or "No flow sent data."
+    return " ".join(f"{_sentence(item)}." for item in _comparisons(context)) or NOTHING_SENT
+
+
+NOTHING_SENT = "No flow sent data."
+
+
+def first_finding(context: FigureContext) -> str:
+    """Return the first finding of a store as one sentence."""
+    return next((f"{_sentence(item)}." for item in _comparisons(context)), NOTHING_SENT)
 
 
 def _comparisons(context: FigureContext) -> list[_VariantComparison]:
