@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from bentpipe.figures.registry import FIGURES, FigureContext, TimeRange
 from bentpipe.report.findings import first_finding
 from bentpipe.report.headline import Headline
 from bentpipe.report.page import Page
-from bentpipe.report.store_page import summary
+from bentpipe.report.store_page import default_file, summary
 from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
@@ -38,27 +39,27 @@ def write_brief(
 
     Args:
         store_path: store, or its directory.
-        out: file; by default ``STORE/brief.html``.
+        out: file; by default ``STORE/brief.html``, of several stores beside the first.
         time_range: time range of figures over time, s.
 
     Raises:
         StoreError: ``store_path`` is not a store, or has no finished run.
     """
     store = open_store(store_path)
-    place = store_path.path if isinstance(store_path, Store) else Path(store_path)
+    places = [part.path for part in store_path.parts] if isinstance(store_path, Store) else [Path(store_path)]
     context = FigureContext(store, time_range)
     page = Page(store.title)
     drawings = [page.drawing(figure) for figure in choose_figures(context)]
     missing = len(store.planned) - store.index.height
     return page.write(
-        out if out is not None else place / "brief.html",
+        out if out is not None else default_file(places, "brief"),
         "report/brief_page.html",
         Headline(first_finding(context), summary(context)),
         sheets=[drawings[:1], drawings[1:]],
         missing=f"{missing} of {len(store.planned)} planned runs have not finished." if missing > 0 else "",
         time_keys=OVER_TIME,
         time_note=context.time_note,
-        store=place.resolve().name,
+        command=shlex.join(["bentpipe", "report", *(place.resolve().name for place in places)]),
         engine=store.engine,
     )
 

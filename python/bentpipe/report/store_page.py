@@ -89,12 +89,13 @@ def write_report(
     return page.write(target, "report/store_page.html", content.pop("opening"), **content)
 
 
-def default_file(places: Sequence[Path]) -> Path:
+def default_file(places: Sequence[Path], kind: str = "report") -> Path:
     """Return the file of a report: in its store, or beside the first of several stores with the names of all."""
     if len(places) == 1:
-        return places[0] / "report.html"
+        return places[0] / f"{kind}.html"
     names = [place.resolve().name for place in places]
-    return places[0].parent / f"{'-'.join(names)[:MAX_NAME]}.html"
+    suffix = "" if kind == "report" else f"-{kind}"
+    return places[0].parent / f"{'-'.join(names)[:MAX_NAME]}{suffix}.html"
 
 
 MAX_NAME = 100
