@@ -97,6 +97,12 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
     [
         ("mine", 'found "mine", expected [NAME=]FILE.py:CLASS such as "mine=cc.py:Mine"'),
         ("mine=held_of_mine", 'found "mine=held_of_mine", expected [NAME=]FILE.py:CLASS'),
+        (
+            "mine=cubik",
+            'found "mine=cubik", expected [NAME=]FILE.py:CLASS such as "mine=cc.py:Mine"; did you mean "mine=cubic"?',
+        ),
+        ("mine=cubic --controller mine=bbr", 'duplicate name "mine"'),
+        ("bbr=cubic", '"bbr" is a built-in name, expected another name'),
         ("=held_of_mine.py", 'found "=held_of_mine.py", expected [NAME=]FILE.py:CLASS'),
         ("cubic=held_of_mine.py:Held", '"cubic" is a built-in name, expected another name'),
         ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
@@ -318,3 +324,16 @@ def test_neighbours_of_two_folders_do_not_mix(place: Path) -> None:
         'new/cc.py cannot be imported: ImportError: its module "windows_of_mine" is already ' in done.stderr
     )
     assert done.stderr.rstrip().endswith("old/windows_of_mine.py")
+
+
+def test_a_name_may_stand_for_a_built_in_controller(place: Path) -> None:
+    (place / "random.py").unlink()
+    words = ["run", "s.toml", "--sweep", "path.satellite.delay=40 ms", "--jobs", "1"]
+    named = ["--sweep", "flow.main.congestion=mine,newreno", "--controller", "mine=bbr"]
+    for store, more in (("named", named), ("plain", ["--sweep", "flow.main.congestion=bbr,newreno"])):
+        done = commands.bentpipe(place, *words, *more, "--out", store)
+        assert done.returncode == 0, done.stderr
+    tables = [bentpipe.open_results(place / store).flow_summary for store in ("named", "plain")]
+    assert tables[0]["flow.main.congestion"].unique(maintain_order=True).to_list() == ["mine", "newreno"]
+    names = ("run", "flow.main.congestion")
+    assert tables[0].drop(names).equals(tables[1].drop(names))

@@ -17,7 +17,7 @@ import pytest
 import commands
 import realtime
 from bentpipe.build_comparison import command_pairs
-from bentpipe.build_comparison.build import build_of
+from bentpipe.build_comparison.build import build_of, name_controllers
 from bentpipe.build_comparison.markdown import markdown
 from bentpipe.lab.command_timing import CommandError
 from bentpipe.metrics.compare import Criteria
@@ -77,6 +77,9 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
             "s.toml --before s.toml",
             '--before: "s.toml" is not an executable, expected the folder of a virtual',
         ),
+        ("s.toml --before cubik", 'or a built-in one, or a store; did you mean "cubic"?'),
+        ("s.toml --before main=cubik", 'did you mean "main=cubic"?'),
+        ("s.toml --before cubic --after nothing.py:Mine", '--controller: no file "nothing.py"'),
         ("s.toml --before a --after newer", "newer was created by engine 9.9, schema 99, expected schema "),
         ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
@@ -141,11 +144,83 @@ def test_a_build_is_known_by_what_it_is(
         assert build.command == (str(other),)
         assert "PYTHONPATH" not in build.environment, "another installation would run with this one's modules"
     assert build_of("after", str(engine)).environment["BENTPIPE_ENGINE"] == str(engine)
-    assert build_of("after", "mine=old/cc.py:Mine").options == ("--controller", "mine=old/cc.py:Mine")
+    for word, controller in (
+        ("mine=old/cc.py:Mine", ("mine", "old/cc.py:Mine")),
+        ("mine=cc.py", ("mine", "cc.py")),
+        ("cc.py:Mine", ("", "cc.py:Mine")),
+        ("mine=cubic", ("mine", "cubic")),
+        ("bbr", ("", "bbr")),
+    ):
+        assert build_of("after", word).controller == controller
     assert build_of("after", str(stores / "a")).store == stores / "a"
     assert build_of("after", None).command[0] == sys.executable
     with pytest.raises(ScenarioError, match="after: no file or folder"):
         build_of("after", str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options"),
+    [
+        ("mine=a.py", "mine=b.py:B", ("--controller mine=a.py", "--controller mine=b.py:B")),
+        ("cubic", "mine=b.py", ("--controller mine=cubic", "--controller mine=b.py")),
+        (
+            "cubic",
+            "b.py",
+            (
+                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=cubic",
+                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=b.py",
+            ),
+        ),
+        (
+            "bbr",
+            None,
+            (
+                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=bbr",
+                "",
+            ),
+        ),
+    ],
+)
+def test_a_controller_of_one_side_has_the_name_of_the_other(
+    before: str, after: str | None, options: tuple[str, str]
+) -> None:
+    named = name_controllers(build_of("before", before), build_of("after", after), ["x", "y"])
+    assert tuple(" ".join(build.options) for build in named) == options
+
+
+OWN = """
+class Held:
+    def __init__(self, config):
+        pass
+
+    def on_event(self, now, event):
+        return 4 * 1200
+"""
+
+
+def test_built_in_controllers_are_compared_where_the_change_touches(tmp_path: Path) -> None:
+    """Two cells of three have other controllers: they are left out, and equal builds touch nothing."""
+    (tmp_path / "held_cc.py").write_text(OWN)
+    text = SCENARIO.replace('congestion = "cubic"', 'congestion = "mine"').replace("seeds = 2", "seeds = 5")
+    (tmp_path / "s.toml").write_text(
+        text + '[sweep]\n"flow.main.congestion" = ["cubic", "mine", "newreno"]\n'
+    )
+    words = ["compare-builds", "s.toml", "--jobs", "1", "--metric", "goodput_bit_s"]
+    done = commands.process(tmp_path, *words, "--before", "newreno", "--after", "mine=held_cc.py", "--json")
+    found = json.loads(done.stdout)
+    assert [change["cell"] for change in found["changes"]] == [{"flow.main.congestion": "mine"}]
+    assert found["changes"][0]["verdict"] == "regression"
+    assert any(
+        "no run of 2 cells, which the comparison leaves out (10 runs)" in text for text in found["said"]
+    )
+    assert not any("no counterpart" in text for text in found["said"])
+    done = commands.process(
+        tmp_path, *words, "--before", "mine=cubic", "--after", "cubic", "--out", "same", "--json"
+    )
+    found = json.loads(done.stdout)
+    assert len(found["changes"]) == 3
+    assert not found["worse"]
+    assert "The change touches no run: both builds make the same runs." in found["said"]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +319,7 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     assert answer["said"] == [
         f"None of {len(answer['changes'])} comparisons shows a change.",
+        "The change touches no run: both builds make the same runs.",
     ]
     assert {(one["verdict"], one["before"] == one["after"]) for one in answer["changes"]} == {("none", True)}
     made = (tmp_path / "baseline/runs", tmp_path / "out/compare-builds-s/after/runs")

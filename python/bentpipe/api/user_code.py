@@ -18,7 +18,7 @@ from bentpipe.runners.user_modules import file_of, module_in_file
 from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.link.scheduler import SCHEDULERS
-from bentpipe.scenario.quantity_text import nearest_file
+from bentpipe.scenario.quantity_text import nearest, nearest_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.document import ScenarioDocument
 
 __all__ = [
-    "CONTROLLER", "SCHEDULER", "Kind", "UserCodeWarning", "check_user_classes", "fingerprint", "import_path",
-    "load_class", "load_controllers", "pickle_class", "scenario_controllers",
+    "CONTROLLER", "SCHEDULER", "Kind", "UserCodeWarning", "check_user_classes", "controller_aliases", "fingerprint",
+    "import_path", "load_class", "load_controllers", "pickle_class", "scenario_controllers",
 ]  # fmt: skip
 
 _KEY = "--controller"
@@ -100,25 +100,41 @@ def _check_user_class(name: str, given: object, kind: Kind, taken: Collection[st
     return given
 
 
+def controller_aliases(texts: Sequence[str]) -> dict[str, str]:
+    """Return the built-in controllers of ``NAME=CONTROLLER`` texts by name."""
+    built_in = _built_in_controllers()
+    pairs = [text.partition("=") for text in texts]
+    return {name: controller for name, _, controller in pairs if name and controller in built_in}
+
+
 def load_controllers(texts: Sequence[str]) -> dict[str, type]:
     """Return the classes of ``NAME=FILE.py:CLASS`` texts by name; without ``NAME=`` the text itself is the name.
+
+    Texts ``NAME=CONTROLLER`` with a built-in controller have no class; :func:`controller_aliases` returns them.
 
     Raises:
         ScenarioError: no such file or class, a failed import, or a name of the engine.
     """
     classes: dict[str, type] = {}
     taken = _built_in_controllers()
+    names: set[str] = set()
     for text in texts:
         name, separator, location = text.partition("=")
         if not separator:
             location = name
-        if not name or not LOCATION.fullmatch(location):
+        is_built_in = bool(separator) and location in taken
+        if not name or not (is_built_in or LOCATION.fullmatch(location)):
+            near = nearest(location, taken) if separator and name else None
+            hint = f'; did you mean "{name}={near}"?' if near else ""
             example = 'expected [NAME=]FILE.py:CLASS such as "mine=cc.py:Mine"'
-            raise ScenarioError([(_KEY, f'found "{text}", {example}')])
-        if name in classes:
+            raise ScenarioError([(_KEY, f'found "{text}", {example}{hint}')])
+        if name in names:
             raise ScenarioError([(_KEY, f'duplicate name "{name}", expected a unique name for each')])
         if name in taken:
             raise ScenarioError([(_KEY, _built_in(name))])
+        names.add(name)
+        if is_built_in:
+            continue
         try:
             classes[name] = load_class(location, CONTROLLER)
         except ValueError as error:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.flow.controllers import LOCATION, by_name
+from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
-from bentpipe.scenario.quantity_text import nearest_file
+from bentpipe.scenario.quantity_text import nearest, nearest_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Build", "build_of"]
+__all__ = ["Build", "build_of", "name_controllers"]
 
 OVERRIDE_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "BENTPIPE_ENGINE", "BENTPIPE_RT")
 """Environment variables that would load parts of this installation into another one."""
 
-CONTROLLER = re.compile(r"[^=/]+=.+\.py:.+")
+COMPARED = "compared"
+"""Name of the controller of every flow if no build gives it a name."""
 
 EXPECTED = (
     "expected the folder of a virtual environment with bentpipe, its command, an engine's file (.so), "
-    "a controller NAME=FILE.py:CLASS or a store"
+    "a controller [NAME=]FILE.py:CLASS or a built-in one, or a store"
 )
 
 
@@ -43,6 +45,8 @@ class Build:
     """Additional arguments of ``run`` and ``check``."""
     store: Path | None = None
     """Store with finished runs."""
+    controller: tuple[str, str] | None = None
+    """Name in the scenario, or an empty text, and its controller: a built-in one or ``FILE.py:CLASS``."""
 
 
 def build_of(side: str, word: str | None) -> Build:
@@ -50,7 +54,8 @@ def build_of(side: str, word: str | None) -> Build:
 
     Args:
         side: ``before`` or ``after``.
-        word: directory of a virtual environment, command, engine (.so), controller or store.
+        word: directory of a virtual environment, command, engine (.so), store, or controller: a built-in one or
+            ``FILE.py:CLASS``, perhaps after ``NAME=``.
 
     Raises:
         ScenarioError: ``word`` does not name a build.
@@ -60,8 +65,10 @@ def build_of(side: str, word: str | None) -> Build:
     path = Path(word)
     if (path / "plan.json").is_file():
         return Build(side, word, store=path)
-    if CONTROLLER.fullmatch(word):
-        return Build(side, word, options=("--controller", word))
+    name, _, controller = word.rpartition("=")
+    built_in = by_name(engine.catalogue())
+    if LOCATION.fullmatch(controller) or (controller in built_in and (name or not path.exists())):
+        return Build(side, word, controller=(name, controller))
     if path.is_dir():
         command = path / "bin/bentpipe"
         if not command.is_file():
@@ -70,13 +77,45 @@ def build_of(side: str, word: str | None) -> Build:
     if not path.is_file():
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest_file(path.name, siblings)
-        hint = f'; did you mean "{path.with_name(near)}"?' if near else ""
+        similar = nearest(controller, built_in)
+        prefix = f"{name}=" if name else ""
+        near = str(path.with_name(near)) if near else f"{prefix}{similar}" if similar else None
+        hint = f'; did you mean "{near}"?' if near else ""
         raise _error(side, f'no file or folder "{word}", {EXPECTED}{hint}')
     if path.name.endswith(".so"):
         return Build(side, word, environment=os.environ | {"BENTPIPE_ENGINE": str(path.resolve())})
     if not os.access(path, os.X_OK):
         raise _error(side, f'"{word}" is not an executable, {EXPECTED}')
     return _installed_build(side, word, path)
+
+
+def name_controllers(before: Build, after: Build, flows: Sequence[str]) -> tuple[Build, Build]:
+    """Return both builds with the options of their controllers.
+
+    A controller without a name stands for the name that the other build gives. If neither gives one, both are the
+    controller of every flow.
+
+    Args:
+        before: first build.
+        after: second build.
+        flows: names of the scenario's flows with a controller.
+    """
+    builds = (before, after)
+    names = [build.controller[0] for build in builds if build.controller is not None and build.controller[0]]
+    everywhere = (
+        ()
+        if names
+        else tuple(word for flow in flows for word in ("--set", f"flow.{flow}.congestion={COMPARED}"))
+    )
+
+    def add_options(build: Build) -> Build:
+        if build.controller is None:
+            return build
+        name, controller = build.controller
+        name = name or (names[0] if names else COMPARED)
+        return replace(build, options=(*build.options, *everywhere, "--controller", f"{name}={controller}"))
+
+    return add_options(before), add_options(after)
 
 
 def _installed_build(side: str, word: str, command: Path) -> Build:

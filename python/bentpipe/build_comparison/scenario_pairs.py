@@ -11,9 +11,11 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+from bentpipe.build_comparison.build import name_controllers
 from bentpipe.build_comparison.result import BuildComparison, Side
 from bentpipe.lab.process import defer_signals
 from bentpipe.metrics.store_comparison import compare_stores
+from bentpipe.plan.document import load_scenario
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.store.reader import Store
@@ -67,7 +69,7 @@ def regress(
         ValueError: the stores have no runs in common.
         KeyboardInterrupt: Ctrl-C. Finished runs are saved, and the same command resumes.
     """
-    builds = (before, after)
+    builds = name_controllers(before, after, _controlled_flows(file))
     versions = [_version(build, file, options) for build in builds]
     sides: list[Side] = []
     stores: list[Path] = []
@@ -79,8 +81,17 @@ def regress(
             whole = _run(build, file, store, options, jobs)
         stores.append(store)
         sides.append(Side(build.word, version, store, whole))
-    comparison = compare_stores(stores[0], stores[1], confidence, criteria, engine.catalogue)
+    comparison = compare_stores(
+        stores[0], stores[1], confidence, criteria, engine.catalogue, is_unchanged_left_out=True
+    )
     return BuildComparison(sides[0], sides[1], comparison)
+
+
+def _controlled_flows(file: Path) -> list[str]:
+    """Return the names of the flows of a scenario that have a controller. Raises ScenarioError."""
+    flows = load_scenario(file).data.get("flow")
+    tables = [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
+    return [str(flow.get("name")) for flow in tables if flow.get("transport") != "udp"]
 
 
 def _version(build: Build, file: Path, options: Sequence[str]) -> str:

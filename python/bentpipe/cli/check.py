@@ -24,7 +24,6 @@ def check(
     from dataclasses import asdict
 
     from bentpipe.api.check import list_coded_bits, list_nr_links
-    from bentpipe.api.user_code import load_controllers
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.registry import METRICS
     from bentpipe.plan.analysis.bounds import bounds
@@ -33,7 +32,7 @@ def check(
     from bentpipe.runners.local import cores
     from bentpipe.scenario.sweep import describe_cell
 
-    plan = read_plan(file, settings, seeds, sweeps=sweeps, own=load_controllers(controllers or ()))
+    plan, _ = read_plan(file, settings, seeds, sweeps=sweeps, controllers=controllers)
     flow_bounds, coded, nr_rows_of_plan = bounds(plan), list_coded_bits(plan), list_nr_links(plan)
     estimate = estimate_plan(plan, cores())
     if as_json:

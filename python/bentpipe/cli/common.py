@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import ExecutionSummary
@@ -58,7 +58,9 @@ Sweeps = Annotated[
 Controllers = Annotated[
     list[str] | None,
     typer.Option(
-        "--controller", metavar="[NAME=]FILE.py:CLASS", help="user-supplied congestion controller; repeatable"
+        "--controller",
+        metavar="[NAME=]FILE.py:CLASS",
+        help="user-supplied congestion controller, or NAME=CONTROLLER; repeatable",
     ),
 ]
 HarPage = Annotated[
@@ -142,10 +144,9 @@ def read_plan(
     clock: str = "sim",
     *,
     sweeps: Sequence[str] | None = None,
-    own: Mapping[str, type] | None = None,
-    options: Sequence[str] = (),
-) -> Plan:
-    """Return the plan of a scenario with ``--set``, ``--sweep`` and ``--seeds``.
+    controllers: Sequence[str] | None = None,
+) -> tuple[Plan, dict[str, type]]:
+    """Return the plan of a scenario with ``--set``, ``--sweep`` and ``--seeds``, and its user-supplied controllers.
 
     Args:
         file: the scenario.
@@ -153,8 +154,7 @@ def read_plan(
         seeds: number of seeds; None: as in the scenario.
         clock: engine: ``sim`` or ``emu``.
         sweeps: values of ``--sweep``.
-        own: user-supplied controllers by name.
-        options: options of the command line that name them.
+        controllers: values of ``--controller``.
 
     Raises:
         ScenarioError: the scenario is invalid, or emulation does not support it.
@@ -162,23 +162,25 @@ def read_plan(
     from dataclasses import replace
 
     from bentpipe.api.plan import plan_document
-    from bentpipe.api.user_code import fingerprint
+    from bentpipe.api.user_code import controller_aliases, fingerprint, load_controllers, scenario_controllers
     from bentpipe.cli.console import patience
     from bentpipe.plan.document import load_scenario
     from bentpipe.scenario.sweep import format_override, parse_override, parse_sweep
 
+    own = load_controllers(controllers or ())
+    words = tuple(word for text in controllers or () for word in ("--controller", text))
     given = [(parse_override(text), text) for text in settings or ()]
     given += [(override, format_override(*override)) for override in map(parse_sweep, sweeps or ())]
     document = load_scenario(file, [override for override, _ in given], [text for _, text in given])
     plan = plan_document(
-        replace(document, options=tuple(options)),
+        replace(document, options=words, controllers=controller_aliases(controllers or ())),
         seeds=seeds,
         engine="emu" if clock == "emu" else "sim",
         fingerprints={name: fingerprint(kind) for name, kind in own.items()} if own else None,
         on_cell=patience(),
     )
     _print_warnings(plan)
-    return plan
+    return plan, own | scenario_controllers(plan.document)
 
 
 def _print_warnings(plan: Plan) -> None:

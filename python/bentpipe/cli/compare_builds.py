@@ -58,7 +58,7 @@ def compare_builds(
         str,
         typer.Option(
             metavar="BUILD",
-            help="virtual environment, engine (.so), NAME=FILE.py:CLASS, or store; with CMD: value of {}",
+            help="virtual environment, engine (.so), store, or controller (FILE.py:CLASS); with CMD: value of {}",
         ),
     ],
     after: Annotated[

@@ -67,7 +67,7 @@ def run(
 ) -> None:
     """Run a scenario into a store. Rerun the command to resume an interrupted one."""
     from bentpipe.api.engine_choice import create_runner
-    from bentpipe.api.user_code import import_path, load_controllers, scenario_controllers
+    from bentpipe.api.user_code import import_path
     from bentpipe.cli.console import emit, watch
     from bentpipe.plan.flow.controllers import located_controllers
     from bentpipe.runners.execute import REAL_TIME, execute
@@ -84,13 +84,10 @@ def run(
             else "--cluster, whose workers lack its file"
         )
         refuse(f"--controller: cannot be combined with {engine_or_cluster}")
-    own = load_controllers(controllers or ())
-    controller_options = [word for one in controllers or () for word in ("--controller", one)]
-    plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=controller_options)
+    plan, own = read_plan(file, settings, seeds, engine, sweeps=sweeps, controllers=controllers)
     if cluster is not None and (located := located_controllers(plan.document.data)):
         name, key = next(iter(located.items()))
         refuse(f"{key}: {name} cannot be combined with --cluster, whose workers lack its file")
-    own |= scenario_controllers(plan.document)
     ids = [one.id for one in plan.runs]
     for unknown in [one for one in only or [] if one not in ids]:
         refuse(f"--run: no run {unknown} in this plan of {count(ids, 'run')}")

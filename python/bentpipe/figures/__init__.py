@@ -9,6 +9,8 @@
 - ``ecdf_plots``: empirical distributions and autocorrelation of page load times
 - ``export``: export of figures to files
 - ``figure``: chart with title and caption
+- ``flow_packets``: data packets of traced flows
+- ``flow_packets_plots``: time-sequence graph, flight, queueing delay and losses of traced flows
 - ``layout``: layout of a figure in a given width
 - ``load_waterfall``: waterfall of the two page loads of a selected cell of a ratio map
 - ``packet_rows``: packets of page loads

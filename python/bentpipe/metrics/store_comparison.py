@@ -66,6 +66,8 @@ def compare_stores(
     confidence: float = CONFIDENCE,
     criteria: Criteria | None = None,
     catalogue: Catalogue | None = None,
+    *,
+    is_unchanged_left_out: bool = False,
 ) -> Comparison:
     """Compare the metrics of two stores.
 
@@ -76,13 +78,15 @@ def compare_stores(
         criteria: metrics of the comparison and the smallest changes with a verdict.
         catalogue: returns the engine's controllers, which determine whether a run without random losses is
             stochastic; called only if needed. Without it, all controllers count as user-supplied code.
+        is_unchanged_left_out: compare only cells with a run that the change touches. Runs of equal ids are equal. If
+            the change touches none, all are compared.
 
     Raises:
         StoreError: a directory is not a store, or a newer bentpipe made it.
         ValueError: the stores have no run in common, or no run has any metric of ``criteria``.
     """
     criteria = criteria or Criteria()
-    stores = _StorePair(open_store(before), open_store(after), catalogue)
+    stores = _StorePair(open_store(before), open_store(after), catalogue, is_unchanged_left_out)
     if not stores.common.height:
         raise ValueError(f"{stores.names} have no run in common (same cell and seed)")
     pairs = sorted(stores.pairs(criteria), key=lambda item: (not item.primary, _ORDER[item.metric]))
@@ -90,7 +94,8 @@ def compare_stores(
     if criteria.metrics and not changes:
         raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
     only_before, only_after = stores.unpaired
-    notes = [*scenario_differences(stores.before, stores.after, stores.first_specs)]
+    notes = [*stores.unchanged_notes()]
+    notes += [*scenario_differences(stores.before, stores.after, stores.first_specs)]
     notes.extend(
         f"{store.index.height} of {len(store.planned)} runs of {store.path.name} have finished."
         for store in (stores.before, stores.after)
@@ -106,6 +111,7 @@ class _StorePair:
     before: Store
     after: Store
     catalogue: Catalogue | None = None
+    is_unchanged_left_out: bool = False
 
     @property
     def names(self) -> str:
@@ -121,6 +127,26 @@ class _StorePair:
 
     @cached_property
     def common(self) -> pl.DataFrame:
+        """Compared runs: those of :attr:`paired`, perhaps without cells that the change does not touch."""
+        if not self.is_unchanged_left_out:
+            return self.paired
+        changed = self.paired.filter(
+            (pl.col("run") != pl.col("run_after")).any().over(self.keys or pl.lit(0))
+        )
+        return changed if changed.height else self.paired
+
+    def unchanged_notes(self) -> Iterator[str]:
+        """Yield a sentence on the cells that the change does not touch."""
+        left_out = self.paired.height - self.common.height
+        if left_out:
+            cells = self.paired.join(self.common, on="run", how="anti").select(self.keys).n_unique()
+            what = "one cell" if cells == 1 else f"{cells} cells"
+            yield f"The change touches no run of {what}, which the comparison leaves out ({left_out} runs)."
+        elif self.is_unchanged_left_out and self.common["run"].equals(self.common["run_after"]):
+            yield "The change touches no run: both builds make the same runs."
+
+    @cached_property
+    def paired(self) -> pl.DataFrame:
         """Common runs in the order of the first store: ``KEYS..., seed, run, run_after``."""
         a, b = (self._index(store) for store in (self.before, self.after))
         by = [*self.keys, "seed"]
@@ -132,20 +158,27 @@ class _StorePair:
 
     @cached_property
     def _flows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """All flows of the common runs of both sides, with or without delivered bytes: ``KEYS..., seed, flow``."""
+        """All flows of the compared runs of both sides, with or without delivered bytes: ``KEYS..., seed, flow``."""
+        return self._select_common(*self._flows_of_runs)
+
+    @cached_property
+    def _flows_of_runs(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         first, second = (
             as_groups(rows := store.rows("flow_summary", ["flow"]), rows)
             .select("run", "flow")
             .unique(maintain_order=True)
             for store in (self.before, self.after)
         )
-        return self._select_common(first, second)
+        return first, second
 
-    def _select_common(self, first: pl.DataFrame, second: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _select_common(
+        self, first: pl.DataFrame, second: pl.DataFrame, common: pl.DataFrame | None = None
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows of the common runs of both sides, with ``KEYS..., seed`` in place of ``run``."""
+        common = self.common if common is None else common
         places = (
-            self.common.select(*self.keys, "seed", "run"),
-            self.common.select(*self.keys, "seed", run="run_after"),
+            common.select(*self.keys, "seed", "run"),
+            common.select(*self.keys, "seed", run="run_after"),
         )
         a, b = (
             place.join(rows, on="run", how="inner", maintain_order="left_right").drop("run")
@@ -191,14 +224,11 @@ class _StorePair:
     @property
     def unpaired(self) -> tuple[int, int]:
         """Numbers of unpaired flows of the runs of each side."""
+        sides = self._select_common(*self._flows_of_runs, self.paired)
         counts = []
-        for store, flows, other in zip(
-            (self.before, self.after), self._flows, reversed(self._flows), strict=True
-        ):
+        for every, flows, other in zip(self._flows_of_runs, sides, reversed(sides), strict=True):
             by = [*self.keys, "seed", "flow"]
-            rows = store.rows("flow_summary", ["flow"])
-            every = as_groups(rows, rows).select("run", "flow").unique().height
-            counts.append(every - flows.join(other, on=by, how="semi", nulls_equal=True).height)
+            counts.append(every.height - flows.join(other, on=by, how="semi", nulls_equal=True).height)
         return counts[0], counts[1]
 
     # --- pairs ------------------------------------------------------------------------------------------------

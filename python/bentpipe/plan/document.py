@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ class ScenarioDocument:
     """Overrides ``KEY=VALUE`` of the command line; two documents with other overrides differ."""
     options: Sequence[str] = ()
     """Other options of the command line that apply to every run, as written."""
+    controllers: Mapping[str, str] = field(default_factory=dict)
+    """Built-in controllers that names of the scenario stand for."""
     lists: Sequence[str] = ()
     """Keys that an override sets to a list without a sweep; an error there may be a missing sweep."""
 

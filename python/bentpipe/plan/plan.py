@@ -133,7 +133,7 @@ def build_plan(
         ScenarioError: every problem, by key.
     """
     files = Files(document.folder, orbits)
-    scenarios = Scenarios(document.data, document.folder)
+    scenarios = Scenarios(document)
     entries, fingerprints = by_name(catalogue), user_code or {}
     deterministic = deterministic_controllers(catalogue) - set(fingerprints)
     schedulers = frozenset(

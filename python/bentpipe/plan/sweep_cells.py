@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from bentpipe.plan.flow.controllers import replace_controllers
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.link.direction import Direction
 from bentpipe.scenario.model import Scenario, validate
@@ -18,7 +19,8 @@ from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from bentpipe.plan.document import ScenarioDocument
 
 __all__ = ["Scenarios"]
 
@@ -29,11 +31,12 @@ MEMBERS = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "
 class Scenarios:
     """Scenarios of the cells of one document."""
 
-    def __init__(self, data: Mapping[str, Any], folder: Path) -> None:
-        """Index the swept keys of ``data``, the parsed document with its sweep; ``folder`` has its files."""
+    def __init__(self, document: ScenarioDocument) -> None:
+        """Index the swept keys of a document."""
+        data = document.data
         # A copy by pickle takes a fifth of the time of deepcopy.
         self._pickled = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
-        self._folder = folder
+        self._folder, self._controllers = document.folder, document.controllers
         self._sweeps_preset = PRESET in swept_keys(data.get("sweep"))
         keys = [key.split(".") for key in swept_keys(data.get("sweep"))]
         self._roots = {parts[0] for parts in keys}
@@ -54,6 +57,8 @@ class Scenarios:
             expand_preset(data, self._folder)
         for key, value in cell.items():
             set_key(data, key, copy.deepcopy(value))
+        if self._controllers:
+            replace_controllers(data, self._controllers)
         if self._first is not None:
             try:
                 return Scenario.model_validate(self._reuse(data, self._first))

@@ -36,6 +36,9 @@ OVER_TIME = (
     "rtt",
     "propagation-delay",
     "queue-length",
+    "flow-time-sequence",
+    "flow-flight",
+    "flow-queueing",
     "fairness",
     "controller-state",
 )

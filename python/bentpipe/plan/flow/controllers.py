@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from bentpipe.scenario.base import Congestion
     from bentpipe.scenario.flow.tcp import TcpEnd
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["LOCATION", "by_name", "check_controllers", "deterministic_controllers", "located_controllers"]
+__all__ = [
+    "LOCATION",
+    "by_name",
+    "check_controllers",
+    "deterministic_controllers",
+    "located_controllers",
+    "replace_controllers",
+]
 
 LOCATION = re.compile(r"(?P<file>.*\.py)(?::(?P<class>[^:]*))?", re.DOTALL)
 """Name of a user-supplied controller that is a file and its class: ``FILE.py:CLASS``."""
@@ -27,21 +34,36 @@ _KEYS = ("congestion", "server_congestion")
 def located_controllers(data: object) -> dict[str, str]:
     """Return the controllers that scenario data names as ``FILE.py:CLASS``, each with its first key."""
     found: dict[str, str] = {}
-
-    def visit(value: object, key: str, names_controller: bool) -> None:
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                is_key = any(part in _KEYS for part in str(name).split("."))
-                visit(inner, f"{key}.{name}" if key else str(name), names_controller or is_key)
-        elif isinstance(value, list):
-            for inner in value:
-                member = inner.get("name") if isinstance(inner, dict) and not names_controller else None
-                visit(inner, f"{key}.{member}" if isinstance(member, str) else key, names_controller)
-        elif names_controller and isinstance(value, str) and LOCATION.fullmatch(value):
-            found.setdefault(value, key)
-
-    visit(data, "", names_controller=False)
+    for table, place, key in _controller_names(data):
+        if LOCATION.fullmatch(table[place]):
+            found.setdefault(table[place], key)
     return found
+
+
+def replace_controllers(data: object, names: Mapping[str, str]) -> None:
+    """Replace names of controllers in scenario data."""
+    for table, place, _ in list(_controller_names(data)):
+        table[place] = names.get(table[place], table[place])
+
+
+def _controller_names(
+    value: Any, key: str = "", *, names_controller: bool = False
+) -> Iterator[tuple[Any, Any, str]]:
+    """Yield the place of each text that names a controller: its table or list, key or index there, and dotted key."""
+    for place, inner in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if isinstance(value, dict):
+            is_controller = names_controller or any(part in _KEYS for part in str(place).split("."))
+            at = f"{key}.{place}" if key else str(place)
+        else:
+            is_controller = names_controller
+            member = inner.get("name") if isinstance(inner, dict) and not names_controller else None
+            at = f"{key}.{member}" if isinstance(member, str) else key
+        if not isinstance(inner, str):
+            yield from _controller_names(inner, at, names_controller=is_controller)
+        elif is_controller:
+            yield value, place, at
 
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
