@@ -9,11 +9,17 @@ from __future__ import annotations
 import contextlib
 import gc
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.plan.document import add_sweep_hint
-from bentpipe.plan.flow.controllers import by_name, check_controllers, deterministic_controllers
+from bentpipe.plan.flow.controllers import (
+    by_name,
+    check_controllers,
+    deterministic_controllers,
+    replace_controllers,
+)
 from bentpipe.plan.flow.groups import flow_groups
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.scheduler import SCHEDULER_PREFIX
@@ -133,7 +139,8 @@ def build_plan(
         ScenarioError: every problem, by key.
     """
     files = Files(document.folder, orbits)
-    scenarios = Scenarios(document)
+    prepare = partial(replace_controllers, names=document.controllers) if document.controllers else None
+    scenarios = Scenarios(document, prepare)
     entries, fingerprints = by_name(catalogue), user_code or {}
     deterministic = deterministic_controllers(catalogue) - set(fingerprints)
     schedulers = frozenset(
