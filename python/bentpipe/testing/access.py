@@ -7,7 +7,7 @@ server over it in real time.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -192,7 +192,8 @@ class Access:
         document = load_scenario(self._scenario()[0], self.settings.items(), origin="settings")
         try:
             first_cell = cells(document.data.get("sweep"))[0]
-            Scenarios({"duration": DURATION, **document.data}, document.folder).of(first_cell)
+            complete = replace(document, data={"duration": DURATION, **document.data})
+            Scenarios(complete).of(first_cell)
         except ScenarioError as error:
             has_flows = "flow" in document.data
             if problems := [problem for problem in error.problems if has_flows or problem[0] != "flow"]:
