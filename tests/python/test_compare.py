@@ -14,9 +14,12 @@ import pytest
 import commands
 import realtime
 from bentpipe.lab import command_timing as comparing
+from bentpipe.report import timing_page
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bentpipe.lab.access import SharedPath
 
 NEAR, FAR = "lte-4g", "geo-konnect"
 
@@ -31,6 +34,13 @@ NEAR, FAR = "lte-4g", "geo-konnect"
         (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command after the accesses"),
         (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command after the accesses"),
         (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        (
+            f"{NEAR} --report no/such/folder.html -- true",
+            "--report: no/such/folder.html cannot be written, expected a",
+        ),
+        (f"{NEAR} --pep earyl -- true", '--pep: no set-up "earyl", expected one of: early, relayed'),
+        (f"{NEAR} --background-mix call=1 -- true", "--background-mix: requires --background-users"),
+        (f"{NEAR} --background-users 0 -- true", "--background-users: found 0"),
         (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
         (
             f"{NEAR} --export-json no/such/folder.json -- true",
@@ -76,6 +86,53 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
     assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((4.0, 4.0, 4.0))
     row = found["adsl"].as_row()
     assert (row["min_s"], row["max_s"], row["ratio"]) == pytest.approx((2.0, 2.4, 2.0))
+
+
+def test_every_access_has_the_proxy_and_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: dict[str, SharedPath] = {}
+
+    def once(access: str, path: SharedPath, _command: object) -> tuple[float, bool]:
+        paths[access] = path
+        return 1.0, True
+
+    monkeypatch.setattr(comparing, "_time_once", once)
+    comparing.time_command([NEAR, FAR], ["true"], runs=1, pep="early", users=3, mix="tcp=1")
+    for path in paths.values():
+        assert [proxy["handshake"] for proxy in path.proxies] == ["early"]
+        assert path.background is not None
+        assert len(path.background["flows"]) == 3
+        assert path.background["graph"] == path.lab["graph"]
+    comparing.time_command([FAR], ["true"], runs=1)
+    assert paths[FAR].background is None
+    if os.geteuid() == 0:
+        assert not paths[FAR].proxies
+
+
+def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    times = iter([(1.0, True), (4.0, True), (5.0, False), (1.5, True)])
+    monkeypatch.setattr(comparing, "_time_once", lambda *_: next(times))
+    words = f"{NEAR} {FAR} --runs 2 --pep relayed --background-users 1 --report times.html --export-json times.json"
+    done = commands.bentpipe(tmp_path, "time", *words.split(), "--", "sh", "-c", "exit 0 </dev/null")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "times.html"
+    assert done.stderr.splitlines()[-1] == f"warning: {FAR}: the lab missed its deadlines in 1 run"
+    page = (tmp_path / "times.html").read_text()
+    for text in (
+        f"takes 1.25 s over {NEAR} and 4.5 s over {FAR}, 3.6 times as long",
+        "2 runs over each access network",
+        "A proxy (relayed) splits TCP",
+        "1 simulated user shares each access",
+        f"{FAR}: the lab missed its deadlines in 1 run.",
+        "sh -c &#39;exit 0 &lt;/dev/null&#39;",
+    ):
+        assert text in page.replace("\u00a0", " "), text
+    found = json.loads((tmp_path / "times.json").read_text())
+    assert (found["pep"], found["background_users"]) == ("relayed", 1)
+    assert [one["seconds"] for one in found["accesses"]] == [[1.0, 1.5], [4.0, 5.0]]
+    report = timing_page.TimingReport("sh", {NEAR: (1.0, 1.5), FAR: (4.0, 5.0)}, [], [])
+    drawn = timing_page.figure(report)
+    assert drawn.rows == 4
+    drawn.write(tmp_path / "times.svg")
 
 
 PATH = """

@@ -151,6 +151,17 @@ def test_a_client_and_its_server(bentpipe_path):
     assert found.down_bytes < 54_000
     assert found.seconds > 0.01
 
+LOOPBACK = SERVE.replace('("", 9000)', '("127.0.0.1", 9000)')
+
+def test_a_server_on_localhost(bentpipe_path):
+    path = bentpipe_path("lte-4g", {"path.lte.delay": "50 ms"})
+    words = [sys.executable, "-S", "-c"]
+    found = path.run_program([*words, FETCH, "localhost"], [*words, LOOPBACK], server_port=9000)
+    assert found.output == "50005 b'hello'\\n", found.errors
+    assert found.server_output.startswith("10.78.0.")
+    assert found.seconds >= 2 * 0.1
+    assert found.down_bytes > 50_005
+
 def test_one_that_never_ends(bentpipe_path):
     found = bentpipe_path("ftth").run_program(["sleep", "30"], timeout="200 ms")
     assert found.status is None
@@ -160,12 +171,12 @@ def test_one_that_never_ends(bentpipe_path):
 
 @pytest.mark.lab
 def test_real_programs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    realtime.need_namespaces()
+    realtime.need_namespaces("nft")
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     pytester.makepyfile(CARRIED)
     found = pytester.runpytest_inprocess(*PLUGIN, "-rs")
     outcome = found.parseoutcomes()
     if outcome.get("skipped") and not outcome.get("failed"):
         realtime.give_up(found.stdout.str().splitlines()[-2])
-    found.assert_outcomes(passed=2)
+    found.assert_outcomes(passed=3)
     assert not realtime.running(f"bentpipe-once-{os.getpid()}")

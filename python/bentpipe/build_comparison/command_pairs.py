@@ -97,7 +97,7 @@ def regress(
         require_command(filled(work.command, build))
         if services:
             require_command(filled(services, build))
-    path = resolve_path(access, overrides)
+    path = resolve_path(access, overrides, has_uplink=not services)
     valid: list[tuple[dict[str, float], dict[str, float]]] = []
     for number in range(warmup + 2 * runs):
         first = number % 2

@@ -1,4 +1,4 @@
-"""Command ``compare``: benchmark of a command over several access networks."""
+"""Command ``time``: benchmark of a command over several access networks."""
 
 from __future__ import annotations
 
@@ -43,6 +43,23 @@ def time(
     as_json: Annotated[
         Path | None, typer.Option("--export-json", metavar="FILE", help="write all times as JSON")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="write an HTML page with a figure")
+    ] = None,
+    pep: Annotated[
+        str | None,
+        typer.Option("--pep", metavar="SETUP", help="split TCP after the longest segment: early, relayed"),
+    ] = None,
+    background_users: Annotated[
+        int | None, typer.Option(metavar="N", help="simulated users that share the access with the command")
+    ] = None,
+    background_mix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND=SHARE,...",
+            help="traffic mix: tcp, quic, call, page [default: tcp=0.2,call=0.3,page=0.5]",
+        ),
+    ] = None,
 ) -> None:
     """Benchmark a command over several access networks. Emulation, with interleaved runs."""
     import json
@@ -53,8 +70,9 @@ def time(
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import write_atomic
 
-    if as_json is not None and (as_json.is_dir() or not as_json.absolute().parent.is_dir()):
-        refuse(f"--export-json: {as_json} cannot be written, expected a file in an existing directory")
+    for option, file in (("--export-json", as_json), ("--report", page)):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            refuse(f"{option}: {file} cannot be written, expected a file in an existing directory")
     command = context.meta[_COMMAND_KEY]
     overrides = [parse_override(text) for text in settings or ()]
     try:
@@ -64,6 +82,9 @@ def time(
             runs=runs,
             warmup=warmup,
             overrides=overrides,
+            pep=pep,
+            users=background_users,
+            mix=background_mix,
             each=patience("comparing", "runs"),
         )
     except command_timing.CommandError as error_of_command:
@@ -75,15 +96,50 @@ def time(
     except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None
     print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} per access network")
-    for timing in timings:
-        if timing.invalid:
-            print(
-                f"warning: {timing.access}: the lab missed its deadlines in {count(timing.invalid, 'run')}",
-                file=sys.stderr,
-            )
+    notes = [
+        f"{timing.access}: the lab missed its deadlines in {count(timing.invalid, 'run')}"
+        for timing in timings
+        if timing.invalid
+    ]
+    for note in notes:
+        print(f"warning: {note}", file=sys.stderr)
     if as_json is not None:
-        data = {"command": command, "warmup": warmup, "accesses": [timing.as_row() for timing in timings]}
+        data = {
+            "command": command, "warmup": warmup, "pep": pep, "background_users": background_users,
+            "background_mix": background_mix, "accesses": [timing.as_row() for timing in timings],
+        }  # fmt: skip
         write_atomic(as_json, (json.dumps(data, indent=1) + "\n").encode())
+    if page is not None:
+        print(_write_page(page, command, timings, notes, pep, background_users))
+
+
+def _write_page(
+    out: Path,
+    command: Sequence[str],
+    timings: Sequence[Timing],
+    notes: Sequence[str],
+    pep: str | None,
+    users: int | None,
+) -> Path:
+    """Write the page of the times to ``out`` and return its path."""
+    import shlex
+
+    from bentpipe.report import timing_page
+    from bentpipe.runners import engine
+
+    conditions = [
+        *([] if pep is None else [f"A proxy ({pep}) splits TCP after the longest segment."]),
+        *(
+            []
+            if users is None
+            else [f"{count(users, 'simulated user')} share{'s' * (users == 1)} each access with the command."]
+        ),
+    ]
+    report = timing_page.TimingReport(
+        shlex.join(command), {timing.access: timing.seconds for timing in timings}, _rows(timings),
+        [f"{note}." for note in notes], " ".join(conditions),
+    )  # fmt: skip
+    return timing_page.write(report, out, engine.version())
 
 
 def _rows(timings: Sequence[Timing]) -> list[dict[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.sweep import axes_of, is_scenario_key, swept_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bentpipe.lab.process_plans import LabSpec
     from bentpipe.plan.spec.run_spec import LinkSpec, ProxySpec, RunSpec, TopologySpec
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
 __all__ = [
     "MTU",
     "PEP_SETUPS",
+    "SharedPath",
     "access_document",
     "find_route_changes",
     "insert_proxy",
     "lab",
-    "outside_pep",
+    "needs_uplink_proxy",
     "resolve_graph",
     "resolve_path",
+    "resolve_shared_path",
     "resolve_with_users",
 ]
 
@@ -60,6 +63,7 @@ def resolve_path(
     overrides: Sequence[tuple[str, object]] = (),
     *,
     pep: str | None = None,
+    has_uplink: bool = False,
 ) -> tuple[LabSpec, list[ProxySpec]]:
     """Return the path of a preset or a scenario file, and the proxies on it.
 
@@ -68,6 +72,8 @@ def resolve_path(
         overrides: dotted keys and values, as ``--set`` gives them.
         pep: handshake of a proxy that is inserted behind the longest segment of a path without a proxy. A
             path of one segment gets a link without delay behind the proxy.
+        has_uplink: the path leads to the network of this host, which may need a proxy
+            (:func:`needs_uplink_proxy`).
 
     Raises:
         ScenarioError: the preset does not exist, or the scenario is invalid.
@@ -76,7 +82,7 @@ def resolve_path(
     spec = build_plan(document, "", is_simulated=False).runs[0].spec
     if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
-    spec = insert_proxy(spec, pep)
+    spec = _insert_proxies(spec, pep, has_uplink=has_uplink)
     return _lab(spec), list(spec.get("proxies", ()))
 
 
@@ -109,6 +115,7 @@ def resolve_with_users(
     users: int,
     mix: str = MIX,
     pep: str | None = None,
+    has_uplink: bool = False,
 ) -> tuple[LabSpec, RunSpec]:
     """Return the path of an access, and the run of simulated users who share it with the real user 0.
 
@@ -121,6 +128,7 @@ def resolve_with_users(
         users: number of simulated users.
         mix: shares of the users by kind (:data:`bentpipe.lab.background_traffic.MIX`).
         pep: as for :func:`resolve_path`.
+        has_uplink: as for :func:`resolve_path`.
 
     Raises:
         ScenarioError: as :func:`resolve_path`, or an invalid number or mix of users.
@@ -132,10 +140,53 @@ def resolve_with_users(
     user_flows = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows], "seeds": 1}
     data.pop("sweep", None)
-    spec = insert_proxy(build_plan(replace(document, data=data), "", is_simulated=False).runs[0].spec, pep)
+    spec = build_plan(replace(document, data=data), "", is_simulated=False).runs[0].spec
+    spec = _insert_proxies(spec, pep, has_uplink=has_uplink)
     if problems := find_route_changes(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
+
+
+@dataclass(frozen=True)
+class SharedPath:
+    """Path of a command, and the simulated users who share it."""
+
+    lab: LabSpec
+    proxies: Sequence[ProxySpec]
+    background: RunSpec | None = None
+    """Run of the simulated users; None without users."""
+
+
+def resolve_shared_path(
+    access: str | Mapping[str, Any],
+    overrides: Sequence[tuple[str, object]] = (),
+    *,
+    users: int | None = None,
+    mix: str | None = None,
+    pep: str | None = None,
+    has_uplink: bool = False,
+) -> SharedPath:
+    """Return the path of an access, its proxies, and the simulated users, if any.
+
+    Args:
+        access: as for :func:`resolve_path`.
+        overrides: as for :func:`resolve_path`.
+        users: number of simulated users; None: the command has the path to itself.
+        mix: shares of the users by kind; None: the default.
+        pep: as for :func:`resolve_path`.
+        has_uplink: as for :func:`resolve_path`.
+
+    Raises:
+        ScenarioError: as :func:`resolve_with_users`, or a mix without users.
+    """
+    if users is not None:
+        path, background = resolve_with_users(
+            access, overrides, users=users, mix=mix or MIX, pep=pep, has_uplink=has_uplink
+        )
+        return SharedPath(path, list(background.get("proxies", ())), background)
+    if mix is not None:
+        raise ScenarioError([("--background-mix", "requires --background-users")])
+    return SharedPath(*resolve_path(access, overrides, pep=pep, has_uplink=has_uplink))
 
 
 def find_route_changes(graph: TopologySpec) -> list[tuple[str, str]]:
@@ -238,7 +289,14 @@ def _add_flow(document: ScenarioDocument, *, allow_more_hosts: bool = False) -> 
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
-def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
+def _insert_proxies(spec: RunSpec, pep: str | None, *, has_uplink: bool) -> RunSpec:
+    """Return the resolved run with the requested proxy, or with that of an uplink. Raises ScenarioError."""
+    if pep is None and has_uplink and needs_uplink_proxy():
+        return insert_proxy(spec, "relayed", at_server=True)
+    return insert_proxy(spec, pep)
+
+
+def insert_proxy(spec: RunSpec, setup: str | None, *, at_server: bool = False) -> RunSpec:
     """Return the resolved run with a proxy at the server side of its longest segment.
 
     A run that has a proxy is returned unchanged, and so is any run if ``setup`` is None.
@@ -246,6 +304,7 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
     Args:
         spec: the run.
         setup: handshake of the proxy, one of :data:`PEP_SETUPS`; None: no proxy.
+        at_server: behind the last segment instead, so that TCP crosses the whole path in one connection.
 
     Raises:
         ScenarioError: unknown handshake.
@@ -254,8 +313,10 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
         return spec
     if setup not in PEP_SETUPS:
         raise ScenarioError([("--pep", unknown_name(setup, PEP_SETUPS, "set-up"))])
-    links = list(spec["graph"]["links"])
-    index = max(range(len(links)), key=lambda index: _delay_ns(links[index]))
+    links, server = list(spec["graph"]["links"]), spec["flows"][0]["server"]
+    last = [index for index, link in enumerate(links) if link["server_side"] == server]
+    candidates = last if at_server and last else range(len(links))
+    index = max(candidates, key=lambda index: _delay_ns(links[index]))
     longest = links[index]
     example = {
         "title": "a proxy",
@@ -270,31 +331,33 @@ def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
     proxy = build_plan(load_scenario(example), "").runs[0].spec["proxies"][0]
     behind = longest["server_side"]
     nodes = list(spec["graph"]["nodes"])
-    if behind == spec["flows"][0]["server"]:
-        nodes.append({"name": PEP, "kind": "proxy"})
-        link: LinkSpec = {"name": GROUND, "client_side": PEP, "server_side": behind, "up": [], "down": []}
-        links = [*links[:index], {**longest, "server_side": PEP}, *links[index + 1 :], link]
-        proxy = {**proxy, "node": PEP}
+    if behind == server:
+        pep = _unused_name(PEP, (node["name"] for node in nodes))
+        ground = _unused_name(GROUND, (link["name"] for link in links))
+        nodes.append({"name": pep, "kind": "proxy"})
+        link: LinkSpec = {"name": ground, "client_side": pep, "server_side": behind, "up": [], "down": []}
+        links = [*links[:index], {**longest, "server_side": pep}, *links[index + 1 :], link]
+        proxy = {**proxy, "node": pep}
     else:
         nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
         proxy = {**proxy, "node": behind}
     return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
 
 
-def outside_pep(pep: str | None) -> str | None:
-    """Return the handshake of the proxy on a path with access to the network of the host.
+def _unused_name(name: str, taken: Iterable[str]) -> str:
+    """Return ``name``, with a number if it is taken."""
+    names = set(taken)
+    return next(one for one in chain([name], (f"{name}-{number}" for number in count(2))) if one not in names)
+
+
+def needs_uplink_proxy() -> bool:
+    """Return whether a path to the network of the host needs a proxy at its end.
 
     An unprivileged user reaches that network through pasta or slirp4netns. Their TCP has a window of 64 kB or
     no congestion control. A proxy, also where none is configured, prevents that TCP from crossing the path
     (docs/decisions/0074).
     """
-    if (
-        pep is not None
-        or os.geteuid() == 0
-        or not all(check_program(*names).good for names in OUTSIDE_PROGRAMS)
-    ):
-        return pep
-    return "relayed"
+    return os.geteuid() != 0 and all(check_program(*names).good for names in OUTSIDE_PROGRAMS)
 
 
 def _delay_ns(link: LinkSpec) -> int:

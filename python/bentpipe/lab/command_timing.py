@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import outside_pep, resolve_path
+from bentpipe.lab.access import resolve_shared_path
 from bentpipe.lab.single_run import run_command
 from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.samples.median_ratio import mean_ratio
@@ -20,9 +20,8 @@ from bentpipe.scenario.errors import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bentpipe.lab.process_plans import LabSpec
+    from bentpipe.lab.access import SharedPath
     from bentpipe.lab.single_run import CommandResult
-    from bentpipe.plan.spec.run_spec import ProxySpec
 
 __all__ = ["CommandError", "Timing", "raise_for_status", "require_command", "time_command"]
 
@@ -87,6 +86,9 @@ def time_command(
     runs: int = 10,
     warmup: int = 0,
     overrides: Sequence[tuple[str, object]] = (),
+    pep: str | None = None,
+    users: int | None = None,
+    mix: str | None = None,
     each: Callable[[int, int], None] | None = None,
 ) -> list[Timing]:
     """Time ``command`` over each of ``accesses``.
@@ -97,6 +99,9 @@ def time_command(
         runs: number of timed rounds.
         warmup: number of rounds before them that do not count.
         overrides: dotted keys and values, as ``--set`` gives them.
+        pep: handshake of a proxy behind the longest segment of each access without a proxy.
+        users: number of simulated users who share each access with the command.
+        mix: shares of the users by kind (:data:`bentpipe.lab.background_traffic.MIX`).
         each: called after each run with the number of finished runs and their total.
 
     Raises:
@@ -114,7 +119,10 @@ def time_command(
     duplicate = next((access for access in accesses if list(accesses).count(access) > 1), None)
     if duplicate is not None:
         raise ScenarioError([("ACCESS", f'duplicate access "{duplicate}"')])
-    paths = {access: resolve_path(access, overrides, pep=outside_pep(None)) for access in accesses}
+    paths = {
+        access: resolve_shared_path(access, overrides, users=users, mix=mix, pep=pep, has_uplink=True)
+        for access in accesses
+    }
     seconds_of: dict[str, list[float]] = {access: [] for access in accesses}
     missed = dict.fromkeys(accesses, 0)
     finished, total = 0, (warmup + runs) * len(accesses)
@@ -141,11 +149,9 @@ def time_command(
     ]
 
 
-def _time_once(
-    access: str, path: tuple[LabSpec, list[ProxySpec]], command: Sequence[str]
-) -> tuple[float, bool]:
+def _time_once(access: str, path: SharedPath, command: Sequence[str]) -> tuple[float, bool]:
     """Run the command in a new lab; return its time in s, and whether the lab met its deadlines."""
-    with run_command(path, command) as result:
+    with run_command((path.lab, path.proxies), command, background=path.background) as result:
         raise_for_status(result, f"over {access}: {command[0]}")
         return result.seconds, result.valid
 

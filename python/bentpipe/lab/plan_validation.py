@@ -115,6 +115,7 @@ class PlanCheck(Table):
     background: Specification | None = None
     server_namespace: StrictBool = False
     has_uplink: StrictBool = False
+    forwards_localhost: StrictBool = False
     check: StrictBool = False
     calibrations: list[tuple[WakesCheck, WakesCheck]] = Field(default_factory=list)
     services: list[ProcessCheck] = Field(default_factory=list)
@@ -146,6 +147,10 @@ class PlanCheck(Table):
         if self.lab.hosts and self.background is not None:
             raise ValueError(
                 "background: cannot be combined with lab.hosts, expected a path between two hosts"
+            )
+        if self.lab.hosts and self.forwards_localhost:
+            raise ValueError(
+                "forwards_localhost: cannot be combined with lab.hosts, expected a path between two hosts"
             )
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
         nodes = [

@@ -123,6 +123,7 @@ class LabPlan(TypedDict):
     background: NotRequired[RunSpec | None]
     server_namespace: NotRequired[bool]
     has_uplink: NotRequired[bool]
+    forwards_localhost: NotRequired[bool]
     check: NotRequired[bool]
     calibrations: NotRequired[Sequence[Sequence[Wakes]]]
     services: NotRequired[Sequence[Process]]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import LabPlan, Process
+    from bentpipe.lab.process_plans import LabPlan
 
 __all__ = ["InterruptedLab", "LabError", "run", "run_lab", "run_plan"]
 
@@ -82,12 +82,15 @@ def run(
     control = environment[CONTROL] = str(folder / "socket")
     # The lab creates its namespaces while this process imports the planner.
     with defer_signals(), start_lab(program, [folder], env=environment) as lab:
-        from bentpipe.lab.access import outside_pep
+        from bentpipe.lab.access import resolve_shared_path
         from bentpipe.lab.path_check_cache import load_check, save_check
 
-        pep = outside_pep(pep) if outside else pep
-        plan = _build_plan(access, command_line, overrides, users=users, mix=mix, pep=pep)
-        plan |= {"has_uplink": outside, "has_status_display": watch, "control": control}
+        path = resolve_shared_path(access, overrides, users=users, mix=mix, pep=pep, has_uplink=outside)
+        plan: LabPlan = {
+            "lab": path.lab, "proxies": path.proxies, "background": path.background,
+            "commands": [{"name": "command", "command": command_line}],
+            "has_uplink": outside, "forwards_localhost": True, "has_status_display": watch, "control": control,
+        }  # fmt: skip
         cached = load_check(plan, program) if check is None else None
         plan["check"] = check is not False and cached is None
         if cached is not None:
@@ -111,38 +114,6 @@ def run(
         if plan["check"] and result.exists():
             save_check(plan, program, json.loads(result.read_text(encoding="utf-8")))
         return status
-
-
-def _build_plan(
-    access: str,
-    command: Sequence[str],
-    overrides: Sequence[tuple[str, object]],
-    *,
-    users: int | None,
-    mix: str | None,
-    pep: str | None,
-) -> LabPlan:
-    """Return the plan of ``access`` with its proxies, the command and the background traffic.
-
-    Raises:
-        ScenarioError: the access, the mix or the number of users is invalid.
-    """
-    from bentpipe.lab.access import resolve_path, resolve_with_users
-    from bentpipe.lab.background_traffic import MIX
-
-    client_processes: list[Process] = [{"name": "command", "command": command}]
-    if users is not None:
-        path, background = resolve_with_users(access, overrides, users=users, mix=mix or MIX, pep=pep)
-        return {
-            "lab": path,
-            "proxies": list(background.get("proxies", ())),
-            "commands": client_processes,
-            "background": background,
-        }
-    if mix is not None:
-        raise ScenarioError([("--background-mix", "requires --background-users")])
-    path, proxies = resolve_path(access, overrides, pep=pep)
-    return {"lab": path, "proxies": proxies, "commands": client_processes}
 
 
 ACCESS_VARIABLE = "BENTPIPE_ACCESS"

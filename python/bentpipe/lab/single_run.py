@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.lab.process_plans import LabPlan, LabSpec, Process
-    from bentpipe.plan.spec.run_spec import ProxySpec
+    from bentpipe.plan.spec.run_spec import ProxySpec, RunSpec
 
 __all__ = ["CommandResult", "run_command"]
 
@@ -72,6 +72,7 @@ def run_command(
     server: Sequence[str] = (),
     listens: int | None = None,
     timeout_s: float = 0,
+    background: RunSpec | None = None,
 ) -> Iterator[CommandResult]:
     """Run ``command`` in a new lab.
 
@@ -82,6 +83,7 @@ def run_command(
             server is this host.
         listens: port of the service; the command starts once the service listens.
         timeout_s: maximum time of the command, s; 0: unlimited.
+        background: run of simulated users who share the path; None: no users.
 
     Raises:
         bentpipe.lab.shell.LabError: the lab could not start.
@@ -97,8 +99,8 @@ def run_command(
         if far and listens is not None:
             far[0]["listen_port"] = listens
         plan: LabPlan = {
-            "lab": path[0], "proxies": path[1], "commands": [near], "services": far,
-            "server_namespace": bool(far), "has_uplink": not far,
+            "lab": path[0], "proxies": path[1], "commands": [near], "services": far, "background": background,
+            "server_namespace": bool(far), "has_uplink": not far, "forwards_localhost": True,
         }  # fmt: skip
         result = run_lab(plan)
         timer_output = (folder / "took").read_text() if (folder / "took").exists() else "nan "

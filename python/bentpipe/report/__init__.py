@@ -13,6 +13,7 @@
 - ``site_page``: page of a site's load (``site_page.html``)
 - ``recording_page``: page of a recording (``recording_page.html``)
 - ``perf_page``: page of a measurement of ``perf`` (``perf_page.html``)
+- ``timing_page``: page of ``bentpipe time`` (``timing_page.html``)
 - ``call_page``: page of the calls of ``perf call-client`` (``call_page.html``)
 - ``time_series``: figures of recordings over time
 - ``export``: export of a store to a file format (``store/export``)

@@ -142,9 +142,10 @@ class Access:
         ``--bentpipe-real=must`` it fails in both cases.
 
         Args:
-            client: arguments of the client; ``{server}`` and ``{server6}`` stand for the addresses of the server side.
+            client: arguments of the client; ``{server}`` and ``{server6}`` stand for the addresses of the server side,
+                to which ``localhost`` leads too.
             server: arguments of the server; ``{client}`` stands for the address of the client. Without a server, the
-                server side is this machine, which needs root.
+                server side is this machine; an unprivileged user needs pasta or slirp4netns.
             server_port: port of the server. The client starts when a process listens there, over TCP or UDP.
             timeout: maximum duration of the client, such as ``"60 s"``.
             pep: set-up of a proxy that splits TCP behind the longest segment: ``"early"`` or ``"relayed"``.
@@ -162,7 +163,9 @@ class Access:
 
         if pep is not None and pep not in PEP_SETUPS:
             raise ScenarioError([("pep", unknown_name(pep, PEP_SETUPS, "set-up"))], SOURCE_ARGUMENT)
-        path = resolve_path(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
+        path = resolve_path(
+            self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep, has_uplink=not server
+        )
         timeout_s = _parse_seconds(timeout)
         for argument, command in (("client", client), ("server", server)):
             if argument == "client" or command:

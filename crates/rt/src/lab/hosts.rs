@@ -208,6 +208,10 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
     if layout.is_linear {
         return Ok(());
     }
+    if plan.forwards_localhost {
+        let text = "localhost requires a single constant route between two hosts";
+        return Err(io::Error::other(text));
+    }
     if plan.background.is_some() {
         let text = "background traffic requires a single constant route between two hosts";
         return Err(io::Error::other(text));

@@ -29,6 +29,9 @@ pub struct LabPlan {
     /// Connects the near side to the networks of the caller. Needs root, and a far side in the namespace of the caller.
     #[serde(default)]
     pub has_uplink: bool,
+    /// Leads `localhost` of the client to the server side, at the ports that are served there.
+    #[serde(default)]
+    pub forwards_localhost: bool,
     /// Measure the path before a program uses it.
     #[serde(default)]
     pub check: bool,
@@ -61,6 +64,17 @@ pub struct LabPlan {
     /// The file of the result; `None` for no result.
     #[serde(default)]
     pub result: Option<String>,
+}
+
+/// Names and addresses of the loopback device in the words of a command.
+const LOCALHOST_WORDS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl LabPlan {
+    /// Returns whether a command names `localhost`, or an address of it.
+    pub fn mentions_localhost(&self) -> bool {
+        let mut words = self.commands.iter().flat_map(|process| &process.command);
+        words.any(|word| LOCALHOST_WORDS.iter().any(|name| word.contains(name)))
+    }
 }
 
 /// A value for each host of the path.

@@ -1,6 +1,7 @@
 //! A session from its plan to its result.
 
 mod helpers;
+mod localhost;
 mod path_checks;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,10 @@ use super::time_series::SeriesWriter;
 use crate::namespace::handle::Namespace;
 use crate::namespace::supervisor::{AlreadyReported, exit_code};
 use crate::parent_process::{ParentProcess, take_descriptor};
+use crate::uplink::listeners::SocketTables;
+use crate::uplink::localhost::LoopbackAccess;
 use crate::uplink::nat::{self, UplinkNetwork};
+use crate::uplink::rule_table;
 use crate::uplink::user_network::UserNetwork;
 use crate::watchdog;
 use path_checks::format_check;
@@ -84,13 +88,19 @@ pub fn run(plan: &str, handles: Option<ParentHandles<'_>>) -> io::Result<u8> {
         plan.lab.add_adjustable_stages();
     }
     let needs_uplink = plan.has_uplink && !plan.server_namespace;
+    // Opened first: an ordinary user leaves the network of the machine below.
+    let machine_sockets = if plan.forwards_localhost && !plan.server_namespace {
+        Some(SocketTables::open("self")?)
+    } else {
+        None
+    };
     let mut user_network = if needs_uplink && is_unprivileged { prepare_uplink()? } else { None };
     if is_unprivileged {
         namespace::become_root()?;
         shutdown.spawn_watchers(starter)?;
     }
     if (needs_uplink && !is_unprivileged) || !plan.proxies.is_empty() {
-        nat::check_available()?;
+        rule_table::check_available()?;
     }
     let mut session = LabSession::open(&plan, &lifetime, client_namespace)?;
     let checks = if plan.check {
@@ -123,6 +133,14 @@ pub fn run(plan: &str, handles: Option<ParentHandles<'_>>) -> io::Result<u8> {
         }),
         None => (!is_unprivileged).then_some(UplinkNetwork::Machine),
     };
+    let access = match uplink_network {
+        Some(UplinkNetwork::UserNetwork { machine, .. }) => {
+            Some(LoopbackAccess::UserNetwork { has_v6: machine.v6.is_some() })
+        }
+        _ if is_unprivileged && !plan.server_namespace => None,
+        _ => Some(LoopbackAccess::Direct),
+    };
+    let _localhost = session.forward_localhost(&plan, machine_sockets, access);
     let _nat = match uplink_network {
         Some(through) => {
             let (ends, near) = (&session.hosts.link_addresses, session.hosts.addresses[CLIENT]);
@@ -135,7 +153,7 @@ pub fn run(plan: &str, handles: Option<ParentHandles<'_>>) -> io::Result<u8> {
 
 /// Prepares the uplink of an ordinary user. Logs a message if it is not possible, because most labs work without it.
 fn prepare_uplink() -> io::Result<Option<UserNetwork>> {
-    let user_network = match nat::check_available() {
+    let user_network = match rule_table::check_available() {
         Ok(()) => UserNetwork::prepare()?.ok_or_else(UserNetwork::not_installed_error),
         Err(error) => Err(error),
     };

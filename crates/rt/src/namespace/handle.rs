@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::supervisor::{READY, start_error};
 use crate::lab::plan::ProcessPlan;
+use crate::uplink::listeners::SocketTables;
 
 /// Interval between two checks of a supervisor that must end.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -111,6 +112,15 @@ impl Namespace {
         }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(input).stdout(file(&process.output)?).stderr(file(&process.errors)?).spawn()
+    }
+
+    /// Opens the socket tables of the namespace.
+    ///
+    /// # Errors
+    /// Returns the errors of [`SocketTables::open`].
+    pub fn open_socket_tables(&self) -> io::Result<SocketTables> {
+        let process = self.supervisor.as_ref().map(|supervisor| supervisor.id().to_string());
+        SocketTables::open(process.as_deref().unwrap_or("self"))
     }
 
     /// Returns whether a process in the namespace listens on `port` of TCP or UDP.

@@ -1,4 +1,8 @@
-//! The connection of a lab to the networks of the machine: address translation, or a user-mode network.
+//! The connection of a lab to the networks of the machine: address translation, or a user-mode network; and of its
+//! client to the loopback addresses of the server side.
 
+pub mod listeners;
+pub mod localhost;
 pub mod nat;
+pub mod rule_table;
 pub mod user_network;

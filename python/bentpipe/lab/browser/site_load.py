@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.lab.access import outside_pep, resolve_path
+from bentpipe.lab.access import resolve_path
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.privileges import browser_home, require_sandbox
 from bentpipe.lab.browser.site_process import Plan as VisitPlan
@@ -136,7 +136,7 @@ def visit(
         raise ScenarioError(
             [("--out", f"{out} exists and is not a result of browse, expected a new directory")]
         )
-    path, proxies = resolve_path(access, overrides, pep=outside_pep(pep))
+    path, proxies = resolve_path(access, overrides, pep=pep, has_uplink=True)
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)
     folder, home = folder_name("bp-"), browser_home("bp-")
@@ -158,6 +158,7 @@ def visit(
             "commands": [{"name": "browser", "command": command, "output": str(folder / "out"),
                       "errors": str(folder / "errors")}],
             "has_uplink": True,
+            "forwards_localhost": True,
             "check": check,
         }  # fmt: skip
         interrupted = False
