@@ -154,7 +154,7 @@ def test_panels_can_be_read_in_a_narrow_window(reader: Reader, pages: dict[str, 
         f"{svg}.getBoundingClientRect().width / {svg}.viewBox.baseVal.width"
     ) == pytest.approx(1)
     titles = (
-        "[...document.querySelectorAll('.figure text')].filter(one => / against a /.test(one.textContent))"
+        "[...document.querySelectorAll('.figure text')].filter(one => / against the /.test(one.textContent))"
     )
     assert len(set(reader.value(f"{titles}.map(one => one.getBoundingClientRect().y)"))) == 4
     boxes = reader.value(

@@ -60,7 +60,9 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
         ]
     )
     base = alt.Chart(inline_csv(frame, digits=4)).transform_filter(f'vlSelectionTest("{_PICK}_store", datum)')
-    y = alt.Y("who:N", sort=names, title=None)
+    # Words stand one below the other, so that the axis has space in a narrow window.
+    axis = alt.Axis(labelExpr="split(datum.label, ' ')", labelLineHeight=12)
+    y = alt.Y("who:N", sort=names, title=None, axis=axis)
     bars = [
         base.mark_bar(height=14).encode(
             x=alt.X(f"{begin}:Q", title="time since the object was requested, s", axis=alt.Axis(tickCount=8)),
