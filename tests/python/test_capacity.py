@@ -216,20 +216,24 @@ def test_the_same_seeds_give_the_same_bytes(calls: Path, tmp_path: Path, jobs: s
         assert (tmp_path / "again" / name).read_bytes() == (calls / name).read_bytes(), name
 
 
-def test_a_killed_search_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_search_that_was_ended_resumes(tmp_path: Path, how: signal.Signals) -> None:
     words = [*CALLS, "--seeds", "3", "--jobs", "1", "--out", "out"]
     process = subprocess.Popen(
         [sys.executable, "-m", "bentpipe.cli", *words],
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     runs = tmp_path / "out/store/runs"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and len(list(runs.glob("*"))) < 2:
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    os.killpg(process.pid, how)
+    _, error = process.communicate(timeout=60)
     kept = len(list(runs.iterdir()))
     assert kept >= 2
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert f"interrupted: {kept} runs are in out/store; rerun the command to resume" in error.decode()
     assert not (tmp_path / "out/capacity.html").exists()
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr

@@ -13,14 +13,16 @@ from bentpipe.capacity.search import Capacity, Evaluation, Probe, find_limits
 from bentpipe.plan.cost import estimate_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
+from bentpipe.report.headline import join_names
 from bentpipe.runners import engine
-from bentpipe.runners.execute import Observer, execute
+from bentpipe.runners.execute import InterruptedExecution, Observer, execute
 from bentpipe.scenario.sweep import parse_override
 from bentpipe.scenario.toml_writer import dumps
-from bentpipe.store.reader import open_store
+from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from bentpipe.capacity.config import CapacityConfig
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan, Run
     from bentpipe.runners.execute import RunFailure
     from bentpipe.runners.local import LocalRunner
+
+    Each = Callable[[Run, bool], None]
+    """Callback after every run: run and success."""
 
 __all__ = ["FailedRunsError", "Search"]
 
@@ -142,7 +147,13 @@ class Search:
         plan = self._plan(probes)
         runs = {probe: run for run in plan.runs if (probe := self._probe_of(run)) in probes}
         plan = replace(plan, runs=tuple(runs.values()))
-        summary = execute(plan, self._runner, self.store, watch=self._watch)
+        try:
+            summary = execute(plan, self._runner, self.store, watch=self._observer(probes))
+        except InterruptedExecution:
+            finished = len(Store(self.store).finished())
+            raise InterruptedExecution(
+                f"{finished} runs are in {self.store}; rerun the command to resume"
+            ) from None
         self.done += summary.done
         self.kept += summary.kept
         self.seconds += summary.seconds
@@ -152,6 +163,17 @@ class Search:
         quality = read_quality(open_store(self.store), list(ids.values()), self.config)
         self._found |= {probe: quality[run] for probe, run in ids.items()}
         return {probe: not self._found[probe].failures(self.config.criterion) for probe in probes}
+
+    def _observer(self, probes: Sequence[Probe]) -> Observer:
+        """Return the observer of a step, whose progress names its numbers of users."""
+        sizes = join_names([f"{self._sizes[index]:,}" for index in sorted({probe.index for probe in probes})])
+
+        def progress(
+            plan: Plan, missing: Sequence[Run], /
+        ) -> AbstractContextManager[Callable[[Run, bool], None] | None]:
+            return self._watch.progress(replace(plan, title=f"{sizes} users"), missing)
+
+        return Observer(progress, self._watch.on_message)
 
     def _probe_of(self, run: Run) -> Probe:
         return Probe(self._sizes.index(int(run.cell[AXIS])), run.seed)
