@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -16,7 +18,7 @@ from bentpipe.figures.downsample import MAX_ROWS, downsample
 from bentpipe.figures.export import FigureExport
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.registry import FIGURES, FigureContext, figures, parse_range, write_figures
-from bentpipe.figures.style import palette
+from bentpipe.figures.style import DARK, PALETTE, RED, palette
 from bentpipe.figures.sweep_dimensions import Dimension, Grid
 from bentpipe.store.reader import open_store
 
@@ -171,7 +173,7 @@ def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
     assert files[0].read_bytes().startswith(b"%PDF")
     svg = files[1].read_text(encoding="utf-8")
     assert "Congestion window" in svg
-    assert 'stroke="#D55E00"' in svg.replace("#d55e00", "#D55E00")
+    assert f'stroke="{RED.lower()}"' in svg.lower()
     figure = FIGURES["cwnd"](FigureContext(open_store(stores["one"])))
     assert figure is not None
     with pytest.raises(ValueError, match=r"\.pdf, \.svg or \.png"):
@@ -212,6 +214,43 @@ def test_a_controller_keeps_its_colour() -> None:
     )
     _, shades = palette([f"flow {i}" for i in range(8)])
     assert len(set(shades)) == 8
+
+
+def test_a_label_keeps_the_colour_of_the_store() -> None:
+    """A figure without the first series does not shift the colours of the others."""
+    known = dict(zip(*palette(["first", "second", "rival (hybla)"]), strict=True))
+    assert palette(["second"], known) == (["second"], [known["second"]])
+    assert dict(zip(*palette(["new", "second"], known), strict=True))["new"] != known["second"]
+    assert known["rival (hybla)"] == palette(["hybla"])[1][0]
+    assert len(set(palette(["bbr", "bbr3", "a (bbr)"])[1])) == 3
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of WCAG 2.2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _grounds() -> list[str]:
+    """Return the background of a light and of a dark page from the style sheet."""
+    sheet = resources.files("bentpipe.report").joinpath("page.css").read_text(encoding="utf-8")
+    return re.findall(r"--ground: (#[0-9a-f]{6})", sheet)[:2]
+
+
+def test_every_colour_stands_out_from_its_page() -> None:
+    """WCAG 2.2, 1.4.3: a contrast of 4.5."""
+    light, dark = _grounds()
+    assert _luminance(light) > 0.9 > 0.1 > _luminance(dark)
+    assert set(DARK) == set(PALETTE)
+    assert not [shade for shade in PALETTE if _contrast(shade, light) < 4.5]
+    assert not [shade for shade in DARK.values() if _contrast(shade, dark) < 4.5]
+    assert all(len(set(shades)) == 8 for shades in (PALETTE, DARK.values()))
 
 
 def test_rows_of_equal_data_are_drawn_each(tmp_path: Path) -> None:

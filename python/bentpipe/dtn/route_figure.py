@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.dtn.contact_loss import contact_key
 from bentpipe.dtn.summary import by_pair
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREY, RED, SKY, WIDTH, inline_csv
+from bentpipe.figures.style import BLUE, GREY, RED, VIOLET, WIDTH, inline_csv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ def draw_route(
         scale=alt.Scale(nice=False, zero=False, domain=[begin / 1e9, end / 1e9]),
     )
     y = alt.Y("pair:N", sort=names, title=None, axis=alt.Axis(labelLimit=260))
-    scale = alt.Scale(domain=list(KINDS), range=[GREY, SKY, BLUE, RED])
+    scale = alt.Scale(domain=list(KINDS), range=[GREY, VIOLET, BLUE, RED])
     layers = [
         alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
         .mark_bar(height=alt.RelativeBandSize(height), clip=True, opacity=opacity)

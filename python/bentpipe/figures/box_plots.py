@@ -129,7 +129,7 @@ def _add_p_values(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFra
 
 
 def _layers(frame: pl.DataFrame, page_loads: PageLoads, half: float, name: str) -> list[alt.Chart]:
-    domain, shades = palette(page_loads.variants)
+    domain, shades = palette(page_loads.variants, page_loads.context.colours)
     scale = alt.Scale(domain=domain, range=shades)
     legend = (
         alt.Legend(title=page_loads.variant_title, symbolType="square")

@@ -45,7 +45,7 @@ def call_delay(context: FigureContext) -> Figure | None:
     line = alt.Chart().mark_line().encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), DELAY.axis)),
         y=alt.Y("y:Q", title="datagrams, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(series),
+        color=colour(series, known=context.colours),
     )  # fmt: skip
     caption = (
         "Share of datagrams with at most this one-way delay, over all calls and seeds. The delay "
@@ -112,7 +112,7 @@ def call_mos(context: FigureContext) -> Figure | None:
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=OPINION.axis, scale=upright)
 
-    hue, form = colour(series), shape(series)
+    hue, form = colour(series, known=context.colours), shape(series)
     tips = ["series:N", alt.Tooltip("label:N", title=context.title(dim_x)), alt.Tooltip("mos:Q", format=".3f"),
             alt.Tooltip("mos_min:Q", title="min of a call", format=".3f")]  # fmt: skip
     base = alt.Chart()

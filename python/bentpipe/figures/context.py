@@ -7,6 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
+from bentpipe.figures.style import palette
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.metrics import compute as metrics
 from bentpipe.metrics import groups
@@ -232,6 +233,19 @@ class FigureContext:
         return (
             [dim.label(value) for value in dim.values] if dim is not None else list(self.flow_names.values())
         )
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """Colour of each series in every figure, by all labels that the series has."""
+        colours = dict(zip(*palette(self.series), strict=True))
+        dim = self.colour_dim
+        if dim is not None:
+            short = {dim.label(value): dim.value_label(value) for value in dim.values}
+        else:
+            short = {name: self.flow_names_short[flow] for flow, name in self.flow_names.items()}
+            pairs = {name: flow.replace(" ", ", ") for flow, name in self.flow_names.items()}
+            colours = {pairs[name]: shade for name, shade in colours.items()} | colours
+        return {short.get(name, name): shade for name, shade in colours.items()} | colours
 
     def title(self, dim: Dimension) -> str:
         """Return the title of a dimension; with several flows, that of a controller names its flow."""

@@ -52,7 +52,7 @@ def _distribution(context: FigureContext, key: str, metric: str, title: str) -> 
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), TIMES[metric].axis)),
         y=alt.Y("y:Q", title="loads, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(loads.variants, title=loads.variant_title),
+        color=colour(loads.variants, title=loads.variant_title, known=loads.context.colours),
     )  # fmt: skip
     caption = (
         "Share of loads of all sessions that finish within this time. A curve above the other at "
@@ -99,7 +99,7 @@ def session_autocorrelation(context: FigureContext) -> Figure | None:
     lags = alt.Axis(
         values=[lag for lag in range(1, last + 1) if last <= 12 or lag % 5 == 0], format="d", grid=False
     )
-    hue = colour(loads.variants, title=loads.variant_title)
+    hue = colour(loads.variants, title=loads.variant_title, known=loads.context.colours)
     base = alt.Chart()
     tips = ["series:N", "lag:Q", alt.Tooltip("r:Q", title="coefficient", format=".3f"),
             alt.Tooltip("zone:Q", title="band ±", format=".3f")]  # fmt: skip

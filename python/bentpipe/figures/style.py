@@ -1,12 +1,13 @@
 """Style of figures: colours, sizes, light and dark configuration, facet grids.
 
-Colours are those of Okabe and Ito (Color Universal Design, 2008), which readers with red-green colour blindness can
-distinguish. Black is excluded, because it is invisible on a dark page. A controller has the same colour in every
-figure.
+Every colour has a contrast of at least 4.5 to its page (WCAG 2.2, 1.4.3), as text has. No colour reaches that on white
+and on black, so a dark page has its own. Hues follow Okabe and Ito (Color Universal Design, 2008). Lightness keeps them
+distinguishable with red-green colour blindness. A controller has the same colour in every figure.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,14 +18,26 @@ from altair.utils.schemapi import debug_mode
 
 from bentpipe.figures.sweep_dimensions import Grid
 
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#A36100", "#007A55", "#B5173F"
+VIOLET, PURPLE, OLIVE, GREY = "#5B2BA8", "#C2308F", "#3F4A00", "#6E6E6E"
+
+PALETTE = (BLUE, RED, GREEN, ORANGE, VIOLET, PURPLE, OLIVE, GREY)
+"""Colours of a light page and of files, in the order of their use."""
+
+DARK = dict(
+    zip(
+        PALETTE,
+        ("#4FB0EA", "#E8632B", "#1FC08F", "#E69F00", "#9B7BFF", "#E07BB5", "#F0E442", "#BFC5CE"),
+        strict=True,
+    )
+)
+"""Colour of a dark page for each colour of :data:`PALETTE`; page.js replaces them in specifications."""
 
 _CONTROLLER_COLOURS = {
     "newreno": BLUE, "cubic": ORANGE, "bbr": GREEN, "bbr3": GREEN, "hybla": RED,
-    "bbr1": SKY, "westwood": PURPLE, "fast": YELLOW,
+    "bbr1": VIOLET, "westwood": PURPLE, "fast": OLIVE,
 }  # fmt: skip
-_PALETTE = (BLUE, RED, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
+_CONTROLLER_OF_FLOW = re.compile(r".*\((\w+)\)")
 
 WIDTH = 980
 """Width of a whole figure, CSS pixels."""
@@ -66,17 +79,32 @@ def config(dark: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def palette(labels: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return domain and range of a colour scale: the fixed colour of a controller, else the next unused one."""
-    fixed = _CONTROLLER_COLOURS
-    taken = {fixed[label] for label in labels if label in fixed}
-    free = iter([colour for colour in _PALETTE if colour not in taken] + [GREY] * len(labels))
-    return list(labels), [fixed[label] if label in fixed else next(free) for label in labels]
+def palette(labels: Sequence[str], known: Mapping[str, str] | None = None) -> tuple[list[str], list[str]]:
+    """Return domain and range of a colour scale.
+
+    A label in ``known`` keeps that colour. A controller, or a flow with its controller in parentheses, has the fixed
+    colour of the controller unless another label has it. Every other label has the next unused colour.
+    """
+    chosen = {label: known[label] for label in labels if label in known} if known else {}
+    for label in labels:
+        fixed = _CONTROLLER_COLOURS.get(_CONTROLLER_OF_FLOW.sub(r"\1", label))
+        if label not in chosen and fixed is not None and fixed not in chosen.values():
+            chosen[label] = fixed
+    free = iter([shade for shade in PALETTE if shade not in chosen.values()])
+    for label in labels:
+        if label not in chosen:
+            chosen[label] = next(free, GREY)
+    return list(labels), [chosen[label] for label in labels]
 
 
-def colour(labels: Sequence[str], field: str = "series", title: str | None = None) -> alt.Color:
-    """Return the colour encoding of a series; a single series has no legend."""
-    domain, shades = palette(labels)
+def colour(
+    labels: Sequence[str],
+    field: str = "series",
+    title: str | None = None,
+    known: Mapping[str, str] | None = None,
+) -> alt.Color:
+    """Return the colour encoding of a series (:func:`palette`); a single series has no legend."""
+    domain, shades = palette(labels, known)
     legend = alt.Legend(title=title) if len(labels) > 1 else None
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=domain, range=shades), legend=legend, title=title)
 

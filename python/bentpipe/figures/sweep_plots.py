@@ -13,7 +13,7 @@ import polars as pl
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, MAX_AXIS_VALUES, category_axis, colour, facet_grid, shape
+from bentpipe.figures.style import BLUE, GREY, MAX_AXIS_VALUES, category_axis, colour, facet_grid, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
 from bentpipe.metrics import compute
 from bentpipe.metrics.groups import as_groups
@@ -88,7 +88,7 @@ def goodput_by_parameter(context: FigureContext) -> Figure | None:
         scale=alt.Scale(zero=True, nice=context.grouped),
         axis=alt.Axis(tickCount=5),
     )
-    hue = colour(series, title=context.series_title)
+    hue = colour(series, title=context.series_title, known=context.colours)
     tips = ["series:N", "x:N", alt.Tooltip("y:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     base = alt.Chart()
@@ -163,7 +163,7 @@ def goodput_shares(context: FigureContext) -> Figure | None:
         scale=alt.Scale(domain=[0, limit], nice=False),
         axis=alt.Axis(tickCount=6),
     )
-    hue = colour(series, title="flow")
+    hue = colour(series, title="flow", known=context.colours)
     base = alt.Chart()
     tips = ["series:N", "line:N", alt.Tooltip("x:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
@@ -247,9 +247,9 @@ def queueing_delay(context: FigureContext) -> Figure | None:
     order = [line.label(value) for value in values] if line is not None else [""]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
     hue = (
-        colour(order, field="line")
+        colour(order, field="line", known=context.colours)
         if line is not None and context.colour_dim is line
-        else alt.value("#0072B2")
+        else alt.value(BLUE)
     )
     if isinstance(hue, alt.Color):
         hue = hue.legend(None)
@@ -317,7 +317,7 @@ def completion_time(context: FigureContext) -> Figure | None:
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", title=METRICS["completion_s"].axis),
         y=alt.Y("y:Q", title="completed streams, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(series, title=context.series_title),
+        color=colour(series, title=context.series_title, known=context.colours),
     )  # fmt: skip
     one = rows.select("row", "column").n_unique() == 1
     chart = facet_grid([line], rows, where, height=260 if one else 150)

@@ -60,7 +60,7 @@ def time_sequence(context: FigureContext) -> Figure | None:
     frame = pl.concat([lines.with_columns(mark=pl.lit("line")), marks.select(*lines.columns, "mark")])
     x = alt.X("time_s:Q", title="time since connectStart, s", scale=alt.Scale(domainMin=0, nice=False))
     y = alt.Y("y:Q", title="received", axis=alt.Axis(tickCount=5, labelExpr=BYTES))
-    hue = colour(ends, title=found.variant_title)
+    hue = colour(ends, title=found.variant_title, known=context.colours)
     base = alt.Chart()
     line = base.mark_line(clip=True)
     layers = [

@@ -55,6 +55,7 @@ def _lines(
     """Draw lines from ``frame`` with ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
     frame = _range(context, frame)
     shown = frame.join(context.time_runs, on="run", how="inner", maintain_order="left")
+    known = context.colours if series is None else None
     if series is None:
         shown = context.label(shown)
         series, series_title = context.series, context.series_title
@@ -79,7 +80,7 @@ def _lines(
         .encode(
             x=alt.X("time_s:Q", title="time, s", scale=span),
             y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), **upright),
-            color=colour(series, title=series_title),
+            color=colour(series, title=series_title, known=known),
             opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),
         )
     )  # fmt: skip
@@ -292,7 +293,7 @@ def controller_state(context: FigureContext) -> Figure | None:
         .mark_line()
         .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
                 y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)),
-                color=colour(context.series, title=context.series_title))
+                color=colour(context.series, title=context.series_title, known=context.colours))
         .properties(width=WIDTH // 3 - 70, height=120)
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")

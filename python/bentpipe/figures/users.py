@@ -74,7 +74,7 @@ def user_goodput(context: FigureContext) -> Figure | None:
     line = alt.Chart().mark_line(interpolate="step-after").encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), f"per-user goodput, {_UNIT.unit}")),
         y=alt.Y("y:Q", title="users, %", scale=alt.Scale(domain=[0, 100])),
-        color=colour(series, title=title),
+        color=colour(series, title=title, known=context.colours),
     )  # fmt: skip
     seeds = context.store.index["seed"].n_unique()
     caption = (

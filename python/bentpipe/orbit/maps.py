@@ -12,7 +12,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREEN, GREY, ORANGE, RED, SKY, WIDTH, inline_csv
+from bentpipe.figures.style import GREEN, GREY, ORANGE, RED, VIOLET, WIDTH, inline_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def route_map(query: RouteQuery, timeline: RouteTimeline, *, linked: bool) -> Fi
     layers = [_lines(coastlines(), color=GREY, strokeWidth=0.8)]
     drawn = _links(query, timeline, sky) if linked else []
     if drawn:
-        layers.append(_lines([_straight(pair) for pair in drawn], color=SKY, strokeWidth=0.7, opacity=0.8))
+        layers.append(_lines([_straight(pair) for pair in drawn], color=VIOLET, strokeWidth=0.7, opacity=0.8))
     line = _straight([_on_ground(ends[0]), *nodes, _on_ground(ends[1])])
     layers += [_satellites(sky), _lines([line], color=RED, strokeWidth=2), *_places(ends)]
     every = f"1 of {_every(sky)} satellites" if _every(sky) > 1 else "satellites"

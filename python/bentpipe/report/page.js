@@ -2,6 +2,7 @@
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const configs = read("configs");
+  const darkColours = read("dark-colours"); // dark colour of each light one in the specifications
   const runs = document.getElementById("runs") && read("runs");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
@@ -64,13 +65,19 @@
     return config;
   }
 
+  // Return the parsed specification in the colours `name`.
+  function specification(text, name) {
+    const colour = (light) => (name === "dark" && darkColours[light]) || light;
+    return JSON.parse(text.textContent.replace(/#[0-9A-F]{6}\b/g, colour));
+  }
+
   // Draw the chosen figure of `box` into `place`, `room` pixels wide, in the colours `name`, unless already drawn.
   async function drawn(box, place, room, name) {
     const text = textOf(box);
     const state = `${text.id} ${name} ${room}`;
     if (place.dataset.state === state) return;
     place.dataset.state = state;
-    const spec = JSON.parse(text.textContent);
+    const spec = specification(text, name);
     const shown = await window.vegaEmbed(place, across(spec).width > room + AXIS ? fit(spec, room) : spec, {
       mode: "vega-lite",
       renderer: "svg",

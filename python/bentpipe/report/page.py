@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from bentpipe.figures.style import config
+from bentpipe.figures.style import DARK, config
 from bentpipe.report.vega_bundle import library
 from bentpipe.store.files import write_atomic
 
@@ -91,11 +91,12 @@ class Page:
 
     @property
     def data(self) -> dict[str, str]:
-        """JSON of the script by element id: specifications and the colours of both modes; empty without figures."""
+        """JSON of the script by element id: specifications, styles and dark colours; empty without figures."""
         if not self._specs:
             return {}
         runs = {"runs": _json(self.runs)} if self.runs else {}
-        return {**self._specs, **runs, "configs": _json({"light": config(), "dark": config(dark=True)})}
+        configs = _json({"light": config(), "dark": config(dark=True)})
+        return {**self._specs, **runs, "configs": configs, "dark-colours": _json(DARK)}
 
     def file(self, name: str) -> str:
         """Return the text of a style sheet or script."""

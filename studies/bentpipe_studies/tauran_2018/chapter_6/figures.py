@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, WIDTH, inline_csv
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, VIOLET, WIDTH, inline_csv
 from bentpipe.metrics.samples import ecdf
 from bentpipe_studies.tauran_2018.cells import BY_LINK, BY_TCP, SNR
 from bentpipe_studies.tauran_2018.chapter_6.cells import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["figures"]
 
 COLOURS = {
-    "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": SKY, "CoDeS, 25 ms": GREY,
+    "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": VIOLET, "CoDeS, 25 ms": GREY,
 }  # fmt: skip
 """Colours of policies, the same in every figure."""
 
