@@ -139,7 +139,7 @@ check-python: venv-dev $(NEEDS) ## run the tests without real time, in parallel 
 check-live: venv-dev $(NEEDS) ## run the tests of servers, bundle nodes and full disks, one at a time (pytest)
 	$(RUNS) $(BIN)/python -m pytest -m "live and not lab $(SHORT)"
 
-# A selection of tests, such as @FILE with one test a line (tests/python/order.py).
+# A selection of tests, such as @FILE with one test a line (tests/python/collection_order.py).
 TESTS ?=
 check-lab: venv-dev $(NEEDS) ## run the tests of paths in real time, one at a time (pytest)
 	$(RUNS) $(BIN)/python -m pytest -m "lab $(SHORT)" $(TESTS)

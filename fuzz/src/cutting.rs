@@ -1,16 +1,16 @@
-//! A plain way to cut super-frames, to hold the emulator's against: a packet at a time, a byte at a time.
+//! A simple reference implementation of the segmentation of super-frames, packet by packet and byte by byte.
 
 use std::cell::RefCell;
 
 use emu::GsoSplitter;
 
-/// MTUs that a path may have: IPv6's least, Ethernet's, one of jumbo frames.
+/// MTUs of a path: the minimum of IPv6, that of Ethernet, and one of jumbo frames.
 const MTUS: [u16; 3] = [1280, 1500, 9000];
 
-/// Most packets of a frame: 64 kB in segments of 48 bytes, the least of Linux.
+/// Maximum number of packets in a frame: 64 kB in segments of 48 bytes, the minimum of Linux.
 const MOST: usize = 65_536 / 48 + 1;
 
-/// Length of a virtio header, and what its fields say (virtio 1.2 section 5.1.6).
+/// Length and field values of a virtio header (virtio 1.2 section 5.1.6).
 const VIRTIO: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const ONE: u8 = 0;
@@ -23,7 +23,7 @@ const TCP_ECN: u8 = 0x80;
 const FIN_PSH: u8 = 0b1001;
 const CWR: u8 = 0b1000_0000;
 
-/// Cuts both ways.
+/// Compares the emulator with the reference implementation.
 pub fn same(bytes: &[u8]) {
     thread_local! {
         static CUTTERS: RefCell<[GsoSplitter; 3]> = RefCell::new(MTUS.map(GsoSplitter::new));
@@ -49,7 +49,7 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at + 1] = value as u8;
 }
 
-/// The sum of RFC 1071 over words, a last byte filled up.
+/// Returns the checksum of RFC 1071; the last odd byte is padded.
 fn sum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for (place, byte) in bytes.iter().enumerate() {
@@ -59,8 +59,8 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// What the header of a virtio frame says, in the machine's order of bytes (little-endian, as x86 has it).
-struct Told {
+/// The header of a virtio frame, in the byte order of the host (little-endian on x86).
+struct VirtioHeader {
     flags: u8,
     kind: u8,
     size: usize,
@@ -74,30 +74,30 @@ fn plain(frame: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
     }
     let (head, packet) = frame.split_at(VIRTIO);
     let number = |at: usize| usize::from(u16::from_ne_bytes([head[at], head[at + 1]]));
-    let told = Told {
+    let header = VirtioHeader {
         flags: head[0],
         kind: head[1],
         size: number(4),
         start: number(6),
         offset: number(8),
     };
-    if told.kind != ONE {
-        return segments(packet, &told, mtu.into());
+    if header.kind != ONE {
+        return segments(packet, &header, mtu.into());
     }
     let mut packet = packet.to_vec();
-    if told.flags & NEEDS_CHECKSUM != 0 {
-        let at = told.start + told.offset;
-        if !told.offset.is_multiple_of(2) || at + 2 > packet.len() {
+    if header.flags & NEEDS_CHECKSUM != 0 {
+        let at = header.start + header.offset;
+        if !header.offset.is_multiple_of(2) || at + 2 > packet.len() {
             return None;
         }
-        // The field holds a part of the sum; what is written makes the whole sum 0xffff.
-        let whole = !sum(&packet[told.start..]);
+        // The field has a partial sum; the written value makes the complete sum 0xffff.
+        let whole = !sum(&packet[header.start..]);
         put(&mut packet, at, if whole == 0 { 0xffff } else { whole });
     }
     Some(vec![packet])
 }
 
-/// Where the transport header stands, if the packet has the one that the frame's kind says.
+/// Returns the offset of the transport header, if the packet has the protocol of the frame's kind.
 fn transport(packet: &[u8], kind: u8) -> Option<usize> {
     let version = packet.first()? >> 4;
     let (protocol, right) = match kind {
@@ -122,12 +122,13 @@ fn transport(packet: &[u8], kind: u8) -> Option<usize> {
     (next == protocol).then_some(at)
 }
 
-fn segments(packet: &[u8], told: &Told, mtu: usize) -> Option<Vec<Vec<u8>>> {
-    let kind = if told.kind & !TCP_ECN == UDP_SEGMENTS { told.kind } else { told.kind & !TCP_ECN };
+fn segments(packet: &[u8], header: &VirtioHeader, mtu: usize) -> Option<Vec<Vec<u8>>> {
+    let kind =
+        if header.kind & !TCP_ECN == UDP_SEGMENTS { header.kind } else { header.kind & !TCP_ECN };
     let start = transport(packet, kind)?;
     let (udp, six) = (kind == UDP_SEGMENTS, packet[0] >> 4 == 6);
     let field = if udp { 6 } else { 16 };
-    if told.start != start || told.offset != field || told.size == 0 {
+    if header.start != start || header.offset != field || header.size == 0 {
         return None;
     }
     let own = if udp { 8 } else { usize::from(*packet.get(start + 12)? >> 4) * 4 };
@@ -135,7 +136,7 @@ fn segments(packet: &[u8], told: &Told, mtu: usize) -> Option<Vec<Vec<u8>>> {
         return None;
     }
     let (headers, payload) = packet.split_at(start + own);
-    let parts: Vec<&[u8]> = payload.chunks(told.size).collect();
+    let parts: Vec<&[u8]> = payload.chunks(header.size).collect();
     if parts.len() > MOST || headers.len() + parts[0].len() > mtu {
         return None;
     }
@@ -159,7 +160,7 @@ fn segments(packet: &[u8], told: &Told, mtu: usize) -> Option<Vec<Vec<u8>>> {
         } else {
             let mut number = [0; 4];
             number.copy_from_slice(&one[start + 4..start + 8]);
-            let number = u32::from_be_bytes(number).wrapping_add((place * told.size) as u32);
+            let number = u32::from_be_bytes(number).wrapping_add((place * header.size) as u32);
             one[start + 4..start + 8].copy_from_slice(&number.to_be_bytes());
             if place < last {
                 one[start + 13] &= !FIN_PSH;
@@ -174,7 +175,7 @@ fn segments(packet: &[u8], told: &Told, mtu: usize) -> Option<Vec<Vec<u8>>> {
         summed.extend_from_slice(&[0, if udp { 17 } else { 6 }, (below >> 8) as u8, below as u8]);
         summed.extend_from_slice(&one[start..]);
         let right = !sum(&summed);
-        // 0 would mean that there is none (RFC 768).
+        // 0 means that there is no checksum (RFC 768).
         put(&mut one, start + field, if udp && right == 0 { 0xffff } else { right });
         one
     });

@@ -1,4 +1,4 @@
-//! A stranger on the other side of a convergence layer.
+//! An arbitrary peer of a convergence-layer adapter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use transport::{AppEvent, ReadStatus, Streams};
 use units::{Rate, Span, Time};
 
-/// What has come of a stream and was not read, how much in all, and how it ended.
+/// Unread data of a stream, its offset, and the end of the stream.
 #[derive(Default)]
 struct Arrived {
     pieces: Vec<(u64, Vec<u8>)>,
@@ -22,7 +22,7 @@ struct Arrived {
     end: Option<ReadStatus>,
 }
 
-/// Streams and datagrams that a stranger fills.
+/// Streams and datagrams of the arbitrary peer.
 #[derive(Default)]
 struct Stranger {
     arrived: BTreeMap<u64, Arrived>,
@@ -154,21 +154,21 @@ fn way(sends: bool, hears: bool) -> LinkState {
     }
 }
 
-/// What a session has said so far.
+/// Events of a session so far.
 #[derive(Default)]
-struct Heard {
+struct SessionLog {
     open: BTreeSet<u64>,
     received: u64,
     bytes: usize,
     over: bool,
 }
 
-impl Heard {
-    fn hear(&mut self, said: SessionEvent) {
-        assert!(!self.over, "{said:?} after the end");
-        match said {
+impl SessionLog {
+    fn on_event(&mut self, event: SessionEvent) {
+        assert!(!self.over, "{event:?} after the end");
+        match event {
             SessionEvent::Acknowledged { id, .. } | SessionEvent::Refused { id, .. } => {
-                assert!(self.open.remove(&id), "a last word on {id}, which has had one");
+                assert!(self.open.remove(&id), "a second outcome of {id}");
             }
             SessionEvent::Transmitted(id) => assert!(self.open.contains(&id)),
             SessionEvent::Received { id, data, .. } => {
@@ -184,14 +184,16 @@ impl Heard {
     }
 }
 
-/// A layer, by the first octet, and a peer that says anything in any order: nothing is taken for a bundle that did not come,
-/// none is larger than is taken, each bundle from here has one last word, and after the end there is none.
+/// Runs an adapter, selected by the first octet, against a peer with arbitrary messages.
+///
+/// The session reports only bundles that arrived, none above the maximum size. Each bundle of this side has one outcome.
+/// No event follows the end.
 pub fn layers(script: &[u8]) {
     let Some((first, script)) = script.split_first() else { return };
     let role = if first & 8 == 0 { Role::Active } else { Role::Passive };
     let layer = layer(first & 7);
     let quic = layer.quic_requirements().is_some();
-    // One that resumes, by what another session has heard.
+    // A session with early data uses the parameters of an earlier session.
     let early = first & 16 != 0;
     let known = SessInit {
         keepalive_s: 1,
@@ -206,11 +208,11 @@ pub fn layers(script: &[u8]) {
     let mut session = layer.build_session_with_early_data(role, "ipn:1.0", &memory);
     let mut peer = Stranger { room: 1 << 20, early, ..Stranger::default() };
     peer.own = u64::from(role == Role::Passive);
-    let (mut said, mut heard, mut came, mut number) = (Vec::new(), Heard::default(), 0, 0);
+    let (mut events, mut log, mut came, mut number) = (Vec::new(), SessionLog::default(), 0, 0);
     let mut now = Time::ZERO;
     let mut rest = script;
-    session.on_event(now, AppEvent::Ready, &mut peer, &mut said);
-    session.on_command(now, SessionCommand::LinkState(way(true, true)), &mut peer, &mut said);
+    session.on_event(now, AppEvent::Ready, &mut peer, &mut events);
+    session.on_command(now, SessionCommand::LinkState(way(true, true)), &mut peer, &mut events);
     while let Some((word, behind)) = rest.split_first() {
         rest = behind;
         now = Time(now.0 + 10_000_000);
@@ -219,7 +221,7 @@ pub fn layers(script: &[u8]) {
             (true, low) => u64::from(low),
             _ => 0,
         };
-        // A stream of this side's is heard of once it is open.
+        // The peer knows a stream of this side only once it is open.
         let own = stream & 1 == peer.own && (quic || role == Role::Active);
         if own && stream >> 2 >= peer.opened[usize::from(stream & 2 != 0)] {
             continue;
@@ -231,7 +233,7 @@ pub fn layers(script: &[u8]) {
             data.to_vec()
         };
         match word >> 3 {
-            // Bytes, in two pieces of which the second comes first now and then; with or without the end behind them.
+            // Bytes in two pieces, sometimes in reverse order, with or without the end of the stream.
             kind @ 0..=7 => {
                 let count = take(1).first().map_or(0, |count| usize::from(*count));
                 let data = take(count);
@@ -251,71 +253,71 @@ pub fn layers(script: &[u8]) {
                 };
                 let event =
                     if known { AppEvent::Readable(stream) } else { AppEvent::StreamOpened(stream) };
-                session.on_event(now, event, &mut peer, &mut said);
+                session.on_event(now, event, &mut peer, &mut events);
             }
             8 | 9 => {
                 let count = take(1).first().map_or(0, |count| usize::from(*count));
                 let data = take(count);
                 came += data.len();
                 peer.datagrams.push(data.into());
-                session.on_event(now, AppEvent::DatagramsReceived, &mut peer, &mut said);
+                session.on_event(now, AppEvent::DatagramsReceived, &mut peer, &mut events);
             }
-            10 => session.on_event(now, AppEvent::Stopped(stream), &mut peer, &mut said),
-            11 => session.on_event(now, AppEvent::Finished(stream), &mut peer, &mut said),
-            12 => session.on_event(now, AppEvent::Readable(stream), &mut peer, &mut said),
+            10 => session.on_event(now, AppEvent::Stopped(stream), &mut peer, &mut events),
+            11 => session.on_event(now, AppEvent::Finished(stream), &mut peer, &mut events),
+            12 => session.on_event(now, AppEvent::Readable(stream), &mut peer, &mut events),
             13 | 14 => {
                 now = session.poll_at().min(Time(now.0 + 100_000_000_000)).max(now);
-                session.on_event(now, AppEvent::Timer, &mut peer, &mut said);
-                assert!(session.poll_at() > now || heard.over, "it wakes and wakes");
+                session.on_event(now, AppEvent::Timer, &mut peer, &mut events);
+                assert!(session.poll_at() > now || log.over, "it wakes and wakes");
             }
             15..=19 => {
                 let services =
                     [DeliveryMode::Reliable, DeliveryMode::Notified, DeliveryMode::Unreliable];
                 let data = vec![Bytes::from(vec![0x9f; usize::from(*word) * 9])];
                 let service = services[usize::from(word >> 3) % 3];
-                heard.open.insert(number);
+                log.open.insert(number);
                 let transfer = Transfer { id: number, data, mode: service, priority: word % 3 };
                 number += 1;
-                if !heard.over {
-                    session.on_command(now, SessionCommand::Send(transfer), &mut peer, &mut said);
+                if !log.over {
+                    session.on_command(now, SessionCommand::Send(transfer), &mut peer, &mut events);
                 }
             }
             20 => {
-                let received = heard.received.saturating_sub(u64::from(word & 7));
+                let received = log.received.saturating_sub(u64::from(word & 7));
                 session.on_command(
                     now,
                     SessionCommand::ConfirmStored(received),
                     &mut peer,
-                    &mut said,
+                    &mut events,
                 );
             }
             21 => {
-                let received = heard.received.saturating_sub(u64::from(word & 7));
+                let received = log.received.saturating_sub(u64::from(word & 7));
                 let told = SessionCommand::Refuse(received, RefusalReason::NoResources);
-                session.on_command(now, told, &mut peer, &mut said);
+                session.on_command(now, told, &mut peer, &mut events);
             }
             22 => session.on_command(
                 now,
                 SessionCommand::Cancel(u64::from(word & 7)),
                 &mut peer,
-                &mut said,
+                &mut events,
             ),
-            23 => session.on_command(now, SessionCommand::Terminate, &mut peer, &mut said),
+            23 => session.on_command(now, SessionCommand::Terminate, &mut peer, &mut events),
             24 => peer.room = usize::from(word & 7) * 50,
             27 | 28 => {
                 let way = way(word & 1 == 0, word & 2 == 0);
-                session.on_command(now, SessionCommand::LinkState(way), &mut peer, &mut said);
+                session.on_command(now, SessionCommand::LinkState(way), &mut peer, &mut events);
             }
-            25 => session.on_event(now, AppEvent::Closed, &mut peer, &mut said),
-            26 => session.on_event(now, AppEvent::Ready, &mut peer, &mut said),
+            25 => session.on_event(now, AppEvent::Closed, &mut peer, &mut events),
+            26 => session.on_event(now, AppEvent::Ready, &mut peer, &mut events),
             _ => {
                 peer.room += 1 << 12;
                 if session.has_data() {
-                    session.on_event(now, AppEvent::Writable, &mut peer, &mut said);
+                    session.on_event(now, AppEvent::Writable, &mut peer, &mut events);
                 }
             }
         }
-        said.drain(..).for_each(|one| heard.hear(one));
-        assert!(heard.bytes <= came, "{} bytes of bundles out of {came}", heard.bytes);
+        events.drain(..).for_each(|one| log.on_event(one));
+        assert!(log.bytes <= came, "{} bytes of bundles out of {came}", log.bytes);
     }
 }

@@ -1,5 +1,5 @@
-//! What a fuzzer does with each parser of a stranger's bytes, and what must hold whatever they are. The fuzzer's
-//! targets are one line each; `crates/rt/tests/seeds.rs` runs the same functions on the seeds in every test.
+//! One function for each parser of untrusted bytes, which checks the properties that hold for any input. The fuzz
+//! targets are one line each. `crates/rt/tests/seeds.rs` runs the same functions on the seeds in every test.
 
 mod cutting;
 mod layers;
@@ -20,10 +20,10 @@ use units::{Ecn, Packet, Time};
 
 pub use layers::layers;
 
-/// A function to try on bytes.
+/// A function of arbitrary bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name.
+/// All targets by name.
 pub const TARGETS: [(&str, Target); 14] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
@@ -41,13 +41,15 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("certificate", certificate),
 ];
 
-/// A connection's events of any kind and order, on the HTTP/3 server.
+/// Passes events of any kind and order to the HTTP/3 server.
 pub fn http3(script: &[u8]) {
     fuzz_harness::http3::exercise_http3(script);
 }
 
-/// The header of a proxy's pooled connection: whatever comes, in whatever pieces, the answer is the same, is there
-/// by the longest header, and names ends that a proxy may connect to; and what was read can be written again.
+/// Parses the header of a proxy's pooled connection.
+///
+/// The result does not depend on the split into pieces, and exists after the length of the longest header. It names
+/// permitted ends and can be written again.
 pub fn proxy_header(bytes: &[u8]) {
     let whole = header::parse(bytes);
     match whole {
@@ -71,8 +73,9 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// A packet that may be the SYN of a connection or its reset: what is taken is a part of it, names ends that a proxy may
-/// connect to, and is taken again as it is.
+/// Parses a packet that may be the SYN of a connection or its reset.
+///
+/// A result is a part of the packet, names permitted ends, and parses to itself.
 pub fn syn_packet(bytes: &[u8]) {
     if let Some(reset) = syn::parse_reset(bytes) {
         assert!(
@@ -91,7 +94,7 @@ pub fn syn_packet(bytes: &[u8]) {
     assert_eq!(syn::parse_syn(&found.packet), Some(found), "a right checksum stays as it is");
 }
 
-/// A packet out of a TUN device: a mark is what was set, and changes nothing but its field and IPv4's checksum.
+/// Marks a packet of a TUN device, and checks that only the field of the mark and the checksum of IPv4 change.
 pub fn frame(bytes: &[u8]) {
     let flow = emu::classifier::flow_hash(bytes);
     let before = emu::classifier::ecn(bytes);
@@ -108,16 +111,17 @@ pub fn frame(bytes: &[u8]) {
     }
 }
 
-/// What a device with offload hands over, behind a byte that chooses the MTU: it is cut into exactly the packets that
-/// a second, plain way to cut makes of it, or refused by both, whatever was cut before into the same buffers.
+/// Segments a super-frame, after a byte that selects the MTU, into buffers with earlier content.
+///
+/// The packets equal those of the reference implementation, or both reject the frame.
 pub fn super_frame(bytes: &[u8]) {
     cutting::same(bytes);
 }
 
-/// Bytes of a stream, each piece with its offset.
+/// Pieces of a stream with their offsets.
 type Pieces = Vec<(u64, Vec<u8>)>;
 
-/// Streams as a client of the measuring server uses them.
+/// Streams of a client of the perf server.
 #[derive(Default)]
 struct Client {
     arrived: BTreeMap<u64, (Pieces, ReadState)>,
@@ -180,8 +184,9 @@ impl Streams for Client {
     }
 }
 
-/// A client of `bentpipe perf server` that lies about sizes and does things in any order: a response is never longer
-/// than was asked for, nor begun before the end of the request.
+/// Runs a client of `bentpipe perf server` with wrong sizes and any order of events.
+///
+/// A response is never longer than requested, and never begins before the end of the request.
 pub fn perf_server(script: &[u8]) {
     let (mut server, mut client) = (PerfServer::default(), Client::default());
     let mut next: BTreeMap<u64, u64> = BTreeMap::new();
@@ -235,17 +240,17 @@ pub fn perf_server(script: &[u8]) {
     }
 }
 
-/// The bytes of a client of `bentpipe perf server` over TCP, plain or in TLS, over a real socket.
+/// Sends bytes to `bentpipe perf server` over TCP or TLS, on a real socket.
 pub fn perf_tcp(bytes: &[u8]) {
     fuzz_harness::perf_tcp::exercise_tcp(bytes);
 }
 
-/// What strangers say of calls over UDP: what is agreed on over TCP, and datagrams.
+/// Parses signalling and datagrams of calls.
 pub fn calls(bytes: &[u8]) {
     fuzz_harness::media::exercise(bytes);
 }
 
-/// The path of a request for a file: nothing outside the folder is ever opened.
+/// Resolves the path of a requested file; no file outside the folder is opened.
 pub fn folder(bytes: &[u8]) {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
@@ -273,14 +278,16 @@ pub fn folder(bytes: &[u8]) {
     }
 }
 
-/// Packets that each direction of a graph gets.
+/// Number of packets for each direction of a topology.
 const PACKETS: u64 = 20;
 
-/// Longest list of a graph that is tried: a name or a trace of a megabyte says no more than one of a few bytes.
+/// Maximum length of a list in a topology: longer ones take time and test nothing more.
 const LONGEST_GRAPH: usize = 4096;
 
-/// A graph as a plan names it: it is refused with words, or built, and then no packet is lost from the count or
-/// leaves before it came. As a lab of all its hosts it is refused with words too, or its routes begin where they are.
+/// Builds a topology of a plan, or checks that its error has a reason.
+///
+/// All packets are counted, and none leaves before its arrival. The same holds for a lab of all its hosts, where each
+/// route starts at its host.
 pub fn graph(bytes: &[u8]) {
     if bytes.len() > LONGEST_GRAPH {
         return;
@@ -319,11 +326,12 @@ pub fn graph(bytes: &[u8]) {
     }
 }
 
-/// Nodes and contacts of a plan that is routed over: more say no more.
+/// Maximum number of nodes and contacts for routing: more take time and test nothing more.
 const MOST_NODES: usize = 6;
 
-/// A contact plan, as ION's commands or as data: it is refused by its lines, or every pair of its nodes gets a route
-/// that its own judgement takes, or none.
+/// Reads a contact plan as commands of ION or as data.
+///
+/// Errors name lines. Each pair of nodes gets a route that passes the check of candidates, or none.
 pub fn contact_plan(bytes: &[u8]) {
     let spec = serde_json::from_slice(bytes).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(bytes);
@@ -371,13 +379,14 @@ pub fn contact_plan(bytes: &[u8]) {
     }
 }
 
-/// Whatever a stranger says to a bundle node on a socket, its session ends with its connection, and the node stores no more
-/// than it may.
+/// Sends bytes to a bundle node on a socket.
+///
+/// The session ends with its connection, and the node stores at most its limit.
 pub fn dtn_node(bytes: &[u8]) {
     fuzz_harness::dtn::exercise_dtn(bytes);
 }
 
-/// Whatever a peer shows for a certificate, its node ids are its own bytes.
+/// Reads the node ids of a certificate; each is a part of its bytes.
 pub fn certificate(bytes: &[u8]) {
     let _ = runtime::peer_identity::public_key_pin(bytes);
     let Ok(names) = runtime::peer_identity::node_ids(bytes) else { return };

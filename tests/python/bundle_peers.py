@@ -1,4 +1,4 @@
-"""What tests of bundle nodes on real sockets share: a node as a process, and pyD3TN at the other end of MTCP."""
+"""Helpers of tests of bundle nodes on real sockets: a node as a process, and pyD3TN as an MTCP peer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[
             assert process.stdout is not None
             yield process, process.stdout
         except BaseException:
-            # What it said of its end, where it is that which a test missed.
+            # Return the error output of a process that ended early.
             process.kill()
             print(process.communicate()[1], file=sys.stderr)
             raise
@@ -45,7 +45,7 @@ def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[
 
 
 def until(out: IO[str], event: str, count: int) -> list[dict[str, Any]]:
-    """What a node with ``--json`` says until it has said so many of an event of data."""
+    """Read the events of a node with ``--json`` until it has reported a number of data events."""
     rows: list[dict[str, Any]] = []
     while sum(row["event"] == event and row.get("kind") == "data" for row in rows) < count:
         text = out.readline()

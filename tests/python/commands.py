@@ -1,4 +1,4 @@
-"""The command line in this process: the same arguments, environment, streams and exit status as of one of its own.
+"""The command line in this process, with the arguments, environment, streams and exit status of a separate process.
 
 A process costs a second, of which the command itself takes little. Tests start one where it is what they are about:
 signals and kills, streams that are closed or full, what is imported, workers and labs that must end with it.
@@ -27,11 +27,11 @@ KEPT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 def bentpipe(
     folder: Path, *words: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What ``bentpipe WORDS`` in ``folder`` prints, and its exit status; ``environment`` in the place of this process'."""
+    """Run ``bentpipe WORDS`` in ``folder`` and return output and exit status; ``environment`` replaces that of this process."""
     from bentpipe.cli import main
 
-    printed, said = io.BytesIO(), io.BytesIO()
-    with _place(folder), _environment(environment), _streams(printed, said), _arguments(words):
+    printed, message = io.BytesIO(), io.BytesIO()
+    with _place(folder), _environment(environment), _streams(printed, message), _arguments(words):
         try:
             main()
             status = 0
@@ -40,14 +40,14 @@ def bentpipe(
         sys.stdout.flush()
         sys.stderr.flush()
         # The streams over them close them as they go.
-        texts = [stream.getvalue().decode() for stream in (printed, said)]
+        texts = [stream.getvalue().decode() for stream in (printed, message)]
     return subprocess.CompletedProcess(["bentpipe", *words], status, *texts)
 
 
 def process(
     folder: Path, *words: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The same of a process of its own."""
+    """Run the same in a separate process."""
     command = [sys.executable, "-m", "bentpipe.cli", *words]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -73,7 +73,7 @@ def _place(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(environment: Mapping[str, str] | None) -> Iterator[None]:
-    """What a command sets in its environment is gone after it."""
+    """Undo changes of the environment after a command."""
     before = dict(os.environ)
     if environment is not None:
         os.environ.clear()
@@ -86,12 +86,12 @@ def _environment(environment: Mapping[str, str] | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _streams(printed: io.BytesIO, said: io.BytesIO) -> Iterator[None]:
+def _streams(printed: io.BytesIO, message: io.BytesIO) -> Iterator[None]:
     """Standard output and error as those of a process are, so that the command wraps them as ever."""
     names = ("stdin", "stdout", "stderr", "__stdout__", "__stderr__")
     before = {name: getattr(sys, name) for name in names}
     sys.stdin = io.StringIO()
-    for name, buffer in (("stdout", printed), ("stderr", said)):
+    for name, buffer in (("stdout", printed), ("stderr", message)):
         stream = io.TextIOWrapper(buffer, "utf-8")
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
@@ -104,7 +104,7 @@ def _streams(printed: io.BytesIO, said: io.BytesIO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _arguments(words: tuple[str, ...]) -> Iterator[None]:
-    """The words, and what else a process begins with: warnings are shown, nobody handles signals."""
+    """Set the arguments and the initial state of a process: warnings are shown, and no signal handler is installed."""
     before, handlers = sys.argv, {number: signal.getsignal(number) for number in KEPT}
     sys.argv = ["bentpipe", *words]
     try:

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from bentpipe.cli import GARBAGE
 from bentpipe.runners.local import Idle, LocalRunner
-from order import pytest_collection_modifyitems, pytest_ignore_collect
+from collection_order import pytest_collection_modifyitems, pytest_ignore_collect
 from skips import pytest_sessionfinish, pytest_terminal_summary
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Floods of a bundle node on sockets: what strangers and lying peers do to it while a neighbour goes on exchanging bundles.
+"""Floods of a bundle node on sockets by strangers and misbehaving peers, while a neighbour continues to exchange bundles.
 
 Node 2 listens for neighbours over every layer; node 1 is one of them, and keeps its promises. Everybody else is drawn.
 """
@@ -34,7 +34,7 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True)
 class Doors:
-    """Where node 2 answers, by layer."""
+    """Listening ports of node 2, by layer."""
 
     ports: dict[str, int]
 
@@ -65,7 +65,7 @@ def segment(number: int, announced: int, length: int, data: bytes) -> bytes:
 
 
 def lies(chance: random.Random) -> bytes:
-    """Acknowledgements and refusals of what nobody has sent, ends and rejections of nothing."""
+    """Send acknowledgements and refusals of unknown transfers, and ends and rejections without a cause."""
     number = chance.choice((0, 1, 2**63))
     return chance.choice(
         (
@@ -146,17 +146,17 @@ def huge(doors: Doors, chance: random.Random, held: list[socket.socket]) -> None
 
 
 def lying(doors: Doors, chance: random.Random, held: list[socket.socket]) -> None:
-    """Peers with the neighbour's name and other ones, who answer what nobody has said."""
+    """Peers with the neighbour's name and with others, which answer unknown transfers."""
     one = doors.connect("tcpcl")
     name = chance.choice((b"ipn:1.0", b"ipn:2.0", b"ipn:7.0", b"dtn:none", b"\xff" * 40, b""))
     _send(one, CONTACT + init(name) + b"".join(lies(chance) for _ in range(50)))
     held.append(one)
 
 
-# --- what LTP says (RFC 5326 section 3) ---------------------------------------------------------------------------
+# --- messages of LTP (RFC 5326 section 3) --------------------------------------------------------------------------
 
 STRANGER = "127.0.0.2"
-"""An address that is nobody's neighbour."""
+"""An address of no neighbour."""
 
 
 def sdnv(number: int) -> bytes:
@@ -192,7 +192,7 @@ def _segments(engine: int, chance: random.Random) -> Iterator[bytes]:
 
 
 def segments(doors: Doors, chance: random.Random, held: list[socket.socket]) -> None:
-    """LTP: from elsewhere in the neighbour's name, and from its address in anybody's."""
+    """LTP: the neighbour's name from another address, and any name from its address."""
     at = ("127.0.0.1", doors.ports["ltp"])
     for address, engine, times in ((STRANGER, 1, 5), ("127.0.0.1", 9, 5), ("127.0.0.1", 1, 1)):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
@@ -214,7 +214,7 @@ HELD = 300
 
 @dataclass(frozen=True)
 class Drawn:
-    """Who floods, beside a neighbour over which layer."""
+    """Kind of flood, and layer of the neighbour."""
 
     flood: str
     layer: str
@@ -238,7 +238,7 @@ def _texts(layer: str, ports: dict[str, int], back: int) -> dict[str, str]:
     two, one = ['name = "2"\n'], ['name = "1"\n']
     for number, (kind, port) in enumerate(ports.items(), 11):
         name = "1" if kind == layer else str(number)
-        # Over MTCP each side opens its own; LTP has no connections. Both know each other's port.
+        # Over MTCP each side opens a connection; LTP has no connections. Both know each other's port.
         both = kind in ("mtcp", "ltp")
         own = {"mtcp": 'connections = "each"\n', "ltp": 'rate = "20 Mbit/s"\n'}.get(kind, "")
         peer = f'peer = "127.0.0.1:{back}"\n' if both else ""
@@ -259,7 +259,7 @@ def resident(process: int) -> int:
 
 
 def trial(program: Path, drawn: Drawn, seed: int) -> str:
-    """What is wrong with a node during a flood and after it, or nothing."""
+    """Return the fault of a node during or after a flood, or an empty text."""
     with tempfile.TemporaryDirectory(prefix="bp-floods-") as folder, contextlib.ExitStack() as stack:
         ports = {layer: free_port() for layer in LAYERS}
         words = f"-R 4M -D {500_000 * (drawn.seconds + 0.3):.0f} -P 20k -l 600"
@@ -304,7 +304,7 @@ REPORTED: list[tuple[Drawn, int, int, int]] = []
 
 
 def _judge(nodes: dict[str, Node], waves: int) -> Iterator[str]:
-    """What has become of the neighbour's bundles while the flood's connections are still there."""
+    """Yield faults of the neighbour's bundles while the connections of the flood exist."""
     one, two = nodes["1"], nodes["2"]
     until = time.monotonic() + PATIENCE_S
     last = -1
@@ -314,7 +314,7 @@ def _judge(nodes: dict[str, Node], waves: int) -> Iterator[str]:
             break
         last = len(generated)
         time.sleep(0.3)
-    # In this order nobody delivers what is not known yet to have been made.
+    # Reading in this order never finds a delivered bundle whose generation is unknown.
     delivered, generated = two.ids("delivered"), one.ids("generated")
     if not generated or not waves:
         yield f"{len(generated)} bundles beside {waves} waves"
@@ -327,7 +327,7 @@ def _judge(nodes: dict[str, Node], waves: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Every flood beside every layer, told with what it cost: ``python dtn_floods.py [SECONDS]``."""
+    """Run every flood beside every layer and print its cost: ``python dtn_floods.py [SECONDS]``."""
     import sys
 
     import realtime
@@ -336,8 +336,8 @@ def main() -> None:
     for seed in range(len(FLOODS) * len(LAYERS)):
         drawn = draw(seed, short=False)
         wrong = trial(realtime.program(), Drawn(drawn.flood, drawn.layer, seconds, drawn.waves), seed)
-        told, waves, before, most = REPORTED[-1] if REPORTED else (drawn, 0, 0, 0)
-        print(f"{told.flood:9} beside {told.layer:7} {waves:6} waves, {before >> 20} to {most >> 20} MiB: "
+        messages, waves, before, most = REPORTED[-1] if REPORTED else (drawn, 0, 0, 0)
+        print(f"{messages.flood:9} beside {messages.layer:7} {waves:6} waves, {before >> 20} to {most >> 20} MiB: "
               f"{wrong or 'well'}", flush=True)  # fmt: skip
     os._exit(0)
 

@@ -1,8 +1,9 @@
 """Kills of bundle nodes that store on disk, under load: what a layer has promised arrives, each id once.
 
-Three nodes in a row over loopback, each with a store: the first sends bundles at a rate, one is killed at an instant that is
-drawn and begun again, then all that the first had said it has must be delivered at the third, but for what the table of
-docs/manual/dtn.md ("Guarantees of each layer at a kill") gives up. It is over when no node has anything left to do by its own
+Three nodes in a row over loopback, each with a store. The first sends bundles at a rate; one is killed at a drawn
+instant and restarted. All bundles that the first reported must then be delivered at the third, except those that
+docs/manual/dtn.md ("Guarantees of each layer at a kill") excludes. It is over when no node has anything left to do by
+its own
 word: a bundle is generated when the store has it, which on a slow disk is long after its time.
 """
 
@@ -38,10 +39,10 @@ UNANSWERED = ("ltp-green",)
 """Those that lose whatever was sent and has not come: nothing is answered."""
 
 STEPS = ("generated", "received", "forwarded", "delivered")
-"""What gets a bundle further."""
+"""Events that advance a bundle."""
 
 LEFT = ("forwarded", "delivered", "deleted")
-"""What takes a bundle out of a store, or what came and was not taken."""
+"""Events that remove a bundle from a store, or report one that was not accepted."""
 
 Id = tuple[str, int, int]
 
@@ -49,10 +50,10 @@ LTP_RATE = "400 Mbit/s"
 """More than any load that is drawn."""
 
 PATIENCE_S = 120.0
-"""Longest wait in which no bundle gets any further: a store says nothing while it synchronises hundreds of files at once."""
+"""Longest wait without progress: a store reports nothing while it synchronises hundreds of files."""
 
 QUIET_S = 1.0
-"""What a layer that promises nothing may still have on its way has come by then, or is found in the stores at the end."""
+"""After this time, bundles in flight on a layer without guarantees have arrived, or remain in the stores."""
 
 ENDS = 5
 """How often all nodes are ended and begun again for what such a layer had on its way."""
@@ -60,7 +61,7 @@ ENDS = 5
 
 @dataclass(frozen=True)
 class Kill:
-    """Who is killed, how often and when."""
+    """Node, number and times of the kills."""
 
     layer: str
     node: str
@@ -96,13 +97,13 @@ class Node:
     """A node of the row, through its lives."""
 
     def __init__(self, program: Path, folder: Path, name: str, text: str, words: str | None) -> None:
-        """``words`` are those of its client."""
+        """Create a node; ``words`` are options of its client."""
         self._program, self._folder, self._name, self._words = program, folder, name, words
         self.file = folder / f"{name}.toml"
         self.file.write_text(text)
         self.store = folder / f"store-{name}"
         self.before: Sequence[str] = ()
-        """What its command begins with."""
+        """Prefix of the command."""
         self.rows: list[dict[str, Any]] = []
         self.found: list[dict[str, Any]] = []
         self._earlier = 0
@@ -112,12 +113,12 @@ class Node:
 
     @property
     def pid(self) -> int:
-        """Of the life that it has."""
+        """Return the id of the current process."""
         assert self._process is not None
         return self._process.pid
 
     def begin(self, *, sends: bool = False, to: str = "3") -> None:
-        """Begins a life; what it says is kept in ``rows``."""
+        """Start the node; ``rows`` gets its events."""
         plan = plan_of(self.file, self._name, self.store)
         if sends and self._words is not None:
             Client(plan, to, self._words)
@@ -165,7 +166,7 @@ class Node:
         )
 
     def held(self) -> int:
-        """How many bundles it has, by what it has said in this life."""
+        """Return the number of stored bundles according to the events of this process."""
         steps = Counter(row.get("event") for row in self.rows[self._earlier :])
         came = sum(steps[event] for event in ("generated", "received"))
         return int(self.found[-1]["bundles"]) + came - sum(steps[event] for event in LEFT)
@@ -201,7 +202,7 @@ def _texts(layer: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def row(program: Path, layer: str, words: str) -> Iterator[dict[str, Node]]:
-    """Nodes 1, 2 and 3 over a layer, none of which has begun; ``words`` are those of the first one's client."""
+    """Create nodes 1, 2 and 3 over a layer without starting them; ``words`` are options of the first node's client."""
     with tempfile.TemporaryDirectory(prefix="bp-kills-") as folder:
         nodes = {
             name: Node(program, Path(folder), name, text, words if name == "1" else None)
@@ -215,7 +216,7 @@ def row(program: Path, layer: str, words: str) -> Iterator[dict[str, Node]]:
 
 
 def trial(program: Path, kill: Kill) -> str:
-    """What is wrong after a kill, or nothing."""
+    """Return the fault after a kill, or an empty text."""
     words = f"-R {kill.rate_bit_s} -D {kill.load} -P {kill.payload} -l 600"
     with row(program, kill.layer, words) as nodes:
         for name in "321":
@@ -269,7 +270,7 @@ def _wait(nodes: Mapping[str, Node], kill: Kill) -> bool:
     quiet_since = further_at = time.monotonic()
     while True:
         now = time.monotonic()
-        # All of them are to look.
+        # All nodes are read.
         news = [one.look() for one in steps.values()]
         if any(spoke for spoke, _ in news):
             quiet_since = now
@@ -287,14 +288,14 @@ def _wait(nodes: Mapping[str, Node], kill: Kill) -> bool:
 
 
 class _Steps:
-    """How far the bundles of a node have got, however often each is sent; a row is looked at once."""
+    """Progress of the bundles of a node; each row counts once."""
 
     def __init__(self, node: Node) -> None:
         self._node, self._rows = node, 0
         self._steps: dict[str, set[Id]] = {one: set() for one in STEPS}
 
     def look(self) -> tuple[bool, bool]:
-        """Whether the node has said anything of bundles since, and whether one has got further."""
+        """Return whether the node has reported an event of a bundle since, and whether one has advanced."""
         new, before = self._node.rows[self._rows :], self._far()
         self._rows += len(new)
         rows = [row for row in new if "event" in row]
@@ -312,7 +313,7 @@ class _Steps:
 
 
 def _judge(nodes: Mapping[str, Node], kill: Kill) -> Iterator[str]:
-    """What is wrong at the end."""
+    """Yield the faults at the end."""
     left = {name: count for name, node in nodes.items() if (count := node.left())}
     # A kill between the store and the line takes the line: what is stored says it.
     nodes["3"].begin()
@@ -327,7 +328,7 @@ def _judge(nodes: Mapping[str, Node], kill: Kill) -> Iterator[str]:
         yield f"{found['delivered']} of {len(generated)} are delivered, and {len(allowed)} may be lost"
     if lost and kill.node != "3":
         yield f"{len(lost)} lost, such as {min(lost)}"
-    # Who is killed before its store has anything has promised nothing.
+    # A node without stored bundles has promised nothing.
     if kill.node != "1" and len(generated) != kill.count:
         yield f"{len(generated)} of {kill.count} were sent"
     for name, count in left.items():
@@ -335,4 +336,4 @@ def _judge(nodes: Mapping[str, Node], kill: Kill) -> Iterator[str]:
     if found["bundles"] != left.get("3", 0):
         yield f"{found['bundles']} are found in the last store"
     for node in nodes.values():
-        yield from (f"damaged: {one['why']}" for told in node.found for one in told["damaged"])
+        yield from (f"damaged: {one['why']}" for messages in node.found for one in messages["damaged"])

@@ -1,4 +1,4 @@
-"""What tests of plans for real time share: a small scenario, its plan, and what is refused of it."""
+"""Helpers of tests of plans for real time: a small scenario, its plan, and its unsupported parts."""
 
 from __future__ import annotations
 

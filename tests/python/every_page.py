@@ -1,4 +1,4 @@
-"""A page of every kind, of data that cost little: what tests of pages in a browser look at."""
+"""One page of every kind, from small data, for tests in a browser."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from bentpipe_studies.verdicts import Verdict as Judged
 from commands import bentpipe
 from synthetic_dish import pings
 from test_dtn import ION
-from test_measured import frames, write
-from test_openings import compared
+from test_headlines import compared
 from test_perf_calls import keep
-from test_recorded import record
+from test_perf_recordings import frames, write
+from test_recordings import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +64,9 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     write(base / "perf" / "server.jsonl", frames("server", 0, 900_000))
     record(base / "shell")
     keep(base / "call")
-    sky = ["orbit", "Toulouse", "Lima", "-c", "iridium", "--duration", "10 min", "--step", "10 s"]
+    constellation = ["orbit", "Toulouse", "Lima", "-c", "iridium", "--duration", "10 min", "--step", "10 s"]
     for words in (["dtn", "plan", "plan.ionrc", "-o", "dtn"], ["report", "perf"], ["report", "shell"],
-                  ["report", "call"], [*sky, "--out", "orbit"]):  # fmt: skip
+                  ["report", "call"], [*constellation, "--out", "orbit"]):  # fmt: skip
         done = bentpipe(base, *words)
         assert done.returncode == 0, done.stderr
     found = {

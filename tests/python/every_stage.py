@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traced import DELAY, RATE_10, SLOTS, jitter, loss, outage, points, transmit
+from traced_runs import DELAY, RATE_10, SLOTS, jitter, loss, outage, points, transmit
 
 __all__ = ["CODEL", "SLOT_DELAY", "SLOT_LOSS", "STAGES", "TIMING"]
 

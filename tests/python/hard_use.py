@@ -1,7 +1,7 @@
-"""What hard use can do, drawn by a seed, in numbers that no ordinary test has time for: ``scripts/hard-use``.
+"""Robustness cases in numbers beyond those of ordinary tests, drawn by a seed: ``scripts/hard-use``.
 
-A part is a kind of hard use and a case one draw of it. Cases that have passed are written down, so the same command goes
-on after an interruption, and only what failed is tried again.
+A part is a kind of hard use and a case one draw of it. A file records passed cases, so the same command resumes after
+an interruption and repeats only failures.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import connection_floods
 import dtn_floods
 import dtn_kills
-import killing
-import masses
+import lab_kills
+import parallel_labs
 import realtime
 import store_damage
-import together
 
 ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Came:
-    """What came of a case."""
+    """Result of a case."""
 
     wrong: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Came:
 
 
 Case = Callable[[int], str | Came]
-"""Carries out the case of a seed; says what is wrong, or nothing, and of what sorts it was."""
+"""Runs the case of a seed; returns its fault, or an empty text, and its kinds."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Part:
     at_once: int
     """Cases side by side."""
     open: Callable[[bool], AbstractContextManager[Case]]
-    """What its cases need; told whether the form is the short one."""
+    """Opens the environment of the cases; the argument selects the short form."""
     root: bool = False
-    """Whether its cases need root, for machines of their own."""
+    """The cases need root, to create separate machines."""
 
 
 # --- the parts ------------------------------------------------------------------------------------------------
@@ -74,7 +74,9 @@ def kills(_: bool) -> Iterator[Case]:
 
     def case(seed: int) -> Came:
         user = "nobody" if seed % 3 == 0 else "root"
-        found = killing.trial(killing.draw(seed, ("shell", "emu", "shell", "emu", "browse"), user), program)
+        found = lab_kills.trial(
+            lab_kills.draw(seed, ("shell", "emu", "shell", "emu", "browse"), user), program
+        )
         return Came(found.wrong, found.counts())
 
     yield case
@@ -88,7 +90,7 @@ def labs(_: bool) -> Iterator[Case]:
     def case(seed: int) -> str:
         with tempfile.TemporaryDirectory(prefix="bp-labs-") as place:
             user = "nobody" if seed % 3 == 0 else "root"
-            return "; ".join(together.shells(8, program, Path(place), user=user))
+            return "; ".join(parallel_labs.shells(8, program, Path(place), user=user))
 
     yield case
 
@@ -154,10 +156,10 @@ load = { bytes = "100 kB" }
 @contextlib.contextmanager
 def connections(short: bool) -> Iterator[Case]:
     """A case is one kind of live server."""
-    with masses.Masses() as found:
+    with connection_floods.Masses() as found:
 
         def case(seed: int) -> Came:
-            kind = masses.KINDS[seed % len(masses.KINDS)]
+            kind = connection_floods.KINDS[seed % len(connection_floods.KINDS)]
             count = 4_000 if short else 100_000
             return Came(found.short_connections(kind, count), {kind: count})
 
@@ -195,8 +197,8 @@ PARTS = (
     Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs, root=True),
     Part("scenarios", f"{MUTATIONS} mutated scenarios each: what check passes, runs", 200, 2, 2, scenarios),
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
-    Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
-         len(masses.KINDS), 1, connections),
+    Part("connections", "100,000 short connections to a live server: its memory stays", len(connection_floods.KINDS),
+         len(connection_floods.KINDS), 1, connections),
     Part("nodes", "floods of a bundle node by strangers and liars: its neighbour's bundles arrive, its memory stays", 140,
          1, 1, nodes),
     Part("stores", "kills of bundle nodes that store on disk: what was promised arrives once", 100, 1, 2, stores),
@@ -208,14 +210,14 @@ PARTS = (
 
 @dataclass
 class Tally:
-    """What came of a part."""
+    """Result of a part."""
 
     passed: int = 0
-    kept: int = 0
-    """Of these, passed in an earlier session."""
+    saved: int = 0
+    """Cases among them that passed in an earlier session."""
     failed: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    """Of all that have passed."""
+    """Kinds of all passed cases."""
     seconds: float = 0.0
 
 
@@ -226,8 +228,8 @@ def carry(part: Part, *, seed: int, short: bool, out: Path) -> Tally:
     count = part.short if short else part.cases
     done = _passed(file, seed)
     wanted = [seed * 1_000_000 + number for number in range(count)]
-    kept = [done[one] for one in wanted if one in done]
-    tally = Tally(passed=len(kept), kept=len(kept), counts=sum(kept, Counter()))
+    saved = [done[one] for one in wanted if one in done]
+    tally = Tally(passed=len(saved), saved=len(saved), counts=sum(saved, Counter()))
     todo = [one for one in wanted if one not in done]
     began = time.monotonic()
     if todo:
@@ -283,7 +285,7 @@ def _passed(file: Path, seed: int) -> dict[int, Counter[str]]:
 
 
 def _ends_whole(file: Path) -> bool:
-    """Whether the record's last line is not one that a kill cut off."""
+    """Return whether the last line of the record is complete: a kill can truncate it."""
     data = file.read_bytes() if file.exists() else b""
     return not data or data.endswith(b"\n")
 
@@ -326,11 +328,11 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"\ninterrupted in {part.name}; the same command goes on from here", file=sys.stderr)
             return 130
         failed += tally.failed
-        kept = f" ({tally.kept:,} before)" if tally.kept else ""
+        saved = f" ({tally.saved:,} before)" if tally.saved else ""
         end = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(end, end="", file=sys.stderr)
         print(
-            f"{part.name:12} {tally.passed:>6,} passed{kept}, {tally.failed} failed, {tally.seconds:.0f} s",
+            f"{part.name:12} {tally.passed:>6,} passed{saved}, {tally.failed} failed, {tally.seconds:.0f} s",
             flush=True,
         )
         if tally.counts:

@@ -1,4 +1,4 @@
-"""Scenarios with seeded faults, and what becomes of them: what `check` passes, the engine takes.
+"""Scenarios with seeded faults: the engine accepts every scenario that `check` accepts.
 
 ``python tests/python/mutations.py COUNT [FIRST]`` judges mutants FIRST, FIRST + 1... and prints every fault with the
 text that shows it; it ends with 1 if there was one. The same number is the same mutant as long as the scenarios of the
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 PRESETS = ROOT / "python" / "bentpipe" / "presets"
 
 MOST_EVENTS = 100_000.0
-"""What the short run of a mutant may cost, as estimated: a tenth of a second."""
+"""Limit of the cost estimate of a mutant's short run: a tenth of a second."""
 
 LEAST_NS = 1_000_000
 
@@ -194,7 +194,7 @@ class Mutant:
     how: tuple[str, ...]
     text: str
     folder: Path
-    """Where its traces and pages are."""
+    """Folder of its traces and pages."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Verdict:
     """``refused`` with a message, ``ran``, or ``fault``: what must not happen."""
 
     kind: str
-    said: str = ""
+    message: str = ""
 
 
 @functools.cache
@@ -310,7 +310,7 @@ def texts() -> tuple[tuple[Path, str, Path], ...]:
 
 
 def brings_controllers(text: str) -> bool:
-    """Whether a scenario asks for a controller that is none of ours."""
+    """Return whether a scenario requests a controller outside of the catalogue."""
     known = by_name(engine.catalogue())
     return any(name not in known for name in _controllers(tomllib.loads(text)))
 
@@ -484,7 +484,7 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def judge(found: Mutant) -> Verdict:
-    """What becomes of a mutant: planned as ``check`` plans it and, if that passes, run for a while."""
+    """Plan a mutant as ``check`` does, and run it for a while if it is valid."""
     try:
         plan = _plan(found)
         bounds(plan)
@@ -493,7 +493,7 @@ def judge(found: Mutant) -> Verdict:
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))
-    except Exception:  # noqa: BLE001 - that is the fault looked for
+    except Exception:  # noqa: BLE001 - any exception is the fault
         return Verdict("fault", traceback.format_exc())
     chance = random.Random(found.number)  # noqa: S311 - chance of a test
     run = chance.choice(plan.runs)
@@ -530,7 +530,7 @@ def main(count: int, first: int = 0) -> int:
         kinds[verdict.kind] += 1
         if verdict.kind == "fault":
             print(
-                f"--- mutant {number} of {found.source}: {', '.join(found.how)}\n{found.text}\n{verdict.said}"
+                f"--- mutant {number} of {found.source}: {', '.join(found.how)}\n{found.text}\n{verdict.message}"
             )
         if (number - first + 1) % 100 == 0:
             print(f"{number - first + 1} of {count}: {dict(kinds)}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Network namespaces of a test's own, which end with it, joined by pairs of devices."""
+"""Network namespaces for a test, joined by pairs of devices, which end with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Namespace:
         return done.stdout
 
     def inside(self, work: Callable[[], T]) -> T:
-        """Does ``work`` on a thread of its own in this namespace; sockets made there stay there."""
+        """Run ``work`` on a thread in this namespace; sockets created there stay there."""
 
         def entered() -> T:
             libc = ctypes.CDLL(None, use_errno=True)

@@ -10,6 +10,6 @@ import pytest
 __all__ = ["keep"]
 
 
-def keep(kept: Collection[Any], values: Iterable[Any]) -> list[Any]:
+def keep(saved: Collection[Any], values: Iterable[Any]) -> list[Any]:
     """Parameters of a test, of which all but those in ``kept`` are nightly."""
-    return [value if value in kept else pytest.param(value, marks=pytest.mark.nightly) for value in values]
+    return [value if value in saved else pytest.param(value, marks=pytest.mark.nightly) for value in values]

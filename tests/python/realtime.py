@@ -1,4 +1,4 @@
-"""What tests in real time share: what they need, the executable, and what it leaves running."""
+"""Helpers of tests in real time: requirements, the executable, and processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bentpipe.store.reader import Store
 ROOT = Path(__file__).parents[2]
 
 BUSY = "machine too busy"
-"""Why a test skips whose lab was kept waiting: its figures say nothing."""
+"""Reason of a skip on a machine that delayed the lab: its measurements mean nothing."""
 
 
 def give_up(why: str) -> NoReturn:
-    """Skips a test whose figures say nothing on this machine, and says why."""
+    """Skip a test with this reason."""
     pytest.skip(f"{BUSY}: {why}")
 
 
@@ -44,7 +44,7 @@ def valid(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ran(folder: Path, scenario: str, out: str, *words: str) -> Store:
-    """What ``bentpipe run`` has made of a scenario in ``folder``, in a process of its own."""
+    """Run a scenario in ``folder`` by ``bentpipe run`` in a separate process, and return its store."""
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe.cli", "run", scenario, "--out", out, *words],
         cwd=folder, env={**os.environ, "BENTPIPE_RT": str(program())}, capture_output=True, text=True, timeout=300,
@@ -56,8 +56,10 @@ def ran(folder: Path, scenario: str, out: str, *words: str) -> Store:
 
 
 def tried(judge: Callable[[int], Sequence[object]]) -> None:
-    """Nothing is off in one of three tries, of which ``judge`` makes the one of this number and says what is off in it. For
-    what programs that wait for a processor do too late or too little: what none of them may do is asserted in each try."""
+    """Repeat ``judge`` up to three times until it reports no deviation; it gets the number of the try.
+
+    It is for deviations that a wait for a processor can cause; others are asserted in each try.
+    """
     seen = []
     for number in range(3):
         seen.append([one for one in judge(number) if one])
@@ -67,8 +69,7 @@ def tried(judge: Callable[[int], Sequence[object]]) -> None:
 
 
 def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[object]]) -> dict[str, Any]:
-    """The result of a :func:`valid` session of whose checks nothing is ``off`` (:func:`off_promise`), in three tries: a
-    hypervisor gives its processors away for some milliseconds, of which nobody in it is told."""
+    """Return the result of a :func:`valid` session without a deviation (:func:`off_promise`), in three tries: a hypervisor can withhold processors for some milliseconds without notice."""
     seen = []
     for _ in range(3):
         found = valid(plan)
@@ -79,7 +80,7 @@ def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[o
 
 
 def not_too_late(done: subprocess.CompletedProcess[str]) -> None:
-    """Gives up where a command says that the emulator missed its deadlines for its runs: it has tried three times itself."""
+    """Give up if a command reports missed deadlines in all of its three attempts."""
     if "missed its deadlines" in done.stderr:
         give_up(next(line for line in done.stderr.splitlines() if "missed its deadlines" in line))
 
@@ -125,20 +126,20 @@ TRAIN_MS = 200
 def off_promise(
     check: Mapping[str, Any], rtt_ms: float, up_bit_s: float, down_bit_s: float, *, ms: float, error: float
 ) -> dict[str, float]:
-    """What a check before a session measured if that is not what its path promises, within ``ms`` and a share of ``error``,
-    and whatever its threads and the emulator say that they were late: the RTT by as long, a rate by that share of the 0.2 s
-    that a train of packets lasts, or of what is left of it. Empty if the promise is kept; gives up where a quarter of a
-    train was late, since then a rate says little."""
+    """Return the deviations of the path check from the configured path, within ``ms`` and the ratio ``error``.
+
+    The bounds grow by the reported delays of threads and emulator: the RTT by as long, a rate by their share of the
+    0.2 s of a packet train, or of its rest. The result is empty without a deviation. The test gives up if a quarter of a train was late, since its rate then means little."""
     late_ms = (check["waited_ns"] + (check["late_ns"] or 0)) / 1e6
     if late_ms > TRAIN_MS / 4:
         give_up(f"a check was {late_ms:.0f} ms late")
     most_ms, error = rtt_ms + ms + late_ms, error + late_ms / (TRAIN_MS - late_ms)
-    kept = (
+    saved = (
         rtt_ms <= check["rtt_ns"] / 1e6 < most_ms
         and abs(check["up_bit_s"] - up_bit_s) <= error * up_bit_s
         and abs(check["down_bit_s"] - down_bit_s) <= error * down_bit_s
     )
-    if kept:
+    if saved:
         return {}
     return {key: check[key] for key in ("late_ns", "waited_ns", "rtt_ns", "up_bit_s", "down_bit_s")}
 
@@ -176,8 +177,8 @@ def rate_of_busy_link(
     """Mbit/s of IP that left the one link of a path between two instants, s of the series. These have rows of 0.1 s: what
     waits in the queue is to last longer.
 
-    None if that cannot be said within a share of ``error``: the link was not busy without a gap for long enough, since
-    its sender was kept waiting for a processor, or the emulator was too late. Between two rows a link was never idle if
+    None if the result is not accurate within the ratio ``error``: the link was idle for too long, since its sender
+    waited for a processor, or the emulator was too late. Between two rows a link was never idle if
     less left than had been waiting at the first of them.
     """
     with (directory / "links.csv").open() as file:
@@ -238,7 +239,7 @@ def _namespaces() -> bool:
 
 
 def running(word: str) -> bool:
-    """Whether some process has this in its command line."""
+    """Return whether a process has this text in its command line."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if word in entry.read_text():
@@ -250,8 +251,7 @@ def running(word: str) -> bool:
 
 @contextlib.contextmanager
 def nobody(program: Path, without: Sequence[str] = ()) -> Iterator[tuple[Path, list[str]]]:
-    """A folder of ``nobody``'s with the executable, and the words that run a command as ``nobody`` with a TUN node that
-    everyone may open, and as if the commands ``without`` were not installed. Skips by name where ordinary users have no namespaces, or cannot read this checkout."""
+    """Create a folder of ``nobody`` with the executable, and return the command prefix that runs a command as ``nobody``. The TUN node is open to all, and the commands ``without`` seem not installed. Skips by name where ordinary users have no namespaces, or cannot read this checkout."""
     need_root("becoming nobody")
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if subprocess.run([*become, "unshare", "--user", "--net", "true"], capture_output=True).returncode != 0:
@@ -286,7 +286,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def _opened(place: Path) -> str:
-    """Words of a shell that let everyone reach an interpreter that lies in a closed folder, such as root's."""
+    """Shell commands that give all users access to an interpreter in a closed folder, such as that of root."""
     base = Path(sys.base_prefix).resolve()
     closed = [one for one in base.parents if not one.stat().st_mode & stat.S_IXOTH]
     if not closed:

@@ -1,4 +1,4 @@
-"""A foreign client of ``bentpipe-rt serve``: aioquic with HTTP/3. Prints what came of it as JSON.
+"""A foreign client of ``bentpipe-rt serve``: aioquic with HTTP/3. It prints the result as JSON.
 
 python serve_peer.py PORT get PATH...     status, length and SHA-256 of each, at once on one connection
 python serve_peer.py PORT resume PATH     twice, the second time on a resumed session with early data
@@ -28,7 +28,7 @@ HEADERS_FRAME, DATA_FRAME, SETTINGS_FRAME = b"\x01", b"\x00", b"\x04"
 
 
 class Client(QuicConnectionProtocol):
-    """Asks, and keeps what comes back."""
+    """Send requests and store the responses."""
 
     def __init__(self, *arguments: Any, **words: Any) -> None:
         super().__init__(*arguments, **words)
@@ -134,7 +134,7 @@ def varint(value: int) -> bytes:
 
 
 async def endless_header(client: Client) -> None:
-    """Says 1 GB, and brings a part of it."""
+    """Announce 1 GB and send a part of it."""
     stream = client.raw(HEADERS_FRAME + varint((1 << 30) - 1))
     for _ in range(200):
         client._quic.send_stream_data(stream, bytes(1000))
@@ -162,7 +162,7 @@ async def rapid_reset(client: Client) -> None:
                 await asyncio.wait_for(client.over.wait(), 0.002)
         if client.over.is_set():
             return
-        # What is not sent yet never is: the server sees a request taken back before it could answer.
+        # Unsent data is never sent: the server sees a cancelled request before it could answer.
         stream = client.ask("/", send=False)
         client._quic.reset_stream(stream, 0x10C)
         client._quic.stop_stream(stream, 0x10C)

@@ -1,4 +1,4 @@
-"""What tests of ``bentpipe-rt serve`` share: a page of every kind of object, and a server that has it."""
+"""Helpers of tests of ``bentpipe-rt serve``: a page with every kind of object, and a server with this page."""
 
 from __future__ import annotations
 

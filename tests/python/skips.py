@@ -11,8 +11,7 @@ import realtime
 
 QUOTA = 3
 """Most tests of a session that may give up because the machine was too busy. Each has tried three times, and they are about
-forty. Where the machine spoils one try in four (ordinary work on one core in four) a test gives up once in 64 sessions: more
-than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
+forty. A test gives up once in 64 sessions if the machine spoils one try in four (ordinary work on one core in four): more than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
 
 
 AGAIN = "BENTPIPE_SKIPPED_TESTS"
@@ -50,8 +49,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not found:
         return
     again = os.environ.get(AGAIN)
-    told = "and are tried again" if again else f"{QUOTA} may"
-    terminalreporter.section(f"{len(found)} gave up on a busy machine, {told}")
+    messages = "and are tried again" if again else f"{QUOTA} may"
+    terminalreporter.section(f"{len(found)} gave up on a busy machine, {messages}")
     for one, reason in found.items():
         terminalreporter.line(f"{one}: {reason}")
     if not again and len(found) > QUOTA:

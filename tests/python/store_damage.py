@@ -1,6 +1,6 @@
-"""What can happen to a store, drawn by a seed: flipped bits, lost files, a command that is killed.
+"""Damage of stores, drawn by a seed: flipped bits, lost files, a killed command.
 
-Functions for tests and for whoever tries longer; each says what came of it, and judges nothing by the clock.
+Functions for tests and for longer trials; each returns the result, and none judges time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def values(store: Path) -> dict[str, str]:
 
 
 def judge(store: Path, flip: Flip, whole: Mapping[str, str]) -> str:
-    """What came of a flipped bit: ``identical``, ``named``, or what is wrong with the answer."""
+    """Result of a flipped bit: ``identical``, ``named``, or the fault of the answer."""
     with flipped(store, flip):
         try:
             found = values(store)

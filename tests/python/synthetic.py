@@ -1,4 +1,4 @@
-"""Stores in the documented layout without an engine: simple shapes with known answers, and sawtooths to look at."""
+"""Stores in the documented layout without an engine: simple shapes with known answers, and sawtooths for figures."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Dish:
     """A terminal whose satellite and gateway are chosen anew at seconds 12, 27, 42 and 57."""
 
     def __init__(self, seed: int, loss: float = 0.002) -> None:
-        """Everything is drawn from ``seed``; ``loss`` is what is lost by itself."""
+        """All values are drawn from ``seed``; ``loss`` is the probability of independent losses."""
         self._random = random.Random(seed)  # noqa: S311
         self._loss = loss
         self._slot: int | None = None
@@ -40,12 +40,12 @@ class Dish:
             self._hand_over()
         draw = self._random
         if within_s < self._deaf_s or draw.random() < self._loss:
-            return None  # before it asks for a grant
+            return None  # before the request for a grant
         space_ms = 4000 * (self._range_km + self._speed_km_s * within_s) / LIGHT_KM_S
         grant_s = at_s + FRAME_S - at_s % FRAME_S
-        while draw.random() < self._busy:  # it went to somebody else
+        while draw.random() < self._busy:  # another user got it
             grant_s += FRAME_S
-        self._granted_s = grant_s = max(grant_s, self._granted_s)  # nobody overtakes
+        self._granted_s = grant_s = max(grant_s, self._granted_s)  # the order is preserved
         wait_s = grant_s - at_s
         return self._ground_ms + space_ms + 1000 * wait_s
 
@@ -53,7 +53,7 @@ class Dish:
 def pings(
     seed: int, seconds: float, begin_s: float = 1_767_225_603.0, step_s: float = 0.05, loss: float = 0.002
 ) -> str:
-    """What ``ping -D`` would have written."""
+    """Return the output of ``ping -D``."""
     dish = Dish(seed, loss)
     lines = ["PING 100.64.0.1 (100.64.0.1) 56(84) bytes of data."]
     for number in range(round(seconds / step_s)):

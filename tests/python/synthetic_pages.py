@@ -42,7 +42,7 @@ class Recorder:
         self, connection: int, transport: str, ends: tuple[str, str], sent: float, takes: float, label: str,
         payload: int, sequence: float | None = None, lost: bool = False,
     ) -> float:  # fmt: skip
-        """One packet over one leg; its arrival."""
+        """Send one packet over one connection; return its arrival."""
         header = 28 if transport == "quic" else 40
         self.rows.append(
             {

@@ -20,7 +20,7 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 INSTALL, COMPARE = ACTION["runs"]["steps"]
 
 
-def test_it_is_a_composite_action_whose_inputs_are_used() -> None:
+def test_it_is_a_composite_action_that_uses_its_inputs() -> None:
     assert ACTION["runs"]["using"] == "composite"
     assert {"name", "description", "inputs", "outputs", "runs"} <= set(ACTION)
     used = set(re.findall(r"inputs\.(\w+)", "".join(str(step["env"]) for step in (INSTALL, COMPARE))))
@@ -72,7 +72,7 @@ def program(place: Path, text: str) -> None:
 
 @pytest.mark.parametrize(("package", "installed"), [("", "/the/action"), ("a wheel.whl", "a wheel.whl")])
 def test_it_installs_what_it_was_given_or_itself(tmp_path: Path, package: str, installed: str) -> None:
-    """By an interpreter that says what it was asked for."""
+    """The interpreter records its arguments."""
     says = 'printf "%s|" "$@" >> "$RUNNER_TEMP/asked"; echo >> "$RUNNER_TEMP/asked"'
     program(tmp_path / "bentpipe/bin/python", says)
     program(tmp_path / "python3.11", says)
@@ -83,7 +83,7 @@ def test_it_installs_what_it_was_given_or_itself(tmp_path: Path, package: str, i
     assert asked.endswith(f"|{installed}|")
 
 
-def test_it_compares_and_says_what_came_of_it(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_it_compares_and_prints_the_result(synthetic: ModuleType, tmp_path: Path) -> None:
     """With this bentpipe in the place of an installed one, and stores as builds."""
     shares = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2), (5.1, 4.1), (5.2, 3.9), (5.0, 4.3)]
     synthetic.pair_store(tmp_path / "old one", shares)
@@ -100,8 +100,8 @@ def test_it_compares_and_says_what_came_of_it(synthetic: ModuleType, tmp_path: P
 
 
 def test_words_reach_the_command_as_they_are(tmp_path: Path) -> None:
-    said = 'printf "%s\\n" "$@"; touch "$RUNNER_TEMP/bentpipe-compare-builds.md"'
-    program(tmp_path / "bentpipe/bin/bentpipe", said)
+    message = 'printf "%s\\n" "$@"; touch "$RUNNER_TEMP/bentpipe-compare-builds.md"'
+    program(tmp_path / "bentpipe/bin/bentpipe", message)
     command = """sh -c 'echo "$HOME" $(id)' {} "two words" """
     done = run(
         COMPARE, tmp_path, scenario="lte-4g", before="old", after="new", command=command, options="--runs 5"

@@ -56,7 +56,7 @@ EXAMPLES = {
     ),
     "One of TCP as `limited_transmit` is": (r"limited_transmit", (), ()),
 }
-"""Where each list begins: the example's name in code, more files to look at, files that only test with it."""
+"""For each list: the example's name in code, further files to search, and files that only test with it."""
 
 
 def _listed(begin: str) -> set[str]:
@@ -68,7 +68,7 @@ def _listed(begin: str) -> set[str]:
 
 
 def _naming(words: str, globs: tuple[str, ...], root: Path = ROOT) -> set[str]:
-    """Files that have the words."""
+    """Return the files that contain the words."""
     pattern = re.compile(words, re.MULTILINE)
     files = {file for glob in globs for file in root.glob(glob)}
     named = {
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_listed_is_found(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_listed_is_there() -> None:
+def test_listed_names_exist() -> None:
     for begin in EXAMPLES:
         for path in _listed(begin):
             assert (ROOT / path).is_file(), f"{begin}: {path}"

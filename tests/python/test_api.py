@@ -360,7 +360,7 @@ def test_a_fingerprint_has_no_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         ({"controllers": {"mine": 5}}, "controllers.mine: found 5, expected a class"),
         (
@@ -377,11 +377,11 @@ def test_a_fingerprint_has_no_addresses() -> None:
         ({"scenario": "geo-konnect"}, '"geo-konnect" is a preset, expected it as path.preset of a scenario'),
     ],
 )
-def test_a_wrong_argument_fails_at_once_by_its_name(arguments: dict[str, Any], said: str) -> None:
+def test_a_wrong_argument_fails_at_once_by_its_name(arguments: dict[str, Any], output: str) -> None:
     for function in (bentpipe.run, bentpipe.iter_runs, bentpipe.check):
         with pytest.raises(ScenarioError) as refused:
             function(**{"scenario": SCENARIO, **arguments})
-        assert said in str(refused.value)
+        assert output in str(refused.value)
 
 
 @pytest.mark.parametrize("jobs", [0, -1, "4", True])
@@ -456,15 +456,15 @@ def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Pa
         with pytest.raises(bentpipe.StoreError):
             bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert list(runs) == []
-    kept = len(runs.results.finished())
-    assert 1 <= kept < 8
-    told = []
-    results = bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", on_progress=told.append)
-    assert len(told) == 8 - kept
+    saved = len(runs.results.finished())
+    assert 1 <= saved < 8
+    messages = []
+    results = bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", on_progress=messages.append)
+    assert len(messages) == 8 - saved
     assert len(results.finished()) == 8
 
 
-def test_what_progress_raises_ends_the_session(tmp_path: Path) -> None:
+def test_an_exception_of_a_callback_ends_the_session(tmp_path: Path) -> None:
     def enough(one: bentpipe.RunResult) -> None:
         raise RuntimeError(f"enough after {one.done}")
 
@@ -490,7 +490,7 @@ def test_a_run_that_fails_is_given_with_its_error() -> None:
 
 
 class Lab:
-    """In the place of real labs: it says what it was made with and fails every run."""
+    """Replaces labs: it records its arguments and fails every run."""
 
     made: tuple[object, ...] = ()
 
@@ -534,13 +534,13 @@ def test_a_check_is_what_the_command_says() -> None:
     assert (frame["min_rtt_ms"] > 2e3 * frame["path.satellite.delay_s"]).all()
     assert frame["first_byte_s"].dtype == pl.Float64
     silent = {**SCENARIO, "path": {"segment": [{"name": "satellite", "delay": "20 ms"}]}, "sweep": {}}
-    assert [remark.key for remark in bentpipe.check(silent).warnings] == ["seeds"]
+    assert [warning.key for warning in bentpipe.check(silent).warnings] == ["seeds"]
     with pytest.raises(ScenarioError, match=r"flow.bulk.congestion"):
         bentpipe.check(SCENARIO, settings={"flow.bulk.congestion": ["cubik"]})
 
 
 @pytest.mark.parametrize("seeds", [0, -2, 200_000, "3"])
-def test_seeds_that_cannot_be_are_said_by_their_key(seeds: Any, tmp_path: Path) -> None:
+def test_invalid_seeds_are_reported_with_their_key(seeds: Any, tmp_path: Path) -> None:
     expected = "scenario: seeds: found .*, expected a number of seeds from 1 to 100000"
     with pytest.raises(ScenarioError, match=expected):
         bentpipe.check(SCENARIO, seeds=seeds)
@@ -589,7 +589,7 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
         ({"rtts": []}, "rtts: found nothing, expected at least one"),
@@ -600,12 +600,10 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
         ({"tcp": "cubik"}, "tcp: "),
     ],
 )
-def test_what_is_wrong_with_a_map_is_said_of_its_argument(
-    words: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_errors_of_a_map_name_their_argument(words: dict[str, Any], output: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as refused:
         bentpipe.break_even_map("geo-konnect", out=tmp_path, **words)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(output)
 
 
 def test_a_study_is_found_by_its_name_and_says_its_arguments() -> None:

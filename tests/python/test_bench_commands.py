@@ -1,4 +1,4 @@
-"""``python -m benchmarks cli-latency``: it measures what it says, of commands that do something."""
+"""Tests of ``python -m benchmarks cli-latency``: it measures commands that have an effect."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(cli_latency, "CASES", cases)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    told: list[str] = []
-    first, second = cli_latency.bench(2, told.append)
-    assert told == [
+    messages: list[str] = []
+    first, second = cli_latency.bench(2, messages.append)
+    assert messages == [
         "first: help",
         "first: check",
         "1 of 2: help",
@@ -79,9 +79,9 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
     plan: Session = {"lab": path, "proxies": proxies, "commands": []}
     save_check(plan, realtime.program(), {"check": check, "wall_s": 1.0, "links": segments})
-    told: list[str] = []
-    begins, gone, processor = shell_latency.bench(2, told.append)
-    assert told == ["the check", "1 of 2", "2 of 2"]
+    messages: list[str] = []
+    begins, gone, processor = shell_latency.bench(2, messages.append)
+    assert messages == ["the check", "1 of 2", "2 of 2"]
     assert len(list((tmp_path / "bentpipe/checks").iterdir())) == 1
     assert 0 < begins.lowest_s <= begins.median_s <= begins.highest_s < gone.highest_s
     assert processor.lowest_s > 0.05
@@ -97,9 +97,9 @@ def test_a_shell_that_cannot_be_is_not_timed(monkeypatch: pytest.MonkeyPatch, tm
 def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = (orbits.Case("pair", 0, 20, 1.0), orbits.Case("tables", 3, 2, 1.0))
     monkeypatch.setattr(orbits, "CASES", cases)
-    told: list[str] = []
-    pair, tables = orbits.bench(2, told.append)
-    assert told == ["1 of 2: pair", "1 of 2: tables", "2 of 2: pair", "2 of 2: tables"]
+    messages: list[str] = []
+    pair, tables = orbits.bench(2, messages.append)
+    assert messages == ["1 of 2: pair", "1 of 2: tables", "2 of 2: pair", "2 of 2: tables"]
     assert (pair.steps, tables.steps) == (21, 3)
     assert len(cases[1].engine_input()["stations"]) == 3
     assert all(one.lowest <= one.median <= one.highest for one in (pair, tables))
@@ -114,9 +114,9 @@ def test_a_channel_is_measured_by_its_steps_and_by_a_run(monkeypatch: pytest.Mon
     )
     monkeypatch.setattr(channel, "CASES", cases)
     monkeypatch.setattr(channel, "STEPS", 10_000)
-    told: list[str] = []
-    steps, run, users = channel.bench(2, told.append)
-    assert told == [f"{time} of 2: {name}" for time in (1, 2) for name in ("steps", "run", "users")]
+    messages: list[str] = []
+    steps, run, users = channel.bench(2, messages.append)
+    assert messages == [f"{time} of 2: {name}" for time in (1, 2) for name in ("steps", "run", "users")]
     assert (steps.bound, run.bound, users.bound) == ("at least 10", "at most 1", "at most 3, 150 MB")
     assert 20 < users.peak_mb < 150
     spec = channel.process_input(cases[2])

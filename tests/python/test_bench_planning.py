@@ -22,9 +22,9 @@ def test_cases_are_what_they_are_called() -> None:
 
 def test_each_plan_is_timed_in_a_process_of_its_own() -> None:
     small = Case("two", {"direction": "up"}, {"path.satellite.delay": ["10 ms", "20 ms"]}, 1.0)
-    told: list[str] = []
-    (found,) = planning.bench(2, told.append, [small])
-    assert told == ["1 of 2: two", "2 of 2: two"]
+    messages: list[str] = []
+    (found,) = planning.bench(2, messages.append, [small])
+    assert messages == ["1 of 2: two", "2 of 2: two"]
     assert (found.case, found.runs, found.most_s) == ("two", 2, 1.0)
     assert 0 < found.lowest_s <= found.median_s <= found.highest_s
 

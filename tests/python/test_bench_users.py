@@ -1,4 +1,4 @@
-"""``python -m benchmarks users``: a packet costs the same among 10 users and 200, but for a scheduler's look at channels."""
+"""Tests of ``python -m benchmarks users``: a packet costs the same among 10 users and 200, except for schedulers that read all channels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_loop_does_as_much_for_a_packet_among_few_and_many(case: users.Case)
 
 @pytest.mark.nightly
 def test_a_packet_takes_as_many_instructions_among_few_and_many(tmp_path: Path) -> None:
-    """Round robin, which looks at nobody but who is next; counted, since time tells as much of the machine."""
+    """Round robin reads only the next user. Instructions are counted, because time depends on the machine."""
     realtime.need("valgrind")
 
     def counted(count: int, seconds: int) -> int:
@@ -56,8 +56,8 @@ def test_every_case_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users, "USERS", (3,))
     monkeypatch.setattr(users, "SHORT_S", 1)
     monkeypatch.setattr(users, "LONG_S", 12)  # enough of it on a busy machine, too
-    told: list[str] = []
-    found = users.bench(1, told.append)
-    assert told == [f"1 of 1: {case.name}, 3 users" for case in users.CASES]
+    messages: list[str] = []
+    found = users.bench(1, messages.append)
+    assert messages == [f"1 of 1: {case.name}, 3 users" for case in users.CASES]
     assert [(one.case, one.users) for one in found] == [(case.name, 3) for case in users.CASES]
     assert all(one.lowest == one.median == one.highest > 0 for one in found)

@@ -1,4 +1,4 @@
-"""What is done once is not done for every cell or run: bounds on work, which no clock measures."""
+"""Bounds on work that is done once, not for every cell or run, without a measurement of time."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
     with Writer(tmp_path / "store", plan) as writer:
         synchronised.clear()
         assert execute_plan(plan, LocalRunner(2), writer).done == 4
-    kept = [file for file in (tmp_path / "store" / "runs").rglob("*") if file.is_file()]
+    saved = [file for file in (tmp_path / "store" / "runs").rglob("*") if file.is_file()]
     names = sorted(
         path.name for path in synchronised if not path.name.startswith(".part-") and path.name != "runs"
     )
-    assert names == sorted(file.name for file in kept)
+    assert names == sorted(file.name for file in saved)
 
 
 def _never(*_: object) -> None:

@@ -93,7 +93,7 @@ def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: 
         ('page = "target-b"', 'bytes = "1 MB"', "one flow with load"),
     ],
 )
-def test_what_a_browser_cannot_do_is_refused_by_its_key(
+def test_unsupported_options_of_a_browser_are_refused_by_key(
     scenario: Path, old: str, new: str, message: str
 ) -> None:
     scenario.write_text(SCENARIO.replace(old, new))
@@ -102,7 +102,7 @@ def test_what_a_browser_cannot_do_is_refused_by_its_key(
 
 
 def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -> None:
-    """What the scenario leaves open is the kernel's for a browser alone; for `compare-engines` it is the simulation's."""
+    """Options without a value in the scenario are the kernel's in a browser session, and the simulation's in `compare-engines`."""
     assert plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE).runs
     with pytest.raises(ScenarioError, match=r"slow_start_exit = .hystart.*; Linux's cubic is"):
         plan_sessions(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE)
@@ -115,7 +115,7 @@ def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -
     assert plan_sessions(str(scenario), Options(units=1, http=("3",)), "e", CATALOGUE).runs
 
 
-def test_what_the_proxies_sockets_cannot_be_is_refused_by_its_key(scenario: Path) -> None:
+def test_invalid_sockets_of_proxies_are_refused_by_key(scenario: Path) -> None:
     """For a browser alone a proxy's CUBIC is the kernel's; beside a simulated page the socket that sends it has to say so."""
     split = HEAD + realtime.split(SATELLITE) + FLOW
     linux = '{ name = "cubic", slow_start_exit = "classic", avoidance = "linux" }'
@@ -169,21 +169,21 @@ def test_a_controller_of_quic_alone_is_not_passed_to_the_kernel(scenario: Path, 
         ("ip = 6", "ip", "expected 4"),
     ],
 )
-def test_what_the_kernels_tcp_cannot_do_is_refused_by_its_key(
+def test_unsupported_options_of_kernel_tcp_are_refused_by_key(
     scenario: Path, tcp: str, key: str, words: str
 ) -> None:
     scenario.write_text(SCENARIO + f"[tcp]\n{tcp}\n")
     with pytest.raises(ScenarioError) as error:
         plan_sessions(str(scenario), Options(), "e", CATALOGUE)
-    ((place, said),) = error.value.problems
+    ((place, output),) = error.value.problems
     assert place == f"flow.browser.tcp.{key}"
-    assert words in said
+    assert words in output
     # without TCP it plays no part
     assert plan_sessions(str(scenario), Options(http=("3",)), "e", CATALOGUE).runs
 
 
 def test_options_of_tcp_are_the_kernels(scenario: Path, tmp_path: Path) -> None:
-    """By the same words as a flow of `--engine emu`, each end its own."""
+    """By the same options as a flow of `--engine emu`, separately for each end."""
     scenario.write_text(
         SCENARIO
         + """
@@ -268,8 +268,8 @@ def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
 
 def test_an_access_is_one_path(scenario: Path) -> None:
     scenario.write_text(SCENARIO + '[sweep]\n"path.satellite.delay" = ["60 ms", "300 ms"]\n')
-    said = r"sweep.path.satellite.delay: found 2 values, but an access is one path; .* --set 'path.satellite.delay=60 ms'"
-    with pytest.raises(ScenarioError, match=said):
+    output = r"sweep.path.satellite.delay: found 2 values, but an access is one path; .* --set 'path.satellite.delay=60 ms'"
+    with pytest.raises(ScenarioError, match=output):
         resolve_path(str(scenario))
     graph = resolve_path(str(scenario), [("path.satellite.delay", "300 ms")])[0]["graph"]
     assert {"kind": "delay", "delay_ns": 300_000_000, "changes": []} in graph["links"][0]["up"]
@@ -354,7 +354,7 @@ def test_flags_force_one_protocol_and_let_nothing_else_resolve(tmp_path: Path) -
 
 
 def test_a_recorded_site_keeps_its_redirects_and_its_plain_hosts(scenario: Path, tmp_path: Path) -> None:
-    """The browser begins with http; what has no TLS is never asked for over QUIC, and TCP has its controller."""
+    """The browser begins with http; servers without TLS get no request over QUIC, and TCP has its controller."""
 
     def entry(url: str, status: int = 200, to: str = "") -> dict[str, Any]:
         return {"request": {"url": url}, "response": {"status": status, "bodySize": 900, "redirectURL": to}}

@@ -1,4 +1,4 @@
-"""What ``bentpipe browse`` reads out of captures: connections, and whether somebody splits TCP."""
+"""Tests of captures of ``bentpipe browse``: connections, and detection of split TCP."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def test_captures_are_written_and_read(tmp_path: Path) -> None:
             "-e",
             "tcp.flags",
         ]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-        assert len(said) == 9
-        assert said[1].split()[2] == "0x0012"
+        message = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert len(message) == 9
+        assert message[1].split()[2] == "0x0012"
 
 
 def test_packets_are_connections_with_sequence_numbers() -> None:
@@ -152,7 +152,7 @@ def test_without_a_capture_nothing_is_claimed() -> None:
 
 
 def test_acks_are_counted_where_they_are_seen() -> None:
-    """QUIC's are encrypted: no volume is told, not none at all."""
+    """QUIC is encrypted: its volume is unknown, not zero."""
     tcp, quic = connections(_handshake(), 4433, ["10.0.0.1"])
     counted = [
         _Tables._counters(SimpleNamespace(found=found), (9, 900, 3, 120, 0), 0, 0)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path
     assert len((tmp_path / "labs").read_text()) == 1
 
 
-def test_a_disk_too_full_for_a_record_is_said_too(
+def test_a_disk_too_full_for_a_recording_is_reported(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = plan_sessions(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
@@ -115,7 +115,7 @@ def rt() -> Path:
 
 @pytest.fixture(scope="module")
 def server(rt: Path) -> Iterator[list[str]]:
-    """``bentpipe serve`` on loopback: the words with which browse finds it."""
+    """Start ``bentpipe serve`` on loopback, and return the options with which browse finds it."""
     command = [sys.executable, "-u", "-m", "bentpipe.cli", "serve", "target-b", "--listen", "127.0.0.1:44330"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -158,8 +158,8 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
         outs.append(tmp_path / f"store{number}")
         done = _cli(*words, "--out", str(outs[-1]), "--loads", "2", "--annotate", "rain=none", "--json")
         assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        came = {(row["asked for"], row["load"]): row["negotiated protocol"] for row in said["loads"]}
+        message = json.loads(done.stdout)
+        came = {(row["asked for"], row["load"]): row["negotiated protocol"] for row in message["loads"]}
         assert {**came, ("Alt-Svc", 2): "h3"} == wanted
         return [came != wanted and came]
 
@@ -232,9 +232,9 @@ def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how
             pytest.fail("no browser was started")
         process.send_signal(how)
         process.wait(30)
-        said = process.stderr.read() if process.stderr is not None else ""
+        message = process.stderr.read() if process.stderr is not None else ""
     if how == signal.SIGINT:
-        assert "rerun the command to resume" in said
+        assert "rerun the command to resume" in message
     for _ in range(200):
         if not _browsers():
             break
@@ -274,9 +274,9 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     ]
     done = _cli(*words, "--json")
     assert done.returncode == 1
-    said = json.loads(done.stdout)
-    assert said["done"] == 1
-    assert "did not answer" in said["failed"][0]["error"]
+    message = json.loads(done.stdout)
+    assert message["done"] == 1
+    assert "did not answer" in message["failed"][0]["error"]
     assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
 
@@ -376,10 +376,10 @@ def test_a_browser_that_is_killed_fails_its_unit_alone(
     with _in_front(kill) as address:
         words = ["--remote", address, *server[2:], "--sessions", "2", "--loads", "1", "--http", "2"]
         done = _cli("browse", "target-b", *words, "--out", str(tmp_path / "s"), "--json")
-    said = json.loads(done.stdout)
+    message = json.loads(done.stdout)
     assert killed
-    assert (done.returncode, said["done"]) == (1, 1), done.stderr
-    assert "the browser exited" in said["failed"][0]["error"]
+    assert (done.returncode, message["done"]) == (1, 1), done.stderr
+    assert "the browser exited" in message["failed"][0]["error"]
     assert _browsers() == []
     assert list(folder.iterdir()) == []
 
@@ -480,7 +480,8 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
         done = _cli("browse", str(file), *words, "--out", str(out))
         assert done.returncode == 0, done.stderr
         units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
-        # What each proxy counted is in the store: the terminal's sockets are 2 ms from the client, 120 ms from the gateway.
+        # The store has the counters of each proxy: the terminal's sockets are 2 ms from the client, 120 ms from the
+        # gateway.
         proxies = Store(out).proxies
         ends = {(row["proxy"], row["socket"]): row for row in proxies.to_dicts()}
         assert set(ends) == set(itertools.product(("terminal", "gateway"), ("client_side", "server_side")))

@@ -75,7 +75,7 @@ def _processes(profile: str) -> dict[int, str]:
 
 @pytest.mark.lab
 def test_a_site_is_loaded_by_a_user_without_rights_in_a_sandbox(folder: Path, tmp_path: Path) -> None:
-    """Of root's: every process of the browser is nobody, has no capability, and renderers have namespaces of their own."""
+    """Started by root, every process of the browser is nobody, has no capability, and renderers have separate namespaces."""
     realtime.need_namespaces("nft", "chromium")
     realtime.need_root("becoming nobody")
     if not privileges.has_sandbox():
@@ -128,7 +128,7 @@ print(done.stdout.split(), has_sandbox(), done.stderr)
 
 
 @pytest.mark.parametrize("namespace", [[], ["unshare", "--user", "--map-root-user", "--net"]])
-def test_whatever_is_root_its_browser_is_not(folder: Path, namespace: list[str]) -> None:
+def test_the_browser_of_root_is_not_root(folder: Path, namespace: list[str]) -> None:
     """As root of the machine, and as root of the namespace of one user, who keeps his files."""
     realtime.need_root("becoming nobody")
     if namespace and subprocess.run([*namespace, "true"], capture_output=True).returncode:
@@ -141,13 +141,13 @@ def test_whatever_is_root_its_browser_is_not(folder: Path, namespace: list[str])
         [*namespace, sys.executable, "-c", INSIDE], cwd=folder / "home", capture_output=True, text=True, check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
     )  # fmt: skip
-    said = done.stdout
-    assert said.startswith(f"['{NOBODY}', 'CapEff:', '0000000000000000'"), said + done.stderr
-    assert "True" in said
+    message = done.stdout
+    assert message.startswith(f"['{NOBODY}', 'CapEff:', '0000000000000000'"), message + done.stderr
+    assert "True" in message
     owner = (folder / "home" / "mine").stat().st_uid
     # One user's files stay his: there is no other user in the namespace.
     assert owner == (os.getuid() if namespace else NOBODY)
-    assert ("not for everybody" in said.replace("', '", " ")) == bool(namespace)
+    assert ("not for everybody" in message.replace("', '", " ")) == bool(namespace)
 
 
 def test_without_a_sandbox_a_foreign_site_needs_an_option(
@@ -183,17 +183,17 @@ def test_the_option_leaves_a_sandbox_out_that_can_be_had(
 
 @pytest.mark.parametrize("found", [True, False])
 @pytest.mark.parametrize("words", [[], ["--without-sandbox"]])
-def test_a_lab_of_a_page_of_ones_own_is_told_of_the_option(
+def test_the_lab_of_a_local_page_gets_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, words: list[str]
 ) -> None:
-    """It is not refused without a sandbox; with one it has it, unless the option says otherwise."""
-    told: list[bool] = []
+    """The browser runs without a sandbox; if there is one, it is used unless the option disables it."""
+    messages: list[bool] = []
 
     class Seen(Exception):
         pass
 
     def runner(*given: object) -> None:
-        told.append(bool(given[-1]))
+        messages.append(bool(given[-1]))
         raise Seen
 
     monkeypatch.setattr(privileges, "has_sandbox", lambda: found)
@@ -204,10 +204,10 @@ def test_a_lab_of_a_page_of_ones_own_is_told_of_the_option(
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["browse", "target-b", "--access", "lte-4g", "--out", "o", *words])
     assert isinstance(done.exception, Seen), done.output
-    assert told == [found and not words]
+    assert messages == [found and not words]
 
 
-def test_what_a_browser_leaves_is_taken_without_following_it(tmp_path: Path) -> None:
+def test_files_of_a_browser_are_taken_without_following_links(tmp_path: Path) -> None:
     """A browser that was taken over may leave a link, or a pipe, in the place of its own log."""
     (tmp_path / "secret").write_text("not the browser's")
     (tmp_path / "log").write_text("its own")
@@ -235,7 +235,10 @@ def test_a_browsers_folder_is_where_its_user_may_enter(folder: Path, monkeypatch
 def test_a_browsers_folder_is_where_its_temporary_files_may_be(
     folder: Path, monkeypatch: pytest.MonkeyPatch, user: int, longer: int, stays: bool
 ) -> None:
-    """A socket's name is short. In a folder too long for it TMPDIR would stay root's, where nobody may not write."""
+    """A socket's name is short.
+
+    In a folder with a too long path TMPDIR would remain that of root, where nobody may not write.
+    """
     if user == 0:
         realtime.need_root("another user than the browser's")
     place = folder / ("x" * longer)

@@ -1,4 +1,4 @@
-"""``bentpipe browse URL``: a site of one's own behind an access."""
+"""Tests of ``bentpipe browse URL``: a local site behind an access network."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ ANSWERS = {
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """A site with a redirect, a circle of them, a page that never comes, and one that says when it has loaded."""
+    """A site with a redirect, a circular redirect, a page that never arrives, and one that reports its load."""
 
     released = threading.Event()
     asked = threading.Event()
-    """Somebody wants what never comes, or the page that says so has loaded."""
+    """A client has requested the page that never arrives, or the page that reports its load has loaded."""
 
     def do_GET(self) -> None:
         if self.path in ("/never", "/after"):
@@ -116,11 +116,11 @@ def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
+def test_a_failed_load_is_reported_and_saved(site: str, tmp_path: Path) -> None:
     done = bentpipe(tmp_path, "browse", f"{site}/circle", "--access", "lte-4g", "--out", "circle", "--json")
-    said = json.loads(done.stdout)
-    assert (done.returncode, said["error"]) == (1, "too many redirects: net::ERR_TOO_MANY_REDIRECTS")
-    assert {one["status"] for one in said["requests"]} == {302, None}
+    message = json.loads(done.stdout)
+    assert (done.returncode, message["error"]) == (1, "too many redirects: net::ERR_TOO_MANY_REDIRECTS")
+    assert {one["status"] for one in message["requests"]} == {302, None}
     assert (tmp_path / "circle" / "page.html").exists()
     assert len(json.loads((tmp_path / "circle" / "load.har").read_text())["log"]["entries"]) > 10
 
@@ -134,7 +134,7 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error: str, tally: str) -> None:
-    """One sentence and exit status 1; no instant of another page is told as this one's."""
+    """One sentence and exit status 1; no instant of another page is reported for this one."""
     url = site + path if path else f"http://localhost:{free_port()}/"
     done = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--timeout", "6 s", "--out", "o")
     assert (done.returncode, done.stderr) == (1, "")
@@ -166,15 +166,15 @@ def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path
         words = ("--access", "lte-4g", "--out", f"o{number}", "--json")
         with _killed_when_asked():
             done = bentpipe(tmp_path, "browse", f"{site}/says", *words)
-        said = json.loads(done.stdout)
+        message = json.loads(done.stdout)
         assert _left() == []
         # On a busy machine the kill comes before the load event is known of, or when the second is over.
-        if said["error"] == "the browser exited" or not said["warning"]:
-            return [said["error"], "the kill came after it"]
-        assert (done.returncode, said["error"]) == (0, None)
-        assert said["warning"] == "no data for the second after the load event: the browser exited"
-        assert said["marks_ms"]["loaded"] > 2 * 80
-        assert said["warning"] in (tmp_path / f"o{number}" / "page.html").read_text()
+        if message["error"] == "the browser exited" or not message["warning"]:
+            return [message["error"], "the kill came after it"]
+        assert (done.returncode, message["error"]) == (0, None)
+        assert message["warning"] == "no data for the second after the load event: the browser exited"
+        assert message["marks_ms"]["loaded"] > 2 * 80
+        assert message["warning"] in (tmp_path / f"o{number}" / "page.html").read_text()
         return []
 
     realtime.tried(judge)
@@ -199,8 +199,8 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
     ) as process:
         assert Handler.asked.wait(60)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        printed, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (
+        printed, message = process.communicate(timeout=60)
+    assert (process.returncode, message) == (
         130, "\ninterrupted: the partial result is in o; rerun the command to start again\n",
     )  # fmt: skip
     assert printed.startswith(f"{site}/never over lte-4g did not load: it was interrupted.\n")
@@ -225,8 +225,7 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.lab
 def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
-    """A site that was visited, from ``bentpipe serve`` with a certificate that nobody vouches for: its objects, as large as
-    they were, by HTTP/2; without the key of the certificate nothing is loaded."""
+    """A visited site, served by ``bentpipe serve`` with a self-signed certificate: its objects, with their sizes, by HTTP/2. Nothing loads without the key of the certificate."""
     visit(f"{site}/", "lte-4g", tmp_path / "first")
     port = free_port()
     command = [
@@ -257,11 +256,11 @@ mount --bind {folder}/hosts /etc/hosts && mount --bind {folder}/resolv.conf /etc
 
 @pytest.mark.lab
 def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
-    """hosts(5) gives one to the loopback, which is the far end; another is nowhere, and nobody can be asked for it."""
+    """hosts(5) maps one to loopback, the server side; the other has no address."""
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 Mine.test other # mine.invalid\n")
     (tmp_path / "resolv.conf").write_text("")
     place = ["unshare", "--mount", "sh", "-c", NAMED.format(folder=tmp_path), "sh"]
-    said = {}
+    message = {}
     for host in ("mine.test", "mine.invalid"):
         words = [
             "browse",
@@ -277,10 +276,10 @@ def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.stderr == ""
-        said[host] = done.returncode, json.loads(done.stdout)
-    status, mine = said["mine.test"]
+        message[host] = done.returncode, json.loads(done.stdout)
+    status, mine = message["mine.test"]
     assert (status, mine["error"], [one["status"] for one in mine["requests"]]) == (0, None, [200, 200])
-    status, nowhere = said["mine.invalid"]
+    status, nowhere = message["mine.invalid"]
     assert status == 1
     assert nowhere["error"].endswith("unknown or not allowed: net::ERR_NAME_NOT_RESOLVED")
     assert _left() == []
@@ -304,7 +303,7 @@ def _left() -> list[str]:
 
 @contextlib.contextmanager
 def _killed_when_asked() -> Iterator[None]:
-    """Kills this test's browser once the site is asked for what never comes."""
+    """Kill the browser of this test after its request for the page that never arrives."""
     Handler.asked.clear()
 
     def kill() -> None:
@@ -325,7 +324,7 @@ def _killed_when_asked() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["ftp://x/", "--access", "lte-4g"], "URL: found"),
         (["http://:80/", "--access", "lte-4g"], "URL: found"),
@@ -359,12 +358,12 @@ def _killed_when_asked() -> Iterator[None]:
         (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )
-def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
+def test_refused_input(words: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "mine").touch()
     done = bentpipe(tmp_path, "browse", *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -446,7 +445,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
-    """What is open is drawn until the browser was left; there is no other instant."""
+    """An open request is drawn until the end of the session; no other instant is known."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
     seen = pages.SiteReport("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
     assert pages.headline_text(seen) == "http://a/ over lte-4g did not load: not finished within 4 s."

@@ -1,5 +1,4 @@
-"""Bundle nodes under disruption: what becomes of connections as a contact begins again, where a link is dark, nodes that
-stop, and that timers follow the plan."""
+"""Bundle nodes under disruption: connections at a new contact or on a dark link, failing nodes, and timers that follow the plan."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ LAYER = "flow.hop.load.bundles.layer"
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ([(LAYER, "tcpcl"), ("flow.hop.transport", "tcp"), (ON, "cue")], 'found "cue" with layer = "tcpcl"'),
         ([(LAYER, "tcpcl"), ("flow.hop.transport", "tcp"), (ON, "resume")], 'expected "alone" or "reopen"'),
@@ -79,12 +78,12 @@ LAYER = "flow.hop.load.bundles.layer"
         ([(ON, "later")], "on_return"),
     ],
 )
-def test_what_cannot_be_done_as_a_contact_begins_again_is_refused_by_its_key(
-    settings: list[tuple[str, object]], said: str
+def test_unsupported_actions_at_a_new_contact_are_refused_by_key(
+    settings: list[tuple[str, object]], message: str
 ) -> None:
     with pytest.raises(ScenarioError) as caught:
         spec(*settings)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "on_return" in str(caught.value)
 
 
@@ -140,7 +139,7 @@ def events(store: Store, kind: str) -> list[float]:
 
 @pytest.mark.parametrize("opened", ["with_contact", "on_demand"])
 @pytest.mark.parametrize("closed", ["with_contact", "never"])
-def test_connections_open_and_close_as_is_said(tmp_path: Path, opened: str, closed: str) -> None:
+def test_connections_open_and_close_as_configured(tmp_path: Path, opened: str, closed: str) -> None:
     scenario = copy.deepcopy(HOP)
     there = scenario["flow"][0]
     words = {"connections": "each", "opened": opened, "closed": closed}
@@ -226,11 +225,11 @@ def test_the_scenario_of_disruptions_runs(tmp_path: Path) -> None:
     assert delivered.height == data.filter(pl.col("event") == "generated").height
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, kept: bool) -> None:
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, saved: bool) -> None:
     [quiccl] = [row for row in whole("stops")["sweep"]["layer"] if row["label"] == "quiccl"]
     scenario = shortened("stops", layer=[quiccl])
-    stop = {"at": "5.03 s", "duration": "3 s", "store": "kept" if kept else "lost"}
+    stop = {"at": "5.03 s", "duration": "3 s", "store": "kept" if saved else "lost"}
     store = results(
         tmp_path,
         scenario,
@@ -245,6 +244,6 @@ def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, kept: bool) -> Non
     assert generated.height == 100
     lost = generated.height - delivered.height
     # over QUICCL what was not durable was not accepted, and is sent again
-    assert lost == 0 if kept else 0 < lost <= gone.height
+    assert lost == 0 if saved else 0 < lost <= gone.height
     done = bentpipe(tmp_path, "verify", "out")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Bundle nodes: dtnperf's words, what a scenario resolves to, and a run with its tables and figure."""
+"""Bundle nodes: options of dtnperf, resolved scenarios, and a run with its tables and figure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("-W 3 -R 1M", "-W and -R"),
         ("-T 3 -D 1M", "-T and -D"),
@@ -115,8 +115,8 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
         ("-p urgent", 'found "urgent"'),
     ],
 )
-def test_words_that_mean_nothing_are_refused(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_words_that_mean_nothing_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_dtnperf(text)
 
 
@@ -157,7 +157,7 @@ def test_a_relay_is_used_while_the_direct_contact_is_over(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('layer = "quiccl"', 'layer = "tcpcl"', 'expected transport = "tcp"'),
         ('layer = "quiccl"', 'layer = "carrier-pigeon"', "bundles"),
@@ -166,16 +166,16 @@ def test_a_relay_is_used_while_the_direct_contact_is_over(tmp_path: Path) -> Non
         ('layer = "quiccl"', 'layer = "quiccl", to = "mars"', '"mars"'),
     ],
 )
-def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_impossible_settings_are_reported_by_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     (tmp_path / "scenario.toml").write_text(HOP.replace(old, new))
     done = bentpipe(tmp_path, "check", "scenario.toml")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "flow" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ('contact = [{ from = "client", to = "server", start = "5 s", stop = "4 s", rate = "1 Mbit/s" }]',
          "dtn.contact[1].stop: found a stop that is not after the start"),
@@ -199,10 +199,10 @@ def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, s
         ('routing = "epidemic"\ncopies = 0', "dtn.copies"),
     ],
 )  # fmt: skip
-def test_what_a_plan_cannot_say_is_told_before_anything_runs(tmp_path: Path, table: str, said: str) -> None:
+def test_limits_of_a_plan_are_reported_before_anything_runs(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "scenario.toml").write_text(HOP + f"\n[dtn]\n{table}\n")
     done = bentpipe(tmp_path, "check", "scenario.toml")
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_a_file_is_sent_as_so_many_bytes(tmp_path: Path) -> None:
@@ -232,20 +232,20 @@ def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:
 
 def test_goodput_is_counted_by_acknowledgements_and_as_the_thesis_does(tmp_path: Path) -> None:
     out = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
-    [said] = json.loads(bentpipe(tmp_path, "dtn", "show", "out", "--json").stdout)
+    [message] = json.loads(bentpipe(tmp_path, "dtn", "show", "out", "--json").stdout)
     data = open_store(out).rows("bundles").filter(pl.col("kind") == "data")
     times = {
         event: data.filter(pl.col("event") == event)["time_s"].to_list()
         for event in ("generated", "delivered", "acknowledged")
     }
-    assert said["generated_bundles"] == said["acknowledged_bundles"] == len(times["generated"])
+    assert message["generated_bundles"] == message["acknowledged_bundles"] == len(times["generated"])
     # generated bundles over the 2 s for which it sends; acknowledged bytes until the last acknowledgement
-    assert said["generated_bit_s"] == pytest.approx(len(times["generated"]) * 8e6 / 2)
-    assert said["acknowledged_bit_s"] == pytest.approx(
+    assert message["generated_bit_s"] == pytest.approx(len(times["generated"]) * 8e6 / 2)
+    assert message["acknowledged_bit_s"] == pytest.approx(
         len(times["acknowledged"]) * 8e6 / max(times["acknowledged"])
     )
-    assert said["generated_bit_s"] > said["acknowledged_bit_s"]
-    assert 0.15 < said["bundle_delay_p50_s"] < 2
+    assert message["generated_bit_s"] > message["acknowledged_bit_s"]
+    assert 0.15 < message["bundle_delay_p50_s"] < 2
     shown = bentpipe(tmp_path, "show", "out").stdout
     assert "Clients of bundle nodes" in shown
     assert "generated Mbit/s" in shown
@@ -273,8 +273,8 @@ def test_a_monitor_writes_its_csv(tmp_path: Path) -> None:
     assert {row["Report_SRC"] for row in rows if row["Report_Type"] == "SERVER_ACK"} == {"ipn:2.2000"}
     zero = open_store(tmp_path / "out").rows("bundles")["created_ms"].min()
     for row in rows:
-        told = [int(row[name]) for name in ("Dlv", "Rcv", "Fwd", "Del") if row[name]]
-        assert len(told) == (row["Report_Type"] == "STATUS_REPORT")
+        messages = [int(row[name]) for name in ("Dlv", "Rcv", "Fwd", "Del") if row[name]]
+        assert len(messages) == (row["Report_Type"] == "STATUS_REPORT")
         # what is reported has happened before the report came
-        assert all(0 <= time - zero <= float(row["RX_TIME"]) * 1000 for time in told)
+        assert all(0 <= time - zero <= float(row["RX_TIME"]) * 1000 for time in messages)
     assert bentpipe(tmp_path, "dtn", "show", "out", "--monitor", "m.csv", "--run", "x").returncode == 2

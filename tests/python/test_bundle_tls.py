@@ -10,10 +10,10 @@ import pytest
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
-from traced import made, spec_of
+from traced_runs import made, spec_of
 
 RATE, DELAY_S = 100e6, 0.05
-"""Of the link, bit/s, and one way."""
+"""Rate of the link in bit/s, and its one-way delay."""
 RECORD, ADDED = 1 << 14, 22
 """Most content of a record and what TLS 1.3 adds to each, bytes (RFC 8446 sections 5.1 and 5.2, AES-GCM)."""
 HANDSHAKE = (198, 127 + 6 + 509, 6 + 58)

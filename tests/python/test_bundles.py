@@ -31,7 +31,7 @@ def test_it_reads_what_the_engine_builds_and_says_the_same(text: str) -> None:
     assert read.primary_block.crc_type is not bundle7.CRCType.NONE
 
 
-def test_what_it_builds_is_what_the_engine_reads() -> None:
+def test_the_engine_reads_its_output() -> None:
     made = [
         bundle7.serialize_bundle7(
             "ipn:1.1",

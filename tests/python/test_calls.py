@@ -145,7 +145,7 @@ def test_over_streams_an_on_off_source_is_what_it_was() -> None:
         ({"quic": {"mtu": "1300 B"}}, "flow.call", 'found quic options in a flow with transport = "udp", expected none (page loads take both); put options of several flows into [quic]'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_said_at_its_key(flow: dict[str, Any], key: str, text: str) -> None:
+def test_impossible_settings_name_their_key(flow: dict[str, Any], key: str, text: str) -> None:
     assert refused(**flow) == (key, text)
 
 
@@ -155,7 +155,7 @@ def test_udp_wants_a_load_of_datagrams() -> None:
     assert text.startswith('found transport = "udp" without a load of datagrams; expected one such as')
 
 
-def test_what_is_left_to_chance() -> None:
+def test_random_parts() -> None:
     def draws(load: dict[str, Any]) -> bool:
         return RandomInput.LOAD in random_inputs(plan_of(scenario({**CALL, "load": load})).runs[0].spec)
 
@@ -195,7 +195,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _delays(store: Path) -> Iterator[tuple[str, str, list[float | None]]]:
-    """Of each run and direction of the call, delays in the order of sending, ms; None: lost. From the trace."""
+    """For each run and direction of the call: delays in the order of sending, ms; None: lost. From the trace."""
     packets = open_store(store).rows("packets").filter(pl.col("flow") == "call")
     for (run, start), own in packets.sort("sent_s", "packet").group_by(
         "run", "from_node", maintain_order=True
@@ -213,7 +213,7 @@ def _bursts(good: list[bool]) -> int:
 
 
 @pytest.mark.parametrize("rule", ["20 ms", "60 ms", "p50", "p90", "p99"])
-def test_what_is_late_is_what_the_trace_says(store: Path, rule: str) -> None:
+def test_late_packets_are_those_of_the_trace(store: Path, rule: str) -> None:
     found = rate_calls(open_store(store), RatingConfig(playout=parse(rule)))
     rows = {(row["run"], row["direction"]): row for row in found.filter(flow="call").iter_rows(named=True)}
     traced = list(_delays(store))
@@ -233,7 +233,7 @@ def test_what_is_late_is_what_the_trace_says(store: Path, rule: str) -> None:
         assert (row["lost_ratio"] + row["late_ratio"]) * len(took) == pytest.approx(good.count(False))
         assert row["delay_ms"] == pytest.approx(sum(come) / len(come), rel=1e-6)
         loss = good.count(False) / len(good)
-        # Of what is lost before the first or after the last that comes the histogram knows nothing.
+        # The histogram excludes losses before the first and after the last received datagram.
         burst = max(1.0, good.count(False) / max(_bursts(good), 1) * (1 - loss))
         assert row["burst_ratio"] == pytest.approx(burst, rel=0.02)
         wanted = EModel().rating(deadline + 20 + 0.125, ie_eff(0, 25.1, loss, row["burst_ratio"]))
@@ -260,30 +260,30 @@ def test_adaptive_play_out_follows_the_window_before(store: Path) -> None:
 
 
 def test_an_old_store_is_judged_with_another_codec(store: Path) -> None:
-    kept = open_store(store)
-    plain = rate_calls(kept).filter(flow="call")
-    assert set(rate_calls(kept)["source"]) == {"g711", "live"}
-    assert rate_calls(kept).filter(flow="video")["mos"].null_count() == 2, "a stream is no speech"
-    assert rate_calls(kept, RatingConfig(codec="g711")).filter(flow="video")["mos"].null_count() == 0
+    saved = open_store(store)
+    plain = rate_calls(saved).filter(flow="call")
+    assert set(rate_calls(saved)["source"]) == {"g711", "live"}
+    assert rate_calls(saved).filter(flow="video")["mos"].null_count() == 2, "a stream is no speech"
+    assert rate_calls(saved, RatingConfig(codec="g711")).filter(flow="video")["mos"].null_count() == 0
     for how, better in (
         (RatingConfig(codec="g729"), False), (RatingConfig(advantage=20.0), True), (RatingConfig(plc=False), False),
     ):  # fmt: skip
-        other = rate_calls(kept, how).filter(flow="call")
+        other = rate_calls(saved, how).filter(flow="call")
         assert ((other["mos"] > plain["mos"]) == better).all(), how
-    assert rate_calls(kept, RatingConfig(advantage=5.0))["rating"].drop_nulls().to_list() == pytest.approx(
-        [rating + 5 for rating in rate_calls(kept)["rating"].drop_nulls()]
+    assert rate_calls(saved, RatingConfig(advantage=5.0))["rating"].drop_nulls().to_list() == pytest.approx(
+        [rating + 5 for rating in rate_calls(saved)["rating"].drop_nulls()]
     )
 
 
 def test_a_judgement_that_cannot_be_is_refused(store: Path) -> None:
-    kept = open_store(store)
+    saved = open_store(store)
     for how, key in (
         (RatingConfig(codec="g7"), "codec"),
         (RatingConfig(advantage=21.0), "advantage"),
         (RatingConfig("g729", plc=False), "plc"),
     ):
         with pytest.raises(ScenarioError) as error:
-            rate_calls(kept, how)
+            rate_calls(saved, how)
         assert error.value.problems[0][0] == key
     for words, message in (
         (["--codec", "g722"], 'error: --codec: no codec "g722", expected one of: g711, g729, g729a-vad'),
@@ -315,9 +315,9 @@ def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     assert not rate_calls(open_store(path)).height
     assert "Calls" not in CliRunner().invoke(app, ["show", str(path)]).output
-    told = CliRunner().invoke(app, ["calls", str(path)])
-    assert told.exit_code == 2
-    assert "no datagram flows in this store" in told.output
+    messages = CliRunner().invoke(app, ["calls", str(path)])
+    assert messages.exit_code == 2
+    assert "no datagram flows in this store" in messages.output
 
 
 TRACED = {"duration": "3 s", "trace": {"packet_steps": True}}
@@ -360,7 +360,7 @@ def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None
     assert rule in found if rule else not found
 
 
-def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_an_unsuitable_worker_is_refused(tmp_path: Path) -> None:
     from bentpipe.trace_check import verify
 
     calls = {**CALL, "name": "calls", "count": 12, "start_jitter": "6 s", "admission_rate": "250 kbit/s"}
@@ -374,9 +374,9 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
         {"name": "calls", "flows": [f"calls-{n}" for n in range(1, 13)], "rate_bit_s": 250_000}
     ]
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
-    kept = open_store(path)
-    events = kept.rows("events").filter(pl.col("kind") == "refused")
-    summary = kept.rows("flow_summary").filter(pl.col("side") == "client")
+    saved = open_store(path)
+    events = saved.rows("events").filter(pl.col("kind") == "refused")
+    summary = saved.rows("flow_summary").filter(pl.col("side") == "client")
     starts = dict(summary.select("flow", "start_s").iter_rows())
     # 80 kbit/s each: 3 fit.
     ends: list[float] = []
@@ -391,8 +391,8 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert set(events["flow"]) == refused
     assert all(row["time_s"] == pytest.approx(starts[row["flow"]]) for row in events.iter_rows(named=True))
     assert set(summary.filter(pl.col("sent_packets") == 0)["flow"]) == refused
-    assert rate_calls(kept)["flow"].n_unique() == 12 - len(refused)
-    (verdict,) = verify(kept)
+    assert rate_calls(saved)["flow"].n_unique() == 12 - len(refused)
+    (verdict,) = verify(saved)
     assert verdict.findings == ()
     assert "blocked" in CliRunner().invoke(app, ["show", str(path)]).output
     assert "blocked calls" in write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")

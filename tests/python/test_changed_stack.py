@@ -1,4 +1,4 @@
-"""The experiment with a changed stack fits the stack that is pinned, and what measures instructions says what it misses."""
+"""The patches of the changed stack fit the pinned version, and the scripts report missing programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATCHES = sorted((ROOT / "scripts/changed-stack.d").glob("*.patch"))
 
 
-def said(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
+def run_script(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
     """The status of a script, and what it printed."""
     done = subprocess.run(
         [ROOT / "scripts" / script, *arguments],
@@ -36,7 +36,7 @@ def test_every_patch_is_described_and_is_for_the_pinned_stack() -> None:
 
 @pytest.mark.skipif(not (shutil.which("patch") and shutil.which("cargo")), reason="needs patch and cargo")
 def test_every_patch_applies(tmp_path: Path) -> None:
-    status, text = said("changed-stack", "--check", CHANGED_STACK=str(tmp_path / "there"))
+    status, text = run_script("changed-stack", "--check", CHANGED_STACK=str(tmp_path / "there"))
     if "cargo lacks some crates" in text:
         pytest.skip("cargo lacks some crates")
     assert (status, text) == (
@@ -48,8 +48,8 @@ def test_every_patch_applies(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not (shutil.which("patch") and shutil.which("valgrind")), reason="needs patch and valgrind"
 )
-def test_an_unknown_variant_is_told_which_there_are(tmp_path: Path) -> None:
-    status, text = said("changed-stack", "faster", CHANGED_STACK=str(tmp_path / "there"))
+def test_an_unknown_variant_gives_the_known_ones(tmp_path: Path) -> None:
+    status, text = run_script("changed-stack", "faster", CHANGED_STACK=str(tmp_path / "there"))
     names = " ".join(patch.stem for patch in PATCHES)
     assert status == 2
     assert text == f"changed-stack: no variant faster: expected plain, all or one of {names}\n"
@@ -57,10 +57,10 @@ def test_an_unknown_variant_is_told_which_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="needs valgrind")
-def test_a_peer_that_is_not_there_is_said_before_anything_is_built(tmp_path: Path) -> None:
-    status, text = said("instructions", PICOQUIC_SIM=str(tmp_path / "pico_sim"))
+def test_a_missing_simulator_is_reported_before_the_build(tmp_path: Path) -> None:
+    status, text = run_script("instructions", PICOQUIC_SIM=str(tmp_path / "pico_sim"))
     assert (status, text) == (2, f"PICOQUIC_SIM: found {tmp_path}/pico_sim, expected an executable\n")
-    status, text = said("instructions", PICOQUIC_SIM="/bin/true", PICOQUIC_DIR=str(tmp_path))
+    status, text = run_script("instructions", PICOQUIC_SIM="/bin/true", PICOQUIC_DIR=str(tmp_path))
     assert (status, text) == (
         2, "PICOQUIC_DIR: expected picoquic's source, with certs/cert.pem (for /bin/true)\n"
     )  # fmt: skip

@@ -104,13 +104,13 @@ def test_a_cell_that_was_never_published_is_refused_by_name() -> None:
     assert 'did you mean "suburban"' in refused(environment="suburbian")
 
 
-def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> None:
+def test_below_the_lowest_table_is_an_error_and_above_the_highest_a_warning() -> None:
     assert refused(elevation="30 deg").endswith(
         'elevation: found 30 deg, below the lowest table of "intermediate-tree-shadowed", expected at least 40 deg'
     )
     high = Channel.model_validate(TREES | {"elevation": "70 deg"})
-    said = link_channel.elevation_note(high, "down.channel")
-    assert said == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
+    message = link_channel.elevation_note(high, "down.channel")
+    assert message == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
     assert resolved(elevation="70 deg")["look_angle"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
     assert link_channel.elevation_note(Channel.model_validate(TREES), "down.channel") is None
 
@@ -124,9 +124,9 @@ def test_check_says_which_table_is_used() -> None:
     segment = {"name": "mobile", "delay": "80 ms", "up": {"rate": "5 Mbit/s"}, "down": down}
     flow = {"name": "f", "congestion": "cubic", "direction": "down"}
     document = load_scenario({"duration": "1 s", "path": {"segment": [segment]}, "flow": [flow]})
-    (said,) = lint_plan(build_plan(document, "test", catalogue=engine.catalogue()))
-    assert said.key == "path.mobile.down.channel.elevation"
-    assert said.text == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
+    (message,) = lint_plan(build_plan(document, "test", catalogue=engine.catalogue()))
+    assert message.key == "path.mobile.down.channel.elevation"
+    assert message.text == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
 
 
 def test_other_bands_are_refused() -> None:
@@ -158,7 +158,7 @@ def test_other_bands_are_refused() -> None:
         ({"state_lengths": "all"}, "each, one"),
     ],
 )
-def test_bad_keys_are_told_in_one_message(changes: dict[str, Any], words: str) -> None:
+def test_bad_keys_give_one_message(changes: dict[str, Any], words: str) -> None:
     assert words in refused(**changes)
 
 
@@ -251,11 +251,11 @@ def test_p681_has_a_table_for_a_band_or_refuses() -> None:
     assert high["cells"][0]["bad"]["quantiles"] == [0.1, 0.6]
 
 
-def test_between_two_tables_the_lower_is_used_and_said() -> None:
+def test_between_two_tables_the_lower_is_used_and_reported() -> None:
     for asked, used in (("50 deg", 45), ("89 deg", 60), ("20 deg", 20)):
         table = Channel.model_validate(P681 | {"elevation": asked})
-        said = link_channel.elevation_note(table, "down.channel")
-        assert said is None if asked == f"{used} deg" else f"that of {used} deg" in str(said)
+        message = link_channel.elevation_note(table, "down.channel")
+        assert message is None if asked == f"{used} deg" else f"that of {used} deg" in str(message)
         urban = next(iter(TWO_STATES.values()))["urban"]
         assert resolved(**P681 | {"elevation": asked})["cells"][0]["good"]["ln_mean"] == urban[used].good[0]
     assert "expected at least 20 deg" in refused(**P681 | {"elevation": "10 deg"})

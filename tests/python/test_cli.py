@@ -58,7 +58,7 @@ main()
 
 
 def test_a_command_is_made_alone() -> None:
-    """What nobody has called is not imported."""
+    """Unused commands are not imported."""
     done = subprocess.run([sys.executable, "-c", LOADED, "check", "-h"], capture_output=True, text=True)
     assert "[NAME=]FILE.py:CLASS" in done.stdout
     loaded = set(done.stderr.split())
@@ -78,7 +78,7 @@ def test_a_command_is_made_alone() -> None:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_a_command_loads_what_it_needs(store: Path, tmp_path: Path, words: list[str], without: str) -> None:
-    """Of libraries, importing is most of what these commands cost."""
+    """These commands spend most of their time on the import of libraries."""
     write(tmp_path)
     command = [sys.executable, "-c", LOADED, *(str(store) if word == "STORE" else word for word in words)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -153,13 +153,13 @@ def test_one_run_can_be_made_alone(store: Path) -> None:
 
 def test_a_cluster_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
     write(tmp_path)
-    for where, said in (
+    for where, message in (
         ("dask://127.0.0.1:1", "no Dask scheduler"),
         ("somewhere", "expected dask://HOST:PORT"),
     ):
         done = bentpipe(tmp_path, "run", "test.toml", "--cluster", where)
         assert done.returncode == 2
-        assert said in done.stderr
+        assert message in done.stderr
         assert not (tmp_path / "out").exists()
 
 
@@ -234,7 +234,7 @@ def test_schema_presets_and_doctor(tmp_path: Path) -> None:
 LONG = GEO.replace("2s", "150s").replace("2 s", "150 s").replace("[[path", "seeds = 8\n[[path", 1)
 
 
-def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
+def test_an_interrupted_map_names_its_saved_runs(tmp_path: Path) -> None:
     sizes = ",".join(f"{n} MB" for n in range(10, 18))
     words = [
         "break-even",
@@ -258,18 +258,16 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=60)
-    kept = len(list(runs.iterdir()))
-    assert 1 <= kept < 32
+    saved = len(list(runs.iterdir()))
+    assert 1 <= saved < 32
     assert process.returncode == 130
-    said = (
-        f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; rerun the command to resume"
-    )
-    assert said in error.decode()
+    message = f"interrupted: {saved} of 32 runs are in out/break-even-geo-konnect/store; rerun the command to resume"
+    assert message in error.decode()
     assert not (tmp_path / "out" / "break-even-geo-konnect" / "map.html").exists()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_what_is_finished_survives_ctrl_c_and_a_kill(tmp_path: Path, how: signal.Signals) -> None:
+def test_finished_runs_survive_ctrl_c_and_a_kill(tmp_path: Path, how: signal.Signals) -> None:
     write(tmp_path, LONG)
     command = [sys.executable, "-m", "bentpipe.cli", "run", "test.toml", "--jobs", "2"]
     process = subprocess.Popen(
@@ -281,19 +279,19 @@ def test_what_is_finished_survives_ctrl_c_and_a_kill(tmp_path: Path, how: signal
         time.sleep(0.02)
     os.killpg(process.pid, how)
     _, error = process.communicate(timeout=60)
-    kept = len(list(runs.iterdir()))
-    assert kept >= 1
+    saved = len(list(runs.iterdir()))
+    assert saved >= 1
     assert process.returncode != 0
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert f"{kept} of 8 runs are in out/test" in error.decode()
+        assert f"{saved} of 8 runs are in out/test" in error.decode()
     done = bentpipe(tmp_path, "run", "test.toml", "--json")
     found = json.loads(done.stdout)
-    assert (found["kept"], found["done"]) == (kept, 8 - kept)
+    assert (found["kept"], found["done"]) == (saved, 8 - saved)
     shutil.rmtree(tmp_path / "out")
 
 
-def test_an_engine_that_is_older_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("bentpipe._engine.orbit")
     done = bentpipe(tmp_path, "orbit", "toulouse", "new-york")
     assert done.returncode == 2

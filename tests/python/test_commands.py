@@ -1,4 +1,4 @@
-"""A command within the tests' process does what it does in one of its own, and leaves nothing behind."""
+"""A command within the process of the tests behaves as in a separate process, and leaves nothing behind."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Scenarios that are composed of classes say what their TOML says."""
+"""Scenarios composed of classes equal their TOML."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_tables_of_words_may_hold_classes() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
+def test_a_written_scenario_equals_its_file(file: File) -> None:
     document = load_scenario(file)
     scenario = validate(document.data)
     again = validate(scenario.to_dict())
@@ -115,7 +115,7 @@ def test_a_quantity_is_taken_as_it_is_and_its_text_is_the_same_quantity(quantity
     assert kind.parse(str(quantity)) == quantity
 
 
-def test_what_is_wrong_is_said_where_it_is_composed() -> None:
+def test_errors_are_reported_where_a_scenario_is_composed() -> None:
     with pytest.raises(
         ScenarioError, match=r'^Segment: delay: found 250 without a unit.*did you mean "250 ms"'
     ):
@@ -139,7 +139,7 @@ def test_a_table_shows_the_keys_that_it_was_given() -> None:
     assert repr(Load(time="5 s")) == "Load(time='5 s')"
 
 
-def test_every_table_is_where_it_is_said_to_be() -> None:
+def test_every_table_is_at_its_documented_place() -> None:
     for name in tables.__all__:
         found = getattr(tables, name)
         assert getattr(importlib.import_module(found.__module__), name) is found
@@ -148,8 +148,8 @@ def test_every_table_is_where_it_is_said_to_be() -> None:
         tables.Segmnt  # noqa: B018
 
 
-def test_whoever_checks_types_finds_what_is_there() -> None:
-    """A module that says what it exports exports each class that a scenario is composed of."""
+def test_type_checkers_find_all_names() -> None:
+    """A module with ``__all__`` exports each class of a scenario."""
     for name in tables.__all__:
         home = importlib.import_module(getattr(tables, name).__module__)
         assert name in getattr(home, "__all__", (name,)), f"{home.__name__}: {name}"

@@ -183,13 +183,13 @@ def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
     done = run(["--cluster", f"dask://{cluster.address}"])
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
-    said = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; finished runs are in the store"
-    assert lines == [f"error: {said}; rerun the command to resume"]
-    kept = len(list((out / "runs").iterdir()))
-    assert 1 <= kept < 6
+    output = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; finished runs are in the store"
+    assert lines == [f"error: {output}; rerun the command to resume"]
+    saved = len(list((out / "runs").iterdir()))
+    assert 1 <= saved < 6
     done = run(["--jobs", "1"])
     assert done.returncode == 0, done.stderr
-    assert f"6 of 6 runs in {out} ({kept} from earlier runs)" in done.stdout
+    assert f"6 of 6 runs in {out} ({saved} from earlier runs)" in done.stdout
 
 
 def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def kill(worker: subprocess.Popen[str]) -> None:
     worker.wait()
 
 
-def warned(said: pytest.WarningsRecorder) -> list[str]:
-    return [str(one.message) for one in said]
+def warned(output: pytest.WarningsRecorder) -> list[str]:
+    return [str(one.message) for one in output]
 
 
 SEEDS = 90
@@ -244,16 +244,16 @@ SEEDS = 90
 
 
 def begin_and_lose_this_engine(
-    cluster: Cluster, out: Path, said: pytest.WarningsRecorder, *, replaced: bool = False
+    cluster: Cluster, out: Path, output: pytest.WarningsRecorder, *, replaced: bool = False
 ) -> Future[Any]:
-    """A session whose only worker of this engine is killed when another has said that it has another one."""
+    """A session loses its only worker of this engine after another worker has reported another engine."""
     with cluster.asked():
         kill(cluster.processes[2])
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", f"seeds = {SEEDS}"))
     session = begun(lambda: bentpipe.run(scenario, cluster=f"dask://{cluster.address}", out=out))
     until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
     cluster.join_of_another_engine()
-    until(lambda: len(said) > 0)
+    until(lambda: len(output) > 0)
     finished = len(list((out / "runs").iterdir()))
     # Those that the worker had before go first; then it has those alone that may go nowhere else.
     until(lambda: len(list((out / "runs").iterdir())) >= finished + 5)
@@ -263,7 +263,7 @@ def begin_and_lose_this_engine(
             pass
     kill(cluster.processes[1])
     assert not session.done()
-    assert [one.split(" has ")[1] for one in warned(said)] == [
+    assert [one.split(" has ")[1] for one in warned(output)] == [
         f"engine another, this is {engine.version()}: it is left out"
     ]
     return session
@@ -294,7 +294,7 @@ def test_a_cluster_that_is_left_with_another_engine_ends_the_session(
     assert any((tmp_path / "store" / "runs").iterdir())
 
 
-def test_a_run_whose_workers_end_again_and_again_fails(
+def test_a_run_fails_if_its_workers_end_repeatedly(
     cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dask, "MOVES", 0)
@@ -308,7 +308,7 @@ def test_a_run_whose_workers_end_again_and_again_fails(
     assert len(error.results.finished()) == SEEDS - len(error.summary.failed)
 
 
-def test_a_cluster_without_workers_is_said_and_waited_for(
+def test_a_cluster_without_workers_is_reported_and_waited_for(
     cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "store"
@@ -367,7 +367,7 @@ def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_
         assert len(session.result(timeout=120).finished()) == 40
 
 
-def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path: Path) -> None:
+def test_leaving_a_cluster_cancels_its_work(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 200"))
     with cluster.asked() as client:
         with bentpipe.iter_runs(

@@ -1,5 +1,4 @@
-"""QUIC over minutes to days: the handshake by hand, routers that hold while a link is down, links on a contact plan, the
-profile of draft-ietf-tiptop-quic-profile, and what is said of what cannot work."""
+"""QUIC over minutes to days: the handshake by hand, store-and-forward routers, links on a contact plan, the profile of draft-ietf-tiptop-quic-profile, and warnings of settings that cannot work."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.toml_writer import dumps
-from traced import judged, made, spec_of
+from traced_runs import judged, made, spec_of
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios/deep-space"
 SECOND = 10**9
@@ -127,13 +126,13 @@ def test_the_profile_is_that_of_the_path() -> None:
     }  # fmt: skip
 
 
-def test_what_is_said_wins_over_the_profile() -> None:
-    said = quic_of(
+def test_explicit_options_override_the_profile() -> None:
+    lint_warnings = quic_of(
         far(("quic.initial_rtt", "1 h"), ("quic.packet_threshold", 7), ("quic.time_threshold", 1.5))
     )
-    assert (said["initial_rtt_ns"], said["packet_threshold"]) == (HOUR, 7)
-    assert said["time_threshold_permille"] == 1500
-    assert said["idle_timeout_ns"] == 9 * 480_002_000_000, "the rest is of the path"
+    assert (lint_warnings["initial_rtt_ns"], lint_warnings["packet_threshold"]) == (HOUR, 7)
+    assert lint_warnings["time_threshold_permille"] == 1500
+    assert lint_warnings["idle_timeout_ns"] == 9 * 480_002_000_000, "the rest is of the path"
     longest = quic_of(far(("quic.max_rtt", "2 h"), ("flow.quic", {"idle_timeout": "none"})))
     assert (longest["initial_rtt_ns"], longest["idle_timeout_ns"]) == (2 * HOUR, None)
 
@@ -215,7 +214,7 @@ def test_a_loss_is_found_after_the_time_threshold() -> None:
     assert found(1.25) > 1.25 * 480
 
 
-def test_what_is_in_flight_is_lost_where_it_is_said(tmp_path: Path) -> None:
+def test_packets_in_flight_are_lost_at_the_configured_link(tmp_path: Path) -> None:
     data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="drop")
     spec = spec_of(data)
     tables = made(spec)
@@ -311,7 +310,7 @@ def test_a_plan_of_bundle_nodes_is_one_of_links_too(tmp_path: Path) -> None:
         ({"quic": {"max_rtt": "3 days"}}, "quic.max_rtt", "72 h"),
     ],
 )
-def test_what_a_profile_cannot_be(change: dict[str, Any], key: str, words: str) -> None:
+def test_invalid_profiles(change: dict[str, Any], key: str, words: str) -> None:
     with pytest.raises(ScenarioError) as wrong:
         spec_of({**FAR, **change})
     assert key in str(wrong.value)
@@ -332,7 +331,7 @@ def test_what_a_profile_cannot_be(change: dict[str, Any], key: str, words: str) 
         ("contact = [", {}, "is not TOML"),
     ],
 )
-def test_what_a_plan_of_links_cannot_be(plan: str, graph: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_invalid_contact_plans_of_links(plan: str, graph: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=words.replace("[", r"\[").replace("]", r"\]")):
         on_plan(tmp_path, plan, **graph)
 
@@ -341,7 +340,7 @@ def test_links_that_the_plan_does_not_know_are_up(tmp_path: Path) -> None:
     of_others = PLAN.replace('"rover"', '"lander"')
     links = [{**link, "delay": "1 s", "both": {"rate": "1 Mbit/s"}} for link in PLANNED["graph"]["link"]]
     spec = on_plan(tmp_path, of_others, link=links)
-    # the trunk's only contact outlasts the run, and what a link says itself holds
+    # the trunk's only contact outlasts the run, and the keys of a link take precedence
     assert "changes" not in spec["graph"]
     assert [link["up"][1]["delay_ns"] for link in spec["graph"]["links"]] == [SECOND, SECOND]
 
@@ -359,7 +358,7 @@ def test_a_plan_of_nobody_here_says_who_is(tmp_path: Path) -> None:
         ({"at": "1 min", "gap": "1 s", "segment": "wire"}, "has no queue"),
     ],
 )
-def test_what_can_hold_what_waits(handover: dict[str, Any], words: str) -> None:
+def test_nodes_that_can_buffer_packets(handover: dict[str, Any], words: str) -> None:
     data = far()
     data["path"]["segment"].append({"name": "wire", "delay": "1 ms"})
     data["path"]["handover"] = [{"segment": "space", "queued": "hold", **handover}]
@@ -367,25 +366,25 @@ def test_what_can_hold_what_waits(handover: dict[str, Any], words: str) -> None:
         spec_of(data)
 
 
-def said(data: dict[str, Any]) -> dict[str, str]:
+def lint_warnings(data: dict[str, Any]) -> dict[str, str]:
     plan = build_plan(load_scenario(copy.deepcopy(data)), "test", catalogue=engine.catalogue())
     return {one.key: one.text for one in lint_plan(plan)}
 
 
-def test_defaults_that_cannot_serve_are_remarked_on() -> None:
-    assert said(far()) == {}
-    assert said(far(("duration", "720 h"))) == {}, "a month is nothing unusual here"
-    found = said(far(("quic.profile", "none"), ("quic.idle_timeout", "30 s")))
+def test_unsuitable_defaults_give_a_warning() -> None:
+    assert lint_warnings(far()) == {}
+    assert lint_warnings(far(("duration", "720 h"))) == {}, "a month is nothing unusual here"
+    found = lint_warnings(far(("quic.profile", "none"), ("quic.idle_timeout", "30 s")))
     assert set(found) == {"flow.file.quic.initial_rtt", "flow.file.quic.idle_timeout"}
     assert all('quic.profile = "deep-space"' in text for text in found.values())
     assert "8 times" in found["flow.file.quic.initial_rtt"]
 
 
-def test_a_queue_that_has_no_room_for_what_is_held_is_remarked_on() -> None:
+def test_a_queue_below_the_store_and_forward_buffer_gives_a_warning() -> None:
     data = far(at="10 min", gap="20 min", hold="10 MB")
-    assert said(data) == {}
+    assert lint_warnings(data) == {}
     data["path"]["segment"][1]["both"]["queue"] = "1 MB"
-    found = said(data)
+    found = lint_warnings(data)
     assert set(found) == {"path.space.up.queue", "path.space.down.queue"}
     assert "found 1 MB, and lan-space may hold 10 MB" in found["path.space.up.queue"]
 

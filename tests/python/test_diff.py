@@ -106,7 +106,7 @@ def test_noise_is_no_verdict(synthetic: ModuleType, tmp_path: Path) -> None:
     ]
 
 
-def test_what_has_no_partner_is_counted(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_items_without_a_partner_are_counted(synthetic: ModuleType, tmp_path: Path) -> None:
     before, after = (
         synthetic.pair_store(tmp_path / "a", SHARES),
         synthetic.pair_store(tmp_path / "b", SHARES[:4]),
@@ -251,7 +251,7 @@ def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
 
 
 def test_metrics_that_are_asked_for_are_one_family(collapsed: Path) -> None:
-    """Quantiles of completion times too, which are secondary where nothing is asked for."""
+    """Quantiles of completion times too, which are secondary by default."""
     criteria = Criteria(metrics=("goodput_bit_s", "completion_p95_s"))
     changes = compare(collapsed / "a", collapsed / "b", criteria=criteria).changes
     assert {(change.metric, change.primary) for change in changes} == {
@@ -384,7 +384,7 @@ def test_equal_differences_show_that_a_controller_does_not_draw(
     assert (completion.seeds, completion.verdict, got.notes) == (seeds, verdict, ())
 
 
-def test_runs_that_have_not_finished_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_unfinished_runs_of_a_store_are_reported(synthetic: ModuleType, tmp_path: Path) -> None:
     before = sweep(tmp_path / "a", synthetic, {"cubic": [5.0, 5.2, 4.9, 5.1, 4.8, 5.0]})
     after = Path(shutil.copytree(before, tmp_path / "b"))
     shutil.rmtree(min(after.glob("runs/*")))
@@ -393,7 +393,7 @@ def test_runs_that_have_not_finished_are_said(synthetic: ModuleType, tmp_path: P
     assert (got.only_before, got.only_after) == (1, 0)
 
 
-def test_of_many_comparisons_those_with_a_verdict_are_printed(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_many_comparisons_print_those_with_a_verdict(synthetic: ModuleType, tmp_path: Path) -> None:
     rates = {f"cc{k}": [5.0 + k / 10, 5.2, 4.9, 5.1, 4.8] for k in range(20)}
     before = sweep(tmp_path / "a", synthetic, rates)
     changed = rates | {"cc7": [2.5, 2.6, 2.4, 2.6, 2.3]}
@@ -415,8 +415,8 @@ def test_different_paths_are_named(tmp_path: Path) -> None:
     assert not compare(before, before).notes
     done = bentpipe(tmp_path, "diff", "a", "b")
     assert note in done.stdout
-    said = json.loads(bentpipe(tmp_path, "diff", "a", "b", "--json").stdout)
-    assert note in said["notes"]
+    message = json.loads(bentpipe(tmp_path, "diff", "a", "b", "--json").stdout)
+    assert note in message["notes"]
 
 
 CALLS = """

@@ -75,7 +75,7 @@ def plans(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(folder: Path, *words: str) -> dict[str, Any]:
+def run_json(folder: Path, *words: str) -> dict[str, Any]:
     done = bentpipe(folder, "dtn", *words, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -89,7 +89,7 @@ def refused(folder: Path, *words: str) -> str:
 
 
 def test_a_plan_of_ion(plans: Path) -> None:
-    found = said(plans, "plan", "a.ionrc")
+    found = run_json(plans, "plan", "a.ionrc")
     assert (found["epoch"], found["nodes"]) == ("2026-11-22T12:00:00Z", ["1", "3", "6"])
     direct = next(one for one in found["pairs"] if (one["from"], one["to"]) == ("1", "6"))
     assert (direct["contacts"], direct["up_s"], direct["longest_gap_s"]) == (2, 290.0, 10.0)
@@ -106,14 +106,14 @@ def test_a_plan_of_ion(plans: Path) -> None:
 
 
 def test_a_plan_of_toml_and_the_same_of_json(plans: Path) -> None:
-    found = said(plans, "plan", "b.toml")
+    found = run_json(plans, "plan", "b.toml")
     assert (found["contacts"], found["title"]) == (3, "relay")
     up = next(one for one in found["pairs"] if one["from"] == "moon")
     assert (up["first_s"], up["last_s"], up["owlt_s"]) == (10.0, 100.0, [1.28, 1.28])
     assert found["static_routes"] == [{"at": "earth", "to": None, "via": "moon"}]
     assert found["warnings"] == [{"at": ["line 13"], "text": "rover to moon: no return contact"}]
     (plans / "b.json").write_text(json.dumps(as_tables(read(plans / "b.toml"))))
-    again = said(plans, "plan", "b.json")
+    again = run_json(plans, "plan", "b.json")
     assert again["pairs"] == found["pairs"]
     assert again["warnings"][0]["at"] == ["contact[3]"]
 
@@ -162,7 +162,7 @@ def test_every_form_says_the_same(tables: dict[str, Any]) -> None:
             assert nodes(again) == nodes(first)
 
 
-def test_what_ion_cannot_say_is_no_ion(plans: Path) -> None:
+def test_a_plan_beyond_ion_is_not_written_as_ion(plans: Path) -> None:
     # names and parts of a second are beyond ION's commands
     assert as_ion(read(plans / "b.toml")) is None
     text = 'contact = [{from = 1, to = 2, stop = "5 s", rate = "8 bit/s"}]\n'
@@ -185,13 +185,13 @@ def test_the_page_needs_no_network(plans: Path) -> None:
         "no range from 200 s to 300 s",
     ):
         assert part in page, part
-    said = page.replace("\u00a0", " ")
+    run_json = page.replace("\u00a0", " ")
     # 290 of 300 s; 12.5 MB/s for 290 s and five times for 300 s
     assert (
         "Pairs are connected for 96.7 to 100 % of the time; the longest gap between two contacts is 10 s, 1 to 6.<"
-        in said
+        in run_json
     )
-    assert "total contact volume 22,375 MB; 3 warnings.<" in said
+    assert "total contact volume 22,375 MB; 3 warnings.<" in run_json
     for name in ("contacts.svg", "contacts.pdf", "light.svg", "light.pdf"):
         assert (plans / "out" / name).stat().st_size > 1000
     contacts, light = figures(read(plans / "a.ionrc"))
@@ -230,7 +230,7 @@ a range +1 +3600 1 1 1
 
 def test_a_node_with_itself_is_passed_over_with_a_note_and_known(tmp_path: Path) -> None:
     (tmp_path / "a.ionrc").write_text(LOOPBACK + "a contact +1 +3600 1 3 100000\na range +1 +3600 1 3 1\n")
-    found = said(tmp_path, "plan", "a.ionrc")
+    found = run_json(tmp_path, "plan", "a.ionrc")
     assert (found["nodes"], found["contacts"]) == (["1", "2", "3"], 1)
     warnings = [(one["at"], one["text"]) for one in found["warnings"]][:3]
     assert warnings == [
@@ -238,18 +238,18 @@ def test_a_node_with_itself_is_passed_over_with_a_note_and_known(tmp_path: Path)
         (["line 2"], "a contact of node 2 with itself: ignored, the node is known"),
         (["line 3"], "a range of node 1 with itself: ignored, the node is known"),
     ]
-    assert "no contacts lead from 1 to 2" in said(tmp_path, "route", "a.ionrc", "1", "2")["kept"]
+    assert "no contacts lead from 1 to 2" in run_json(tmp_path, "route", "a.ionrc", "1", "2")["kept"]
 
 
 @pytest.mark.parametrize("text", [LOOPBACK, "a contact -1 -1 1 1 0\na contact -1 -1 2 2 0\n"])
 def test_a_plan_of_known_nodes_without_contacts_is_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.ionrc").write_text(text)
-    found = said(tmp_path, "plan", "a.ionrc", "--out", "o")
+    found = run_json(tmp_path, "plan", "a.ionrc", "--out", "o")
     assert (found["nodes"], found["contacts"], found["pairs"]) == (["1", "2"], 0, [])
     assert "The plan has no contact between two nodes." in (tmp_path / "o/plan.html").read_text()
     assert "2 nodes, 0 contacts of 0 pairs" in bentpipe(tmp_path, "dtn", "plan", "a.ionrc").stdout
-    assert "it is delivered" in said(tmp_path, "route", "a.ionrc", "1", "1")["kept"]
-    again = said(tmp_path, "plan", "o/plan.ionrc")
+    assert "it is delivered" in run_json(tmp_path, "route", "a.ionrc", "1", "1")["kept"]
+    again = run_json(tmp_path, "plan", "o/plan.ionrc")
     assert again["nodes"] == ["1", "2"]
 
 
@@ -257,20 +257,20 @@ def test_a_date_and_a_time_after_the_reference_in_a_line(tmp_path: Path) -> None
     """``configs/3node-ltp-brs`` of nasa-jpl/ION-DTN; ionrc(5): without ``@``, from when ionadmin begins."""
     line = "a contact +0 2009/01/01-00:00:00 5 7 10000\n"
     (tmp_path / "a.ionrc").write_text(line)
-    found = said(tmp_path, "plan", "a.ionrc")
+    found = run_json(tmp_path, "plan", "a.ionrc")
     assert (found["epoch"], found["start_s"], found["stop_s"]) == (None, 0, 3_155_760_000)
     assert "it lasts for a century" in found["warnings"][0]["text"]
     (tmp_path / "a.ionrc").write_text("@ 2008/12/31-23:00:00\n" + line)
-    found = said(tmp_path, "plan", "a.ionrc")
+    found = run_json(tmp_path, "plan", "a.ionrc")
     assert (found["epoch"], found["stop_s"]) == ("2008-12-31T23:00:00Z", 3600)
 
 
 def test_confidence_that_leaves_no_contact_is_named(plans: Path) -> None:
-    kept = said(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["kept"]
-    assert kept == "contacts lead from rover to moon, but only over some that are less likely than 0.9"
-    assert said(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["kept"] is None
-    kept = said(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["kept"]
-    assert kept.startswith("no contacts lead from moon to rover")
+    saved = run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["kept"]
+    assert saved == "contacts lead from rover to moon, but only over some that are less likely than 0.9"
+    assert run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["kept"] is None
+    saved = run_json(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["kept"]
+    assert saved.startswith("no contacts lead from moon to rover")
 
 
 def test_a_long_plan_says_which_step_goes_on(
@@ -341,7 +341,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) -> None:
-    found = said(plans, "route", "a.ionrc", "1", "6", "--at", "99.99 s")
+    found = run_json(plans, "route", "a.ionrc", "1", "6", "--at", "99.99 s")
     assert (found["by"], found["consumption_bytes"]) == ("plan", 1_030_000)
     (one,) = found["forwarded"]
     assert (one["next"], one["route"]["nodes"]) == ("3", ["1", "3", "6"])
@@ -358,7 +358,7 @@ def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) 
     assert "To 3, computed route: 1 - 3 - 6, projected arrival at" in text
     assert "(3.2.6.9 g)" in text
     # a moment before, it still fits
-    assert said(plans, "route", "a.ionrc", "1", "6", "--at", "99.9 s")["forwarded"][0]["next"] == "6"
+    assert run_json(plans, "route", "a.ionrc", "1", "6", "--at", "99.9 s")["forwarded"][0]["next"] == "6"
 
 
 @pytest.mark.parametrize(
@@ -381,15 +381,15 @@ def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) 
         (["--lifetime", "500 ms"], []),
     ],
 )  # fmt: skip
-def test_what_is_asked_decides(plans: Path, words: list[str], expected: list[str]) -> None:
-    found = said(plans, "route", "a.ionrc", "1", "6", *words)
+def test_the_request_decides(plans: Path, words: list[str], expected: list[str]) -> None:
+    found = run_json(plans, "route", "a.ionrc", "1", "6", *words)
     assert [one["next"] for one in found["forwarded"]] == expected
     assert (found["kept"] is None) == bool(expected)
     assert bentpipe(plans, "dtn", "route", "a.ionrc", "1", "6", *words).returncode == 0
 
 
 def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> None:
-    found = said(plans, "route", "b.toml", "earth", "rover")
+    found = run_json(plans, "route", "b.toml", "earth", "rover")
     assert (found["by"], found["forwarded"][0]["next"]) == ("static", "moon")
     text = bentpipe(plans, "dtn", "route", "b.toml", "earth", "rover", "--at", "200 s").stdout
     assert "To moon, static route: no contact can carry the bundle; the bundle stays queued" in text
@@ -397,7 +397,7 @@ def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> N
         "The bundle stays at moon: no contacts lead from moon to rover"
         in bentpipe(plans, "dtn", "route", "b.toml", "moon", "rover").stdout
     )
-    assert "it is delivered" in said(plans, "route", "b.toml", "moon", "moon")["kept"]
+    assert "it is delivered" in run_json(plans, "route", "b.toml", "moon", "moon")["kept"]
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_the_schema_names_every_key(tmp_path: Path) -> None:
 
 def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
     words = ["-c", "iridium", "--duration", "30 min", "--step", "10 s"]
-    found = said(tmp_path, "passes", "Toulouse", "Lima", *words, "--out", "a.toml")
+    found = run_json(tmp_path, "passes", "Toulouse", "Lima", *words, "--out", "a.toml")
     assert found["contacts"] > 100
     assert all(one["passes"] > 0 for one in found["places"])
     plan = read(tmp_path / "a.toml")
@@ -467,7 +467,7 @@ def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
         for one in plan.spec["contacts"]
     }
     assert (rates[True, False], rates[False, True]) == (10_000_000, 100_000_000)
-    decided = said(tmp_path, "route", "a.toml", "Toulouse", "Lima", "--at", "5 min", "--size", "10 kB")
+    decided = run_json(tmp_path, "route", "a.toml", "Toulouse", "Lima", "--at", "5 min", "--size", "10 kB")
     (one,) = decided["forwarded"]
     nodes = one["route"]["nodes"]
     assert (nodes[0], nodes[-1]) == ("Toulouse", "Lima")
@@ -478,7 +478,7 @@ def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
 
 def test_passes_over_one_place_without_links_and_what_is_wrong(tmp_path: Path) -> None:
     words = ["-c", "iridium", "--links", "bent-pipe", "--step", "20 s", "--duration", "20 min"]
-    found = said(
+    found = run_json(
         tmp_path, "passes", "Toulouse", *words, "--up", "1 Mbit/s", "--down", "1 Mbit/s", "-o", "b.json"
     )
     (place,) = found["places"]
@@ -499,7 +499,7 @@ def test_passes_over_one_place_without_links_and_what_is_wrong(tmp_path: Path) -
 
 def test_places_in_the_south_have_passes(tmp_path: Path) -> None:
     words = ["--duration", "10 min", "--step", "10 s", "--links", "bent-pipe", "-o", "b.toml"]
-    found = said(tmp_path, "passes", "-12.05,-77.05", "Toulouse", *words)
+    found = run_json(tmp_path, "passes", "-12.05,-77.05", "Toulouse", *words)
     assert [place["place"] for place in found["places"]] == ["-12.05,-77.05", "Toulouse"]
     assert all(place["passes"] > 0 for place in found["places"])
     assert read(tmp_path / "b.toml").spec["contacts"]

@@ -160,8 +160,8 @@ def test_the_answer_is_a_sentence_and_tables_of_80_columns(monkeypatch: pytest.M
         "The loss of line 6 (1 to 3) costs most: 8.927 s, arrival at 111.083071 s.",
     ]
     assert max(len(line.rstrip()) for line in lines) <= 80
-    kept = commands.bentpipe(ROOT, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "299.99 s")
-    assert kept.stdout.startswith(
+    saved = commands.bentpipe(ROOT, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "299.99 s")
+    assert saved.stdout.startswith(
         "The bundle stays at 1: contacts lead from 1 to 6, but none of their routes can"
     )
 

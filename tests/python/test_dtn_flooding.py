@@ -45,7 +45,7 @@ NEAR = neighbour("2", 'peer = "127.0.0.1:4556"')
 OTHERS = '[[contact]]\nfrom = "1"\nto = "3"\nstop = "1 h"\nrate = "1 Mbit/s"\nowlt = "1 ms"\n'
 
 
-def test_a_node_is_told_that_it_floods(tmp_path: Path) -> None:
+def test_a_node_gets_the_option_of_flooding(tmp_path: Path) -> None:
     plan = plan_of(file(tmp_path, "1", EPIDEMIC + NEAR))
     assert plan["dtn"].get("epidemic") == {}
     assert plan["dtn"]["nodes"][0].get("routes") == []
@@ -57,7 +57,7 @@ def test_a_node_is_told_that_it_floods(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("copies = 2\n", 'copies: found with routing = "sabr"'),
         (EPIDEMIC + "copies = 0\n", "copies"),
@@ -69,14 +69,14 @@ def test_a_node_is_told_that_it_floods(tmp_path: Path) -> None:
         ('routing = "flooding"\n', "routing"),
     ],
 )
-def test_what_means_nothing_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_meaningless_input_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "hands.toml").write_text('[[route]]\nat = "1"\nto = "3"\nvia = "2"\n' + OTHERS)
     with pytest.raises(ScenarioError) as caught:
         plan_of(file(tmp_path, "1", text + NEAR))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_neighbour_that_the_plan_leaves_out_is_said(tmp_path: Path) -> None:
+def test_a_neighbour_missing_in_the_plan_is_reported(tmp_path: Path) -> None:
     """By the plan a node sends nothing where no contact is."""
     three = neighbour("3", 'peer = "127.0.0.1:4557"')
     assert unused_neighbours(plan_of(file(tmp_path, "1", NEAR + three))) == []
@@ -114,7 +114,7 @@ def ids(rows: list[dict[str, Any]], event: str) -> Counter[int]:
 
 
 def rest(process: subprocess.Popen[str], out: IO[str]) -> list[dict[str, Any]]:
-    """What a node still says until its end."""
+    """Return the events of a node until its end."""
     process.terminate()
     return [json.loads(text) for text in out]
 
@@ -167,11 +167,11 @@ def test_bundles_reach_a_node_that_no_plan_names_by_a_neighbour_that_turns_up(
             a_node(tmp_path / "3.toml", "--json") as (_, third),
             a_node(tmp_path / "4.toml", "--json") as last,
         ):
-            said = until(third, "received", 10)
+            message = until(third, "received", 10)
             out, errors = client.communicate(timeout=60)
             came = rest(*last)
-    # What 4 acknowledges may come before the tenth of them.
-    assert {row["peer"] for row in said if row["event"] == "received" and row["kind"] == "data"} == {"2"}
+    # Bundles acknowledged by node 4 may arrive before the tenth of them.
+    assert {row["peer"] for row in message if row["event"] == "received" and row["kind"] == "data"} == {"2"}
     assert (client.returncode, errors) == (0, "")
     assert json.loads(out)["acknowledged"] == 10
     assert ids(came, "delivered") == Counter(range(10))

@@ -45,7 +45,7 @@ def made(number: int, payload: bytes, destination: str = "ipn:3.5", **options: A
 
 
 def blocks(bundle: Bundle) -> dict[int, Any]:
-    """What is in the blocks between the first and the last, by type."""
+    """Return the contents of the blocks between the first and the last, by type."""
     return {int(one.block_type): cbor2.loads(one.data) for one in bundle.blocks}
 
 
@@ -125,10 +125,10 @@ def test_a_node_delivers_what_pyd3tn_sends_and_puts_its_fragments_together(tmp_p
             with MTCPConnection("127.0.0.1", port, WAIT_S) as peer:
                 for bundle in [*whole, *parts]:
                     peer.send_bundle(bytes(bundle))
-                said = until(out, "delivered", 4)
+                message = until(out, "delivered", 4)
             answers = [one.next() for _ in range(8)]
         assert one.no_more()
-    delivered = [row for row in said if row["event"] == "delivered" and row["kind"] == "data"]
+    delivered = [row for row in message if row["event"] == "delivered" and row["kind"] == "data"]
     assert [(row["sequence"], row["payload_bytes"]) for row in delivered] == [
         (number, len(payload)) for number in (0, 1, 2, 9)
     ]

@@ -63,7 +63,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
         ("", "quiccl", 'pin = "ab"', "pin"),
     ],
 )
-def test_what_proves_nothing_is_refused(
+def test_certificates_without_a_proof_are_refused(
     tmp_path: Path, head: str, layer: str, keys: str, expected: str
 ) -> None:
     with pytest.raises(ScenarioError, match=expected):
@@ -152,7 +152,7 @@ def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> Non
 
 
 def _place(folder: Path, name: str) -> str:
-    """Where the value of subjectAltName begins in a certificate, as OpenSSL counts."""
+    """Return the offset of the value of subjectAltName in a certificate, as OpenSSL counts."""
     lines = openssl(folder, "asn1parse", "-in", name).splitlines()
     place = next(number for number, line in enumerate(lines) if "Subject Alternative Name" in line)
     return lines[place + 1].split(":")[0].strip()

@@ -1,4 +1,4 @@
-"""Signed bundles: what a scenario and a node's file say of them, HMACs by Python's own, a run, and two nodes on real sockets."""
+"""Signed bundles: keys of scenarios and node files, HMACs by Python's library, a run, and two nodes on real sockets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_pythons_hmac_of_a_bundle_is_the_one_in_it(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('sign = "mars"', 'sgn = "mars"', 'integrity.sgn: no key "sgn"'),
         ('sign = "mars"', "sha = 256", "expected sign = "),
@@ -67,21 +67,21 @@ def test_pythons_hmac_of_a_bundle_is_the_one_in_it(line: str) -> None:
         ('check = { probe = "mars" }', 'check = { porbe = "mars" }', 'did you mean "probe"?'),
     ],
 )
-def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_impossible_settings_are_reported_by_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     (tmp_path / "a.toml").write_text(SCENARIO.replace(old, new))
     done = bentpipe(tmp_path, "check", "a.toml")
     assert done.returncode == 2
     assert "dtn.node" in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_key_of_a_node_is_set_and_swept_by_the_nodes_name(tmp_path: Path) -> None:
-    """Of a node with a table of its own, and of one that has none in the scenario."""
+    """One node has a separate table, the other has none in the scenario."""
     (tmp_path / "a.toml").write_text(SCENARIO.partition("[sweep]")[0])
     words = ["--set", "dtn.node.orbiter.store=5 MB", "--sweep", "dtn.node.probe.integrity.sign=mars,old"]
-    said = bentpipe(tmp_path, "check", "a.toml", *words)
-    assert said.returncode == 0, said.stderr
-    assert "2 cells" in said.stdout
+    message = bentpipe(tmp_path, "check", "a.toml", *words)
+    assert message.returncode == 0, message.stderr
+    assert "2 cells" in message.stdout
     data = tomllib.loads(SCENARIO)
     set_key(data, "dtn.node.orbiter.store", "5 MB")
     set_key(data, "dtn.node.probe.integrity.sign", "old")
@@ -93,18 +93,18 @@ def test_a_key_of_a_node_is_set_and_swept_by_the_nodes_name(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("dtn.node.nobody.store=5 MB", 'no bundle node "nobody", expected one of: earth, orbiter, probe'),
         ("dtn.node.probe.stroe=5 MB", 'dtn.node.probe.stroe: no key "stroe"'),
         ("dtn.node.probe=5", 'expected a key of "probe" after it, such as "dtn.node.probe.store"'),
     ],
 )
-def test_what_is_no_key_of_a_node(tmp_path: Path, word: str, said: str) -> None:
+def test_unknown_keys_of_a_node(tmp_path: Path, word: str, message: str) -> None:
     (tmp_path / "a.toml").write_text(SCENARIO.partition("[sweep]")[0])
     done = bentpipe(tmp_path, "check", "a.toml", "--set", word)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
     assert not any(key.encode() in one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file())
 
 
-def test_a_key_that_cannot_fit_is_remarked_on(tmp_path: Path) -> None:
+def test_a_key_that_cannot_fit_gives_a_warning(tmp_path: Path) -> None:
     text = SCENARIO[: SCENARIO.index("[sweep]")]
     for sign, why in (
         ('{ sign = "mras" }', 'signs with "mras"'),
@@ -143,8 +143,8 @@ def test_a_key_that_cannot_fit_is_remarked_on(tmp_path: Path) -> None:
         (tmp_path / "a.toml").write_text(text.replace('{ sign = "mars" }', sign))
         done = bentpipe(tmp_path, "check", "a.toml")
         assert done.returncode == 0, done.stderr
-        said = " ".join((done.stdout + done.stderr).split())
-        assert f'dtn.node.earth.integrity.check: found probe = "mars", which {why}' in said
+        message = " ".join((done.stdout + done.stderr).split())
+        assert f'dtn.node.earth.integrity.check: found probe = "mars", which {why}' in message
 
 
 KEYS = 'mars = "' + "2b" * 48 + '"\nmoon = "' + "3c" * 48 + '"\n'
@@ -154,16 +154,18 @@ def files(folder: Path, sender: str, receiver: str, port: int = 1) -> tuple[Path
     """Files of node 1, which sends, and of node 2, with what they say of integrity."""
     (folder / "keys.toml").write_text(KEYS)
     (folder / "keys.toml").chmod(0o600)
-    for name, other, way, said in (("1", "2", "peer", sender), ("2", "1", "listen", receiver)):
+    for name, other, way, message in (("1", "2", "peer", sender), ("2", "1", "listen", receiver)):
         (folder / f"n{name}.toml").write_text(
-            f'name = "{name}"\n{said}\n[[neighbour]]\nname = "{other}"\nlayer = "tcpcl"\n{way} = "127.0.0.1:{port}"\n'
+            f'name = "{name}"\n{message}\n[[neighbour]]\nname = "{other}"\nlayer = "tcpcl"\n{way} = "127.0.0.1:{port}"\n'
         )
     return folder / "n1.toml", folder / "n2.toml"
 
 
 def test_a_nodes_file_names_keys_and_the_plan_has_those_alone(tmp_path: Path) -> None:
-    said = 'keys = "keys.toml"\nintegrity = { sign = "mars", sha = 512, scope = [], check = { 2 = "mars" } }'
-    plan = plan_of(files(tmp_path, said, "")[0])
+    message = (
+        'keys = "keys.toml"\nintegrity = { sign = "mars", sha = 512, scope = [], check = { 2 = "mars" } }'
+    )
+    plan = plan_of(files(tmp_path, message, "")[0])
     assert plan["keys"] == {"mars": "2b" * 48}
     words = {node["name"]: node.get("integrity") for node in plan["dtn"]["nodes"]}
     assert words["2"] is None
@@ -175,7 +177,7 @@ def test_a_nodes_file_names_keys_and_the_plan_has_those_alone(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("said", "keys", "expected"),
+    ("message", "keys", "expected"),
     [
         ('integrity = { sign = "mars" }', KEYS, "keys: is missing"),
         ('keys = "keys.toml"', KEYS, "keys requires integrity"),
@@ -186,10 +188,8 @@ def test_a_nodes_file_names_keys_and_the_plan_has_those_alone(tmp_path: Path) ->
         ('keys = "keys.toml"\nintegrity = { sign = "mars" }', 'mars = "secret"', "mars: expected a text of hexadecimal"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_keys_is_said_without_them(
-    tmp_path: Path, said: str, keys: str, expected: str
-) -> None:
-    one, _ = files(tmp_path, said, "")
+def test_errors_of_keys_do_not_reveal_them(tmp_path: Path, message: str, keys: str, expected: str) -> None:
+    one, _ = files(tmp_path, message, "")
     (tmp_path / "keys.toml").write_text(keys)
     (tmp_path / "keys.toml").chmod(0o600)
     with pytest.raises(ScenarioError, match=expected) as caught:
@@ -224,8 +224,8 @@ def test_a_node_on_real_sockets_takes_what_is_signed_with_its_key(tmp_path: Path
             lifetime = "20" if why is None else "5"
             words = ("-D", "300k", "-P", "100k", "-W", "3", "-l", lifetime, "--json")
             done = bentpipe(tmp_path, "dtn", "perf", str(one), "2", *words, environment=environment)
-            told = json.loads(done.stdout)
-            assert told["acknowledged"] == (3 if why is None else 0), done.stderr
+            messages = json.loads(done.stdout)
+            assert messages["acknowledged"] == (3 if why is None else 0), done.stderr
             assert (done.returncode == 0) == (why is None)
             ends = []
             while len(ends) < 3:

@@ -1,4 +1,4 @@
-"""What the trial of kills of bundle nodes judges: a promise that a node breaks, and never how fast a machine is."""
+"""The trial of kills of bundle nodes judges broken guarantees, never the speed of the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STILL_S = 3.0
 @pytest.mark.nightly
 @pytest.mark.live
 @pytest.mark.parametrize("layer", ["tcpcl", "ltp", "mtcp"])
-def test_what_a_relay_had_taken_and_lost_is_found(monkeypatch: pytest.MonkeyPatch, layer: str) -> None:
+def test_bundles_lost_by_a_relay_are_found(monkeypatch: pytest.MonkeyPatch, layer: str) -> None:
     """The third node stands still until the second has more than sockets hold, is killed, and its store is gone."""
     kill = dtn_kills.Kill(layer, "2", (0.0,), 200_000, 200_000_000)
     begin, end = dtn_kills.Node.begin, dtn_kills.Node.end

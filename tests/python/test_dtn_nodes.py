@@ -56,7 +56,7 @@ def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
     assert door["cla"] == {"kind": "quiccl", "streams": "one"}
 
 
-def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> None:
+def test_there_are_two_ports_if_each_side_opens_connections(tmp_path: Path) -> None:
     ways = 'connections = "each"\nlisten = "127.0.0.1:1"\npeer = "127.0.0.1:2"'
     plan = plan_of(file(tmp_path, 'name = "sat"\n' + neighbour("moon", "mtcp", ways)))
     assert [(one["listen"], one["peer"], one["can_send"]) for one in plan["neighbours"]] == [
@@ -66,7 +66,7 @@ def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> No
     assert [one["eid"] for one in plan["dtn"]["nodes"]] == ["dtn://sat/", "dtn://moon/"]
 
 
-def test_what_a_return_does_is_told_to_the_node(tmp_path: Path) -> None:
+def test_a_node_gets_the_outcome_of_a_returned_bundle(tmp_path: Path) -> None:
     for asked, start in (("alone", "keep"), ("reopen", "reopen"), ("cue", "link_up")):
         ways = f'on_return = "{asked}"\npeer = "127.0.0.1:1"'
         [door] = plan_of(file(tmp_path, 'name = "1"\n' + neighbour("2", "quiccl", ways)))["neighbours"]
@@ -131,14 +131,14 @@ both = true
 
 
 @pytest.mark.live
-def test_a_node_whose_contacts_are_over_keeps_what_it_has_and_opens_nothing(tmp_path: Path) -> None:
-    """A plan in the past is a link that is closed, not one that no plan speaks of; it is said once."""
+def test_a_node_after_its_last_contact_keeps_its_bundles_and_opens_no_connection(tmp_path: Path) -> None:
+    """A plan in the past closes a link, unlike a link without a plan; one message reports it."""
     routes = '[[route]]\nat = "1"\nto = "2"\nvia = "2"\n'
-    with socket.socket() as heard:
-        heard.bind(("127.0.0.1", 0))
-        heard.listen()
+    with socket.socket() as received:
+        received.bind(("127.0.0.1", 0))
+        received.listen()
         near = neighbour(
-            "2", "tcpcl", f'peer = "127.0.0.1:{heard.getsockname()[1]}"\nopened = "with_contact"'
+            "2", "tcpcl", f'peer = "127.0.0.1:{received.getsockname()[1]}"\nopened = "with_contact"'
         )
         other = neighbour("3", "tcpcl", f'peer = "127.0.0.1:{free_port()}"')
         text = f'name = "1"\nepoch = "2020-01-01T00:00:00Z"\n{near}{other}{routes}{CONTACTS}{LATER}'
@@ -146,9 +146,9 @@ def test_a_node_whose_contacts_are_over_keeps_what_it_has_and_opens_nothing(tmp_
         rows: list[dict[str, Any]] = []
         client = Client(plan, "2", "-R 1b -P 1k -D 3k -l 2")
         answer = run(plan, rows.append, client)
-        heard.settimeout(0)
+        received.settimeout(0)
         with pytest.raises(BlockingIOError):
-            heard.accept()
+            received.accept()
     over = [row for row in rows if row["event"] == "contacts_over"]
     assert [(row["node"], row["neighbour"]) for row in over] == [("1", "2")]
     assert line(over[0]).endswith(
@@ -245,25 +245,25 @@ def test_a_client_counts_and_ends(tmp_path: Path) -> None:
         client.take(row("acknowledged", number + 1.0 + number, number))
     client.take(row("generated", 3.0, 9, kind="report"))
     assert client.done(5.0)
-    said = client.answer()
-    assert said.good
-    assert said.data["goodput_bit_s"] == 3 * 8 * MB / 5
-    assert [said.data[f"delay_{one}_s"] for one in ("min", "median", "max")] == [1, 2, 3]
-    assert (said.data["generated"], said.data["acknowledged"], said.data["deleted"]) == (3, 3, 0)
-    # whose bundle is acknowledged has been forwarded, though the neighbour has not said so yet
-    assert said.data["forwarded"] == 3
+    message = client.answer()
+    assert message.good
+    assert message.data["goodput_bit_s"] == 3 * 8 * MB / 5
+    assert [message.data[f"delay_{one}_s"] for one in ("min", "median", "max")] == [1, 2, 3]
+    assert (message.data["generated"], message.data["acknowledged"], message.data["deleted"]) == (3, 3, 0)
+    # an acknowledged bundle counts as forwarded before the neighbour's event
+    assert message.data["forwarded"] == 3
 
 
 def test_rows_of_all_tables_are_written_and_nothing_else(tmp_path: Path) -> None:
     tables = Tables(tmp_path)
-    for said in (
+    for message in (
         {"ready": True},
         row("generated", 1.0, 3),
         {"table": "bundle_routes", "time_s": 1.0, "node": "1", "to": "2", "next": "2", "decision": "planned"},
         {"table": "bundle_store", "node": "1", "received_s": 1.5, "sequence": 3},
         {"table": "connections", "node": "1", "begun": 1},
     ):
-        tables.take(said)
+        tables.take(message)
     tables.write()
     found = {file.name: file.read_text().splitlines() for file in tmp_path.iterdir()}
     assert {name: len(lines) for name, lines in found.items()} == {
@@ -277,10 +277,10 @@ def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
     client.take(row("generated", 0.0, 0))
     assert not client.done(30.0)
     assert client.done(31.5)
-    said = client.answer()
-    assert not said.good
-    assert said.data["goodput_bit_s"] is None
-    assert said.problems == ("1 bundles without an answer",)
+    message = client.answer()
+    assert not message.good
+    assert message.data["goodput_bit_s"] is None
+    assert message.problems == ("1 bundles without an answer",)
 
 
 def connections(time_s: float, **more: Any) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def connections(time_s: float, **more: Any) -> dict[str, Any]:
     return {"time_s": time_s, **rest, "started_s": None, "why": None, **more}
 
 
-def test_what_became_of_connections_is_said() -> None:
+def test_the_outcome_of_connections_is_reported() -> None:
     reached = NeighbourStatus()
     assert reached.take(connections(0.0)) is None
     assert reached.problems() == ("neighbour 2 has not answered",)
@@ -308,7 +308,7 @@ def test_what_became_of_connections_is_said() -> None:
     ("layer", "problem"),
     [("tcpcl", r"neighbour 2: .*lost.*: refused\n"), ("quiccl", r"neighbour 2 has not answered\n")],
 )
-def test_a_neighbour_that_is_not_there_is_said(tmp_path: Path, layer: str, problem: str) -> None:
+def test_a_missing_neighbour_is_reported(tmp_path: Path, layer: str, problem: str) -> None:
     (tmp_path / "one.toml").write_text(pages(free_port(), layer)[0])
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
     words = ["-D", "1M", "-P", "1M", "-l", "1"]
@@ -318,8 +318,8 @@ def test_a_neighbour_that_is_not_there_is_said(tmp_path: Path, layer: str, probl
 
 
 def test_a_line_for_people() -> None:
-    said = line(row("received", 1.5, 7, peer="2"))
-    assert said == "   1.500000 s  received from 2  ipn:1.1 no. 7 for ipn:2.2, 1,000,000 B"
+    message = line(row("received", 1.5, 7, peer="2"))
+    assert message == "   1.500000 s  received from 2  ipn:1.1 no. 7 for ipn:2.2, 1,000,000 B"
 
 
 def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
@@ -380,7 +380,7 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
 
 
 @pytest.mark.live
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         _, far = pages(taken.getsockname()[1])
@@ -391,7 +391,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     assert "in use" in errors
 
 
-def test_what_a_store_had_is_said() -> None:
+def test_the_earlier_contents_of_a_store_are_reported() -> None:
     head = {"time_s": 0.0, "node": "1"}
     found = {
         **head,

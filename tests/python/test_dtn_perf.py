@@ -65,10 +65,10 @@ def test_reports_of_delivery_answer_a_client_at_a_rate(tmp_path: Path) -> None:
     assert it.answer().problems == ("1 bundles without an answer",)
     it.take(report(2.6, 1, delivered=6))
     assert it.done(3.0)
-    said = it.answer()
-    assert said.good
-    assert said.data["reports"] == {"received": 2, "delivered": 2}
-    assert (said.data["delivered"], said.data["acknowledged"]) == (2, None)
+    message = it.answer()
+    assert message.good
+    assert message.data["reports"] == {"received": 2, "delivered": 2}
+    assert (message.data["delivered"], message.data["acknowledged"]) == (2, None)
     assert it.stopped() == ("ipn:1.3000", 2.0)
 
 
@@ -114,7 +114,7 @@ def test_a_monitor_writes_in_order_of_time_while_it_goes() -> None:
     out = io.StringIO()
     monitor = Monitor(out)
     assert out.getvalue() == ";".join(COLUMNS) + "\n"
-    # within a look bundles come before reports, whatever was first
+    # within one read bundles come before reports, in either order
     monitor.take(
         row("delivered", 1.05, 1, kind="acknowledgement", source="ipn:2.2000", destination="ipn:1.3000")
     )
@@ -128,8 +128,8 @@ def test_a_monitor_writes_in_order_of_time_while_it_goes() -> None:
     assert last.startswith("3.000000;ipn:1.3000;;;CLIENT_STOP;")
 
 
-def test_what_became_of_a_file_is_said() -> None:
-    said = {
+def test_the_outcome_of_a_file_is_reported() -> None:
+    message = {
         "time_s": 1.5,
         "source": "ipn:1.3000",
         "name": "a\nb",
@@ -138,10 +138,10 @@ def test_what_became_of_a_file_is_said() -> None:
         "problem": None,
     }
     assert (
-        line({**said, "event": "file"})
+        line({**message, "event": "file"})
         == r"   1.500000 s  file 'a\nb' of ipn:1.3000, 1,000 B, complete: in/a_b"
     )
-    lost = line({**said, "event": "file_lost", "problem": "No space left on device"})
+    lost = line({**message, "event": "file_lost", "problem": "No space left on device"})
     assert lost.endswith("abandoned: No space left on device")
 
 
@@ -166,10 +166,10 @@ def test_a_file_arrives_and_a_monitor_has_its_reports(tmp_path: Path, layer: str
         words = ["-F", "photo.raw", "-W", "4", "-P", "100k", "-C", "-r", "--crc", "32", "--monitor", "m.csv"]
         done = bentpipe(tmp_path, "dtn", "perf", "1.toml", "2", *words, "--json", environment=environment)
         assert done.returncode == 0, done.stderr
-        said = until(out, "delivered", 13)
+        message = until(out, "delivered", 13)
         process.send_signal(signal.SIGINT)
-        said += map(json.loads, out)
-    files = [one for one in said if one["event"].startswith("file")]
+        message += map(json.loads, out)
+    files = [one for one in message if one["event"].startswith("file")]
     path = tmp_path / "in" / "ipn_1.3000" / "photo.raw"
     assert [(one["name"], one["bytes"], one["path"]) for one in files] == [
         ("photo.raw", len(data), str(path))

@@ -1,5 +1,4 @@
-"""Stores of bundle nodes that a disk or somebody else has spoiled: a disk that fills under a node, and damage that it
-finds as it starts."""
+"""Damaged stores of bundle nodes: a disk that fills while a node runs, and damage found at the start."""
 
 from __future__ import annotations
 
@@ -62,8 +61,11 @@ def a_disk(folder: Path, size: str) -> Iterator[Sequence[str]]:
 @pytest.mark.live
 @pytest.mark.parametrize("layer", keep(["tcpcl"], ["tcpcl", "quiccl", "ltp"]))
 def test_a_disk_that_fills_under_a_relay(tmp_path: Path, layer: str) -> None:
-    """20 MB for 12 MB of room (16 of 28 MiB stay free): what has no room is refused and stays with its sender, a kill
-    loses nothing that was taken, and with room again the rest comes."""
+    """A node has 20 MB for 12 MB of space (16 of 28 MiB stay free).
+
+    It refuses further bundles, which stay with the sender; a kill loses no accepted bundle, and with more space the
+    others arrive.
+    """
     program, count = realtime.program(), 40
     with (
         a_disk(tmp_path / "disk", "28m") as within,
@@ -107,7 +109,7 @@ def full(nodes: dict[str, dtn_kills.Node], count: int) -> set[dtn_kills.Id]:
 
 
 def started(two: dtn_kills.Node, three: dtn_kills.Node) -> list[dict[str, Any]]:
-    """What node 2 says from its start as ``bentpipe dtn node`` on, until node 3 has every bundle that it still had."""
+    """Return the output of node 2 from its start as ``bentpipe dtn node`` until node 3 has all its bundles."""
     before = len(three.ids("delivered"))
     with a_node(two.file, "--store", str(two.store), "--json") as (process, out):
         rows: list[dict[str, Any]] = [json.loads(out.readline()) for _ in range(2)]
@@ -130,7 +132,7 @@ def name_of(row: dict[str, Any]) -> dtn_kills.Id:
 
 @pytest.mark.live
 def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> None:
-    """What is lost is named, by its start or as it is to be sent, and its file set aside; the others are delivered."""
+    """A lost bundle is reported at the start or before it is sent, and its file is set aside; the others are delivered."""
     chance = random.Random(3)  # noqa: S311 - a draw that can be made again
     with dtn_kills.row(realtime.program(), "tcpcl", "-R 20M -D 800k -P 20k -l 600") as nodes:
         two, three = nodes["2"], nodes["3"]
@@ -177,7 +179,7 @@ def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> No
 @pytest.mark.live
 @pytest.mark.parametrize("payload", keep([20_000], [20_000, 500]))
 def test_a_node_starts_on_an_index_that_is_bent_and_cut(tmp_path: Path, payload: int) -> None:
-    """Bundles in files all come; of those in the index, what comes and what is said to be lost."""
+    """All bundles in files arrive; those in the index arrive or are reported as lost."""
     count = 40
     words = f"-R 20M -D {count * payload} -P {payload} -l 600"
     with dtn_kills.row(realtime.program(), "tcpcl", words) as nodes:
@@ -203,13 +205,13 @@ def test_a_node_starts_on_an_index_that_is_bent_and_cut(tmp_path: Path, payload:
             rows = started(two, three)
             came = set(three.ids("delivered"))
             assert three.end() == 0
-            said = [row["reason"] for row in rows if row["event"] == "store_damaged"]
+            message = [row["reason"] for row in rows if row["event"] == "store_damaged"]
             assert rows[1]["bundles"] == len(came), how
             assert came <= sent, how
             if payload > 4096:
                 assert came == sent, how
             if isinstance(how, str):
-                assert said[0].startswith("the index is damaged ("), how
+                assert message[0].startswith("the index is damaged ("), how
                 assert payload > 4096 or not came, how
             elif came != sent:
-                assert said[0].startswith("the index is damaged ("), how
+                assert message[0].startswith("the index is damaged ("), how

@@ -81,8 +81,8 @@ def test_ctrl_c_at_any_time_of_the_start_is_silent(launcher: Path, words: list[s
         ) as process:
             time.sleep(delay_s)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-        return delay_s, process.returncode, said
+            _, message = process.communicate(timeout=60)
+        return delay_s, process.returncode, message
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(interrupted, DELAYS_S))
@@ -97,7 +97,7 @@ def test_ctrl_c_at_any_time_of_the_start_is_silent(launcher: Path, words: list[s
     assert len(stopped) >= 3
 
 
-def test_what_a_shell_starts_in_the_background_ignores_it(launcher: Path) -> None:
+def test_background_processes_of_a_shell_ignore_it(launcher: Path) -> None:
     """A shell without job control starts it with SIGINT ignored, and so it stays."""
     words = f'trap "" INT; "{launcher}" presets & sleep 0.1; kill -INT $!; wait $!'
     done = subprocess.run(["sh", "-c", words], env=environment(), capture_output=True, text=True, check=False)
@@ -147,7 +147,7 @@ def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
 
 
 @pytest.mark.parametrize(
-    ("handler", "after", "said"),
+    ("handler", "after", "message"),
     [
         ("pass", 'raise StoreError("another reason")', "error: another reason\n"),
         ('raise StoreError("another reason") from None', "pass", "error: another reason\n"),
@@ -158,9 +158,9 @@ def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
         ),
     ],
 )
-def test_an_error_after_ctrl_c_that_has_another_reason_is_told(handler: str, after: str, said: str) -> None:
+def test_an_error_after_ctrl_c_with_another_cause_is_reported(handler: str, after: str, message: str) -> None:
     """``perf call-client``, ``serve`` and ``shell`` take Ctrl-C as their ordinary end."""
-    assert interrupted(handler, after) == (2, said)
+    assert interrupted(handler, after) == (2, message)
 
 
 def test_ctrl_c_while_pydantic_builds_a_class_is_silent() -> None:

@@ -1,4 +1,4 @@
-"""Calls in real time: what a lab is told of them, what cannot be, and what the two sides tell as tables."""
+"""Calls in real time: the input of a lab, unsupported options, and the reports of both sides as tables."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_a_call_is_planned_as_its_flow(tmp_path: Path) -> None:
     assert calls["seed"] == spec["seed"]
     assert calls["load"]["duration_ns"] == 30 * S - start
     assert calls["load"]["up"]["name"] == "g729a-vad"
-    # It hears for some seconds more what was sent last.
+    # It receives the last datagrams for some more seconds.
     assert float(made.plan["commands"][1]["command"][6]) == pytest.approx(38, abs=0.2)
 
 
-def test_what_calls_cannot_have_in_real_time() -> None:
+def test_unsupported_options_of_calls_in_real_time() -> None:
     assert refused(call()) == []
     assert refused(call(load={"cbr": "2 Mbit/s"})) == []
     assert refused(call(load={"on_off": {"on": "1 s", "off": "1 s", "rate": "1 Mbit/s"}})) == []
@@ -70,13 +70,13 @@ def test_what_calls_cannot_have_in_real_time() -> None:
     assert "at least 1 ms" in refused(call(load=short))[0][1]
 
 
-def test_what_the_sides_tell_becomes_tables(tmp_path: Path) -> None:
+def test_reports_of_both_sides_become_tables(tmp_path: Path) -> None:
     spec = plan_of(scenario(call(), duration="20 s", sample_interval="5 s")).runs[0].spec
     (tmp_path / "told").write_text(json.dumps(TOLD))
-    told = read_result(tmp_path / "told")
+    messages = read_result(tmp_path / "told")
     load = spec["flows"][0]["load"]
     assert load["kind"] == "datagrams"
-    called = CallFlow("c", load, 28, told)
+    called = CallFlow("c", load, 28, messages)
     assert list(called.late_ns()) == [20_000]
     tables = build_measurements("engine", spec, [called], Series()).tables
     calls = tables["calls"]

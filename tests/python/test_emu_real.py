@@ -141,7 +141,7 @@ try:
 except ConnectionRefusedError:
     print(time.monotonic() - began)
 """
-"""Nothing listens at the path's far end, whose kernel says so."""
+"""Nothing listens at the server side, and its kernel refuses the connection."""
 
 
 @pytest.mark.lab
@@ -180,10 +180,10 @@ def test_a_disk_that_fills_while_a_lab_measures(bentpipe: Command, tmp_path: Pat
 
 @pytest.mark.nightly
 @pytest.mark.lab
-def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None:
-    """Real time's runs are written by the same hands as the simulation's; the same command goes on with more room."""
+def test_a_store_on_a_full_disk_keeps_finished_runs(tmp_path: Path) -> None:
+    """The same writer stores emulated and simulated runs; the same command resumes with more space."""
     program = tmp_path / "bentpipe-rt"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/tests/python/standin_lab.py "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/tests/python/fake_lab.py "$@"\n')
     program.chmod(0o755)
     text = SPLIT.replace("[sweep]", "") + '[sweep]\n"flow.t.load.bytes" = '
     (tmp_path / "s.toml").write_text(text + str([f"{size} kB" for size in range(20, 30)]) + "\n")
@@ -207,15 +207,15 @@ def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None
             )
 
         done = run()
-        kept = len(list(place.glob("real/runs/*")))
+        saved = len(list(place.glob("real/runs/*")))
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert "the disk is full" in done.stderr
-        assert f"{kept} finished runs are kept" in done.stderr
-        assert 0 < kept < 10
+        assert f"{saved} finished runs are kept" in done.stderr
+        assert 0 < saved < 10
         subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
         done = run()
         assert done.returncode == 0, done.stderr
-        assert f"10 of 10 runs in small/real ({kept} from earlier runs)" in done.stdout
+        assert f"10 of 10 runs in small/real ({saved} from earlier runs)" in done.stdout
         assert not list(place.glob("real/**/.*part*"))
 
 

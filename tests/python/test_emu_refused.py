@@ -1,4 +1,4 @@
-"""What real time cannot be is refused, by its key: kernel TCP, the sockets of a proxy, loads."""
+"""Unsupported options of real time are errors with their key: kernel TCP, sockets of a proxy, loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emu_plans import CLASSIC, Linux, plan_of, refused, scenario, triangle
 
 
 @pytest.mark.parametrize(
-    ("flow", "key", "said"),
+    ("flow", "key", "message"),
     [
         ({"congestion": "cubic"}, "flow.t.congestion", 'slow_start_exit = "hystart++"'),
         (
@@ -40,10 +40,10 @@ from emu_plans import CLASSIC, Linux, plan_of, refused, scenario, triangle
         ({"tcp": {"fast_open": True}}, "flow.t.tcp.fast_open", "programs in a lab do not use it"),
     ],
 )
-def test_what_kernel_tcp_cannot_do_is_refused(flow: dict[str, Any], key: str, said: str) -> None:
+def test_unsupported_options_of_kernel_tcp_are_refused(flow: dict[str, Any], key: str, message: str) -> None:
     found = refused({"name": "t", "transport": "tcp"} | flow, machine=Linux("reno", "cubic"))
     assert [place for place, _ in found] == [key]
-    assert said in found[0][1]
+    assert message in found[0][1]
 
 
 def split(*proxies: dict[str, Any], **flow: Any) -> Plan:
@@ -62,7 +62,7 @@ def of_proxies(plan: Plan) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("side", "key", "said"),
+    ("side", "key", "message"),
     [
         ({}, "congestion", 'slow_start_exit = "hystart++"'),
         ({"congestion": "cubic"}, "congestion", 'avoidance = "rfc9438"'),
@@ -79,10 +79,10 @@ def of_proxies(plan: Plan) -> list[tuple[str, str]]:
         ({"congestion": CLASSIC, "fast_open": True}, "fast_open", "do not use it"),
     ],
 )
-def test_what_a_proxys_socket_cannot_be_is_refused(side: dict[str, Any], key: str, said: str) -> None:
+def test_invalid_sockets_of_a_proxy_are_refused(side: dict[str, Any], key: str, message: str) -> None:
     """A download leaves the proxy towards the client; a controller that sends nothing need not be the same."""
     ((place, why),) = of_proxies(split({"client_side": side}))
-    assert (place, said in why) == (f"path.pep.client_side.{key}", True), why
+    assert (place, message in why) == (f"path.pep.client_side.{key}", True), why
     if key == "congestion" and side.get("congestion", "cubic") == "cubic":
         assert of_proxies(split({"server_side": side})) == []
         assert (
@@ -117,7 +117,7 @@ def test_sockets_of_a_proxy_share_a_namespace() -> None:
         {"line_rate": True},
     ],
 )
-def test_what_a_proxys_socket_is_given_is_not_refused(side: dict[str, Any]) -> None:
+def test_valid_sockets_of_a_proxy_are_accepted(side: dict[str, Any]) -> None:
     assert of_proxies(split({"client_side": side})) == []
 
 
@@ -149,7 +149,7 @@ def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
     assert found[0] == "graph.pep.server_side.congestion"
 
 
-def test_what_real_time_cannot_do_is_refused() -> None:
+def test_unsupported_options_of_real_time_are_refused() -> None:
     page = {"page": {"object": [{"name": "a", "size": "10 kB"}]}}
     assert (
         "bentpipe browse"

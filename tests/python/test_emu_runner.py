@@ -29,7 +29,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import Measurements, decode
 from emu_plans import CLASSIC, Linux, plan_of, scenario, triangle
 
-STAND_IN = Path(__file__).with_name("standin_lab.py")
+STAND_IN = Path(__file__).with_name("fake_lab.py")
 
 
 def tables_of(outcome: RunOutcome) -> Mapping[str, pl.DataFrame]:
@@ -54,7 +54,7 @@ def test_the_streams_of_chance_are_the_engines() -> None:
         for flow in run.spec["flows"]:
             jitter = Random(run.seed, flow["name"], "start").below(flow["start_jitter_ns"] + 1)
             assert starts[flow["name"]] == pytest.approx(jitter / 1e9, abs=1e-9)
-        # the server of the last arrivals has not been asked yet
+        # the server of the last arrivals has had no request yet
         sizes = [size for size in tables["streams"].filter(flow="b")["down_written_bytes"] if size]
         random = Random(run.seed, "b", "sizes")
         assert len(sizes) > 10
@@ -95,7 +95,7 @@ def test_quic_and_tcp_become_processes_and_settings(tmp_path: Path) -> None:
 
 
 def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
-    """The first flow's ends are those of the lab; what others have beside them is said by name."""
+    """The ends of the first flow are those of the lab; an error names further ends of other flows."""
     spec = plan_of(triangle(
         {"name": "one", "client": "b", "server": "a"},
         {"name": "two", "client": "c", "server": "a", "transport": "tcp", "tcp": {"initial_window": "20 packets"}},
@@ -115,7 +115,7 @@ def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
 
 
 def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
-    def said(*flows: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
+    def unsupported(*flows: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
         spec = plan_of(triangle(*flows, **more)).runs[0].spec
         return refusals(spec, engine.catalogue(), Linux("cubic"))
 
@@ -123,8 +123,8 @@ def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
         ends = {"client": client, "server": server, "transport": "tcp"}
         return {"name": name, **ends, "tcp": {"initial_window": f"{window} packets"}}
 
-    assert said(tcp("one", "a", "b", 10), tcp("two", "a", "b", 10), tcp("three", "b", "c", 10)) == []
-    ((key, why),) = said(tcp("one", "a", "b", 10), tcp("two", "b", "c", 20))
+    assert unsupported(tcp("one", "a", "b", 10), tcp("two", "a", "b", 10), tcp("three", "b", "c", 10)) == []
+    ((key, why),) = unsupported(tcp("one", "a", "b", 10), tcp("two", "b", "c", 20))
     assert (key, 'flow "one"' in why) == ("flow.two.tcp.initial_window", True), (
         "the server of one is two's client"
     )
@@ -233,7 +233,7 @@ def test_labs_that_go_wrong(
 def test_ticks_that_were_slept_through_are_late(
     program: Path, monkeypatch: pytest.MonkeyPatch, late_ms: int
 ) -> None:
-    """Of two ticks, or three, of 50 ms the last is met 5 ms late; the run is as late as for the first."""
+    """The last of two or three ticks of 50 ms is 5 ms late; the run is as late as for the first."""
     monkeypatch.setenv("WAKES_LATE", str(late_ms))
     (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan_of(scenario({"name": "q"})).runs)
     assert outcome.data is None
@@ -243,7 +243,7 @@ def test_ticks_that_were_slept_through_are_late(
 
 
 def test_lateness_is_that_of_each_tick() -> None:
-    """One wake-up 105 ms late is three ticks late, whatever the connections that it is told of; an end tells of a tick too."""
+    """One wake-up 105 ms late is three late ticks for any number of reported connections; an end reports a tick too."""
     second, step = 10**9, 50_000_000
     times = [(0, 0), (step, step + 2 * 10**6), (2 * step, 2 * step + 105_000_000), (5 * step, 5 * step)]
     samples = [
@@ -286,7 +286,7 @@ def test_closing_the_runner_ends_the_labs(program: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("clock", ["sim", "emu"])
 def test_ctrl_c_ends_a_command_at_once(program: Path, tmp_path: Path, clock: str) -> None:
-    """While a run is under way that would go on for minutes: what is finished is kept, and nothing is left running."""
+    """During a run of minutes: finished runs are saved, and no process remains."""
     file, mark = tmp_path / "s.toml", tmp_path / "mark"
     load = (
         'time = "10000 s"' if clock == "sim" else 'bytes = "200 kB"'
@@ -410,19 +410,19 @@ def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> 
     assert rows["goodput_bit_s"]["effect"] == pytest.approx(0.5, rel=0.1)
 
 
-def test_a_scenario_that_real_time_cannot_have_is_said_at_once(tmp_path: Path) -> None:
+def test_an_unsupported_scenario_of_real_time_is_reported_at_once(tmp_path: Path) -> None:
     data = scenario({"name": "t", "transport": "tcp", "congestion": "hybla"})
     with pytest.raises(ScenarioError, match=r"flow\.t\.congestion: in emulation: found \"hybla\""):
         emu.check(plan_of(data), engine.catalogue())
 
 
-def test_that_it_is_real_time_is_said_once(tmp_path: Path) -> None:
+def test_real_time_is_reported_once(tmp_path: Path) -> None:
     gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
     data = scenario({"name": "t", "transport": "tcp"}, {"name": "u", "transport": "tcp", "count": 300})
     data["path"]["handover"] = [gap]
     data["path"]["segment"][0]["store_and_forward"] = "1 MB"
     with pytest.raises(ScenarioError) as refused:
         emu.check(plan_of(data), engine.catalogue())
-    said = [text for _, text in refused.value.problems]
-    assert len(said) == 2
-    assert all(text.count("emulation") == 1 for text in said), said
+    unsupported = [text for _, text in refused.value.problems]
+    assert len(unsupported) == 2
+    assert all(text.count("emulation") == 1 for text in unsupported), unsupported

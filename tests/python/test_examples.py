@@ -19,7 +19,7 @@ LONG = ("constellation", "rlc_or_harq", "users_carried")
 SHORT = [file for file in FILES if file.stem not in LONG]
 
 A_PART = {"rlc_or_harq": ["125 ms"], "users_carried": ["1", "codes"]}
-"""Of those that take half a minute: these lines are told alone, and are what they are among the others."""
+"""Examples of half a minute: these lines are compared separately, and equal those among the others."""
 
 
 @pytest.mark.parametrize("example", keep(SHORT, FILES), ids=lambda path: path.stem)
@@ -41,8 +41,8 @@ def test_example(example: Path, tmp_path: Path) -> None:
     if update:
         expected.write_text(done.stdout)
     if words:
-        whole, told = iter(expected.read_text().splitlines()), done.stdout.splitlines()
-        assert len(told) > 4
-        assert [line for line in told if line not in whole] == []  # in the same order
+        whole, messages = iter(expected.read_text().splitlines()), done.stdout.splitlines()
+        assert len(messages) > 4
+        assert [line for line in messages if line not in whole] == []  # in the same order
     else:
         assert done.stdout == expected.read_text()

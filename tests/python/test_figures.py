@@ -1,4 +1,4 @@
-"""Figures: what they draw of which store, thinning, and files."""
+"""Figures: their data by store, downsampling, and files."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1000, 1000)), min_size=1, max_size=400),
     st.integers(20, 200),
 )
-def test_thinning_keeps_extremes_ends_and_order(points: list[tuple[str, int]], most: int) -> None:
-    """Of each series, whatever the others are."""
+def test_downsampling_keeps_extremes_ends_and_order(points: list[tuple[str, int]], most: int) -> None:
+    """Each series is independent of the others."""
     names, values = zip(*points, strict=True)
     frame = pl.DataFrame({"s": names, "x": range(len(points)), "y": values})
     thinned = downsample(frame, ["s"], "x", "y", most)
@@ -200,7 +200,7 @@ def test_thinning_keeps_extremes_ends_and_order(points: list[tuple[str, int]], m
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=300), st.integers(20, 200))
-def test_thinning_treats_series_alike(values: list[int], most: int) -> None:
+def test_downsampling_treats_series_alike(values: list[int], most: int) -> None:
     frame = pl.concat(pl.DataFrame({"s": name, "x": range(len(values)), "y": values}) for name in "abcd")
     thinned = downsample(frame, ["s"], "x", "y", most)
     first, *others = (thinned.filter(s=name).drop("s") for name in "abcd")

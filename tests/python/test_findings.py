@@ -30,7 +30,7 @@ def script() -> ModuleType:
 
 
 def short(file: Path, seconds: int, **axes: int) -> dict[str, Any]:
-    """The scenario for so many seconds and one seed, with the first of each axis, or as many as are said."""
+    """Return the scenario for some seconds and one seed, with the first value of each axis, or the given number of them."""
     table = tomllib.loads(file.read_text())
     table |= {"duration": f"{seconds} s", "seeds": 1}
     for flow in table["flow"]:
@@ -43,8 +43,8 @@ def short(file: Path, seconds: int, **axes: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", keep(FILES[:1], FILES), ids=lambda file: file.stem)
 def test_a_scenario_is_sound_and_its_first_cell_runs(file: Path) -> None:
-    told = pytest.warns(LintWarning) if file.stem == "elevation" else nullcontext()
-    with told:
+    messages = pytest.warns(LintWarning) if file.stem == "elevation" else nullcontext()
+    with messages:
         assert bentpipe.check(file).runs > 50
         results = bentpipe.run(short(file, 12), jobs=1)
     sent = results.flow_summary["sent_packets"].max()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "scenarios/bundles").glob("bundles-*.toml"))
 PAGE = ROOT / "docs/findings/bundles.md"
 ROWS = {"layers": "layer", "sizes": "layer", "controllers": "controller", "paces": "pace", "plan": "plan"}
-"""What stands on the left of a finding's tables."""
+"""Return the row names of a finding's tables."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_every_layer_and_controller_is_on_the_page() -> None:
     assert controllers == {"newreno", "cubic", "westwood", "hybla", "fast", "bbr1", "bbr3"}
 
 
-def test_what_was_measured_is_of_the_bundles(script: ModuleType, tmp_path: Path) -> None:
+def test_measurements_are_those_of_the_bundles(script: ModuleType, tmp_path: Path) -> None:
     """Two bundles over a hop without loss: the way of each, and goodput to the last, against the table itself."""
     table = brief(ROOT / "scenarios/bundles/bundles-sizes.toml", "layer")
     table["sweep"] = {"layer": table["sweep"]["layer"][2:3]}

@@ -38,13 +38,13 @@ def test_a_table_is_what_its_scenario_gives(name: str, script: ModuleType, tmp_p
     assert make(results).splitlines() == on_page(name)
 
 
-def one_cell(scenario: str, folder: Path, **kept: str) -> Any:
+def one_cell(scenario: str, folder: Path, **saved: str) -> Any:
     """The results of a scenario with one value of each sweep, by the sweep's last word."""
     table: dict[str, Any] = tomllib.loads((SCENARIOS / f"{scenario}.toml").read_text())
     table["sweep"] = {
         key: [
             one for one in values
-            if (one["label"] if isinstance(one, dict) else one) == kept[key.rsplit(".", 1)[-1]]
+            if (one["label"] if isinstance(one, dict) else one) == saved[key.rsplit(".", 1)[-1]]
         ]
         for key, values in table["sweep"].items()
     }  # fmt: skip

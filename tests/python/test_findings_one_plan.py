@@ -33,12 +33,12 @@ KEPT: dict[str, dict[str, list[str]]] = {
     "leo-passes": {"layer": ["LTP"]},
     "leo-ip": {"flow.messages.congestion": ["open-loop"]},
 }
-"""What of each sweep is run here."""
+"""Cells of each sweep that the test runs."""
 RUNS = {
     "layers": 56, "layers-ip": 24, "layers-priorities": 7, "layers-loss": 63, "layers-ip-loss": 18, "layers-plan": 35,
     "leo-passes": 12, "leo-ip": 4,
 }  # fmt: skip
-"""Of each whole sweep."""
+"""Cells of each complete sweep."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_early_data_begins_at_once(tmp_path: Path) -> None:
 
 
 def test_a_late_plan_is_the_same_to_ip(tmp_path: Path) -> None:
-    """Of the plan it knows the rate and the longest round trip, and both are those of the right one."""
+    """It knows the rate and the longest round trip, and both are those of the correct plan."""
     text = (ROOT / "scenarios/deep-space/mars-day.toml").read_text()
     late = re.sub(r'(start|stop) = "(\d+) min"', lambda one: f'{one[1]} = "{int(one[2]) * 60 + 30} s"', text)
     assert late.count(' s"') == 2 * (16 + 6)

@@ -29,7 +29,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import read_csv, read_mahimahi
 from commands import bentpipe
 from synthetic_dish import pings
-from traced import made, spec_of
+from traced_runs import made, spec_of
 
 MINUTES = 25
 
@@ -51,15 +51,15 @@ def brief(log: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(log: Path) -> Mapping[str, Any]:
-    """What ``fit`` says of it."""
+def fit_json(log: Path) -> Mapping[str, Any]:
+    """Return the JSON output of ``fit``."""
     return run([str(log)], [], log.parent / "out", "dish", "15 s").data
 
 
 @pytest.fixture(scope="module")
-def fit_folder(log: Path, said: Mapping[str, Any]) -> Path:
+def fit_folder(log: Path, fit_json: Mapping[str, Any]) -> Path:
     """The folder that it has written."""
-    assert said
+    assert fit_json
     return log.parent / "out"
 
 
@@ -69,14 +69,14 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
     return path
 
 
-# What the model says of data that it has not seen
+# The model for new data.
 
 
-def test_the_second_half_is_as_the_model_of_the_first_says(said: Mapping[str, Any]) -> None:
+def test_the_second_half_is_as_the_model_of_the_first_says(fit_json: Mapping[str, Any]) -> None:
     """No first-half model half is nearer to the second than the first half itself is; this one is not much farther."""
-    assert (said["phase_s"], said["of_day"]) == (12, True)
-    assert 45 <= said["slots_of_the_first_half"] <= 51
-    rows = {row["of"]: (row["second half"], row["first-half model"]) for row in said["judged"]}
+    assert (fit_json["phase_s"], fit_json["of_day"]) == (12, True)
+    assert 45 <= fit_json["slots_of_the_first_half"] <= 51
+    rows = {row["of"]: (row["second half"], row["first-half model"]) for row in fit_json["judged"]}
     itself, away = rows["largest distance of the CDFs, %"]
     assert away < itself + 8
     for name, tolerance in {
@@ -87,11 +87,11 @@ def test_the_second_half_is_as_the_model_of_the_first_says(said: Mapping[str, An
         assert rows[name][1] == pytest.approx(rows[name][0], rel=tolerance), name
     assert rows["lost, %"][1] == pytest.approx(rows["lost, %"][0], abs=0.6)
     # a hand-over loses for 350 ms in 60 % of the slots, and one ping in 500 is lost by itself
-    assert said["bursts"]["probability"] == pytest.approx(0.6, abs=0.1)
-    assert np.median(said["bursts"]["length_ms"]) == pytest.approx(350, abs=50)
+    assert fit_json["bursts"]["probability"] == pytest.approx(0.6, abs=0.1)
+    assert np.median(fit_json["bursts"]["length_ms"]) == pytest.approx(350, abs=50)
 
 
-def test_what_was_put_in_is_found_again() -> None:
+def test_inserted_values_are_recovered() -> None:
     """Samples of a known model, fitted: its tables come back."""
     at_s = np.arange(12.0, 12 + 15 * 400, 0.05)
     known = Model(
@@ -232,7 +232,7 @@ def _as_csv(log: Path) -> list[str]:
     ]
 
 
-# What is written
+# The written preset.
 
 
 def test_the_preset_runs_and_has_what_was_found(fit_folder: Path) -> None:
@@ -275,14 +275,14 @@ def test_opportunities_are_replayed_to_the_packet(tmp_path: Path) -> None:
     for slot, rate in enumerate(rates):
         instants += sorted(int(at) for at in 15_000 * slot + random.uniform(0, 15_000, int(rate * 1250)))
     text = "".join(f"{at}\n" for at in instants)
-    said = run([str(written(tmp_path, "bw.txt", text))], [], tmp_path / "o", "bw", "15 s").data
-    assert said["phase_s"] in (0, 14.75, 0.25)
+    fit_json = run([str(written(tmp_path, "bw.txt", text))], [], tmp_path / "o", "bw", "15 s").data
+    assert fit_json["phase_s"] in (0, 14.75, 0.25)
     assert (tmp_path / "o/down.mahimahi").read_text() == text
     assert len(read_mahimahi(tmp_path / "o", "down.mahimahi").slots_ns) == len(instants)
     assert build_plan(load_scenario(tmp_path / "o/replay.toml"), "test").runs
-    (row,) = [row for row in said["distributions"] if row["of"] == "rate down, Mbit/s"]
+    (row,) = [row for row in fit_json["distributions"] if row["of"] == "rate down, Mbit/s"]
     assert row["50 %"] == pytest.approx(float(np.median(rates)), rel=0.06)
-    assert said["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
+    assert fit_json["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
 
 
 def test_tests_far_apart_are_replayed_as_a_table_of_rates(
@@ -316,7 +316,7 @@ def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "fit_json"),
     [
         ((7.0, 8.6, 8.61), "by at most 8.6 %. This is no more than the difference between the halves, 8.6 %"),
         ((7.0, 15.0, 8.6), "by at most 15 %. This is more than the difference between the halves, 8.6 %"),
@@ -324,11 +324,11 @@ def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_page_begins_with_how_far_the_model_is(
-    row: tuple[float, float | None, float | None], said: str
+    row: tuple[float, float | None, float | None], fit_json: str
 ) -> None:
     model, other, half = row
     rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "first-half model": other}]
-    assert said in headline_text(GoodnessOfFit(rows, 0, None))
+    assert fit_json in headline_text(GoodnessOfFit(rows, 0, None))
 
 
 def test_the_page_of_rates_alone_begins_with_their_means() -> None:
@@ -336,9 +336,9 @@ def test_the_page_of_rates_alone_begins_with_their_means() -> None:
         {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
         for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5th percentile of interval rates", "mean of intervals")
     ]  # fmt: skip
-    said = headline_text(GoodnessOfFit(rows, 0, None))
+    fit_json = headline_text(GoodnessOfFit(rows, 0, None))
     assert (
-        said
+        fit_json
         == "The intervals of the model have a mean of 100 Mbit/s down (log: 100) and 9.5 Mbit/s up (log: 9)."
     )
 
@@ -356,13 +356,13 @@ def test_the_same_log_gives_the_same_bytes(log: Path, fit_folder: Path, tmp_path
 def test_the_command_says_it_as_json(brief: Path, tmp_path: Path) -> None:
     done = bentpipe(tmp_path, "fit", str(brief), "--out", "o", "--phase", "12 s", "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["phase_s"], said["delay"], said["preset"]) == (12, "round trip", "o/fitted.toml")
-    assert "spread" not in said, "the phase was given"
+    fit_json = json.loads(done.stdout)
+    assert (fit_json["phase_s"], fit_json["delay"], fit_json["preset"]) == (12, "round trip", "o/fitted.toml")
+    assert "spread" not in fit_json, "the phase was given"
 
 
 def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
-    """What the page draws as the model is what a run does: delays and losses of a flow that sends all the time."""
+    """The page draws the model as a run gives it: delays and losses of a permanently busy flow."""
     known = Model(
         0.5,
         0.2,

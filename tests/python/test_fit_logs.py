@@ -60,7 +60,7 @@ def iperf3(first_s: float = 5.8e-05, omit: int | None = 1, omitted: int = 1, **o
         (iperf3(omit=3, omitted=1), 3),  # with -i 2: the third second has no interval of its own
         (iperf3(omit=3, omitted=0), 3),
         (iperf3(omit=0, omitted=0), 0),
-        (iperf3(first_s=1), 1),  # a version that goes on counting
+        (iperf3(first_s=1), 1),  # a version that continues to count
         (iperf3(first_s=3.00002, omit=None, omitted=3), 3),
         (iperf3(first_s=3.00002, omit=3, omitted=0), 3),
     ],
@@ -74,7 +74,7 @@ def test_iperf3_says_which_direction_and_what_it_omits_takes_time(
     assert times == pytest.approx([1_700_000_000 + at_s], abs=1e-4, rel=0)
 
 
-def test_what_is_omitted_delays_both_directions(tmp_path: Path) -> None:
+def test_omitted_seconds_delay_both_directions(tmp_path: Path) -> None:
     intervals = [
         f'"sum": {total(at, 2e6, sender=True, omitted=omitted)}, '
         f'"sum_bidir_reverse": {total(at, 3e6, sender=False, omitted=omitted)}'
@@ -113,7 +113,7 @@ TWICE = ("sum", "sum")
 def test_bidirectional_sums_of_every_version_have_their_directions(
     tmp_path: Path, keys: tuple[str, str], role: str
 ) -> None:
-    """The client sends 2, then 3 Mbit/s and gets 30, then 40; each host's file says what that host sends."""
+    """The client sends 2, then 3 Mbit/s and receives 30, then 40; the file of each host has its sending rate."""
     client = role == "connecting_to"
     intervals = [
         f'"{keys[0]}": {total(at, up, sender=client)}, "{keys[1]}": {total(at, down, sender=not client)}'

@@ -15,7 +15,7 @@ from bentpipe.fit.model import Distribution, Model, Points, sample
 from bentpipe.fit.outages import outages
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
-from traced import made, spec_of
+from traced_runs import made, spec_of
 
 EVERY_S, SLOTS = 15.0, 60
 
@@ -127,7 +127,7 @@ def test_tables_of_averages_have_the_mean_of_their_values(count: int, points: in
 
 
 def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
-    """A log with one slot of many losses and an outage: what is said, what is written, and what a run loses."""
+    """A log with one interval of many losses and an outage: the report, the written preset, and the losses of a run."""
     points = log((30 * EVERY_S + 4, 5.0), single=0.002)
     draw = np.random.default_rng(4)
     bad = (points.at_s // EVERY_S == 9) & (draw.random(len(points.at_s)) < 0.6)
@@ -141,8 +141,8 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
     assert "1.67 % of the intervals have a loss burst or an outage (median 5000 ms, maximum 5000 ms)" in str(
         sentence
     )
-    said = answer.data
-    single = said["single_losses"]
+    message = answer.data
+    single = message["single_losses"]
     assert single["pings"] == pytest.approx(0.002 + 0.6 / SLOTS, rel=0.15)
     (link,) = build_plan(load_scenario(tmp_path / "o/scenario.toml"), "test").runs[0].spec["graph"]["links"]
     (stage,) = [stage for stage in link["up"] if stage["kind"] == "loss"]

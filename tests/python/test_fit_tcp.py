@@ -30,7 +30,7 @@ BEGIN_S = 1_767_225_600
 SECONDS = 300
 SEED = 3
 PING_LOSS = 0.013
-"""Of pings, at a gateway that answers them when it has time; of other packets none."""
+"""Losses of pings at a gateway that answers them with low priority; other packets have none."""
 
 SCENARIO = """
 duration = "{seconds} s"
@@ -98,7 +98,7 @@ def as_iperf3(sums: list[dict[str, Any]]) -> str:
 
 @dataclass
 class Logs:
-    """Of one link: pings of which some are lost that no other packet is, and a download."""
+    """Logs of one link: pings with losses that other packets do not have, and a download."""
 
     pings: Path
     known: Path
@@ -120,28 +120,28 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 
 def fit_model(logs: Logs, download: Path, out: Path) -> tuple[CommandOutput, Mapping[str, Any]]:
-    said = run([str(logs.pings), str(download)], [], out, "dish", "15 s", "12 s")
-    (row,) = said.data["simulated"]
+    message = run([str(logs.pings), str(download)], [], out, "dish", "15 s", "12 s")
+    (row,) = message.data["simulated"]
     assert (row["direction"], row["congestion"], row["streams"]) == ("down", "cubic", 1)
-    return said, row
+    return message, row
 
 
 def test_cubic_over_the_preset_has_the_logs_rate(logs: Logs, tmp_path: Path) -> None:
     """The pass mark: within 25 % of what the log's own CUBIC had."""
-    said, row = fit_model(logs, logs.known, tmp_path / "o")
+    message, row = fit_model(logs, logs.known, tmp_path / "o")
     assert row["preset_Mbit_s"] == pytest.approx(row["log_Mbit_s"], rel=0.25)
     assert row["agrees"]
-    single = said.data["single_losses"]
+    single = message.data["single_losses"]
     assert single["pings"] == pytest.approx(PING_LOSS, rel=0.15)
     assert single["down"]["preset"] <= single["down"]["retransmissions"] < 1e-4, "no packet is lost by itself"
     assert single["up"]["preset"] == pytest.approx(PING_LOSS / 2, rel=0.15)
-    assert any("No log has TCP retransmissions up." in str(text) for text in said.shown)
+    assert any("No log has TCP retransmissions up." in str(text) for text in message.shown)
 
 
 def test_the_page_says_why_cubic_has_less(
     logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without retransmissions losses of pings become those of all packets; one run without each cause tells which."""
+    """Without retransmissions the losses of pings apply to all packets; a run without each cause identifies it."""
     monkeypatch.setattr(simulated, "SECONDS", 60)
     monkeypatch.setattr(simulated, "SEEDS", 2)
     _, row = fit_model(logs, logs.blind, tmp_path / "o")
@@ -159,7 +159,7 @@ def test_the_page_says_why_cubic_has_less(
 def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int, seldom: int, most: float
 ) -> None:
-    """``starlink`` has what no log says, within what the log allows; the other direction's losses stay."""
+    """``starlink`` supplies values that no log has, within its bounds; the losses of the other direction stay."""
     monkeypatch.setattr(simulated, "SECONDS", 5)
     monkeypatch.setattr(simulated, "SEEDS", 1)
     sums = [
@@ -170,14 +170,14 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
         for at in range(120)
     ]  # fmt: skip
     (tmp_path / "down.json").write_text(as_iperf3(sums))
-    said = run([str(tmp_path / "down.json")], [], tmp_path / "o", "dish", "15 s", "0 s")
+    message = run([str(tmp_path / "down.json")], [], tmp_path / "o", "dish", "15 s", "0 s")
     text = (tmp_path / "o/dish.toml").read_text()
     (mine,), (known,) = tomllib.loads(text)["path"]["segment"], segments("starlink")
     own = 0.0002  # a quarter each of 0-0, 0-0.01, 0.01-0.02 and 0.02-0.1 %
     for side, mean in (("down", min(own, most)), ("up", own)):
         losses = [Probability.parse(one).value for one in mine[side]["reconfiguration"].pop("loss")]
         assert drawn_mean(losses) == pytest.approx(mean, rel=1e-3)
-        assert said.data["single_losses"][side]["preset"] == pytest.approx(mean, rel=1e-6)
+        assert message.data["single_losses"][side]["preset"] == pytest.approx(mean, rel=1e-6)
         known[side]["reconfiguration"].pop("loss")
         for key in ("phase", *(["rate"] if side == "down" else [])):
             mine[side]["reconfiguration"].pop(key)
@@ -186,7 +186,7 @@ def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
             "what no log says is the preset's, with its steps"
         )
     allowed = f"TCP retransmissions down limit single losses to {100 * most:.3g} %; the preset has {100 * min(own, most):.3g} %"
-    (sentence,) = [one for one in said.shown if str(one).startswith("TCP retransmissions")]
+    (sentence,) = [one for one in message.shown if str(one).startswith("TCP retransmissions")]
     assert sentence == f"{allowed} (starlink: 0.02 %)."
     assert f"# Single losses down: at most {100 * most:.3g} %, from the retransmissions of iperf3." in text
 
@@ -243,8 +243,8 @@ def test_delays_weigh_as_long_as_they_last(tmp_path: Path) -> None:
         ]
     log = tmp_path / "log.csv"
     log.write_text("\n".join(rows) + "\n")
-    said = run([str(log)], [], tmp_path / "o", "dish", "15 s", "0 s").data
-    judged = {row["of"]: row for row in said["judged"]}
+    message = run([str(log)], [], tmp_path / "o", "dish", "15 s", "0 s").data
+    judged = {row["of"]: row for row in message["judged"]}
     assert judged["95th percentile of the delay, ms"]["data"] == pytest.approx(83.6, abs=0.3), (
         "5 of 50 % are above"
     )

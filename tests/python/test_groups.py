@@ -88,7 +88,7 @@ def test_a_flow_without_a_count_has_the_plan_that_it_had() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "message"),
     [
         ({"count": 0}, "flow.web.count: found 0, expected at least 1"),
         ({"count": 10_001}, "flow.web.count: found 10001, expected at most 10000"),
@@ -98,10 +98,10 @@ def test_a_flow_without_a_count_has_the_plan_that_it_had() -> None:
         ({"count": 2, "user": "no name"}, "flow.web.user"),
     ],
 )
-def test_what_is_no_group_is_refused_by_key(flow: dict[str, Any], said: str) -> None:
+def test_invalid_groups_are_refused_by_key(flow: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError) as found:
         spec_of(scenario({**WEB, **flow}))
-    assert said in str(found.value)
+    assert message in str(found.value)
 
 
 def test_no_flow_is_called_like_one_of_a_group() -> None:
@@ -129,9 +129,9 @@ def summed(tables: dict[str, pl.DataFrame], table: str, name: str, by: list[str]
     """The rows of a table that begin with ``name``, added up."""
     column = by[1]
     rows = tables[table].filter(pl.col(column).str.starts_with(f"{name}-"))
-    kept = pl.col(column).str.replace(r"-\d+", "")
+    saved = pl.col(column).str.replace(r"-\d+", "")
     whole = [c for c, kind in rows.schema.items() if kind == pl.Int64]
-    return rows.with_columns(kept).group_by(by, maintain_order=True).agg(pl.col(whole).sum()).sort(by)
+    return rows.with_columns(saved).group_by(by, maintain_order=True).agg(pl.col(whole).sum()).sort(by)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "quic"])
@@ -210,7 +210,7 @@ def test_each_flow_draws_its_own_whatever_the_count_is() -> None:
             name: found.filter(flow=name)["start_s"].to_list() for name in found["flow"].unique()
         }
     for name, times in opened[3].items():
-        # Of the arrivals; what the connection then takes depends on who is there.
+        # The arrivals; the time of a connection depends on the others.
         assert opened[6][name][0] == times[0]
     assert opened[1]["web-1"][0] == opened[3]["web-1"][0]
     assert len({times[0] for times in opened[6].values()}) == 6
@@ -278,7 +278,7 @@ def test_fairness_over_time_needs_the_series_of_each(tmp_path: Path) -> None:
     assert a.drop(unlike).equals(b.drop(unlike))
 
 
-def test_loads_of_pages_of_a_group_are_told_together(tmp_path: Path) -> None:
+def test_page_loads_of_a_group_are_reported_together(tmp_path: Path) -> None:
     page = {
         "small": {
             "object": [
@@ -357,18 +357,18 @@ def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
     assert set(sums["flows"]["flow"]) == {"web", "rival"}
 
 
-def test_what_real_time_cannot_do_is_said_once_a_group() -> None:
+def test_unsupported_options_of_real_time_are_reported_once_per_group() -> None:
     def refused(**flow: Any) -> list[tuple[str, str]]:
         return refusals(spec_of(scenario({**WEB, "transport": "quic", **flow})), engine.catalogue())
 
     assert refused(count=20) == []
-    said = "found 300, each two processes; expected at most 250"
-    assert refused(count=300) == [("flow.web.count", said)]
+    message = "found 300, each two processes; expected at most 250"
+    assert refused(count=300) == [("flow.web.count", message)]
     ((key, _),) = refused(count=3, load={"on_off": {"on": "1 s", "off": "1 s"}})
     assert key == "flow.web.load"
     assert refused(count=3, access={"delay": "1 ms"}) == []
-    said = "found 51 hosts, each a namespace; expected at most 40"
-    assert refused(count=50, access={"delay": "1 ms"}) == [("flow", said)]
+    message = "found 51 hosts, each a namespace; expected at most 40"
+    assert refused(count=50, access={"delay": "1 ms"}) == [("flow", message)]
 
 
 def test_proxies_of_a_group_are_added_up_and_drawn(tmp_path: Path) -> None:

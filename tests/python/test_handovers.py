@@ -1,4 +1,4 @@
-"""Hand-overs in a scenario: what the engine is told, what comes of it, what `check` computes, what each message says."""
+"""Handovers in a scenario: input of the engine, results, values of `check`, and messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bentpipe.plan.analysis.lint import lint_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.scenario.errors import ScenarioError
-from traced import judged, made, spec_of
+from traced_runs import judged, made, spec_of
 
 PATH: dict[str, Any] = {
     "duration": "6 s",
@@ -79,7 +79,7 @@ def stage(line: str, number: int, kind: str, **change: Any) -> dict[str, Any]:
     return {"simplex_link": line, "stage": number, "update": {"kind": kind, **change}}
 
 
-def test_the_engine_is_told_of_one_event() -> None:
+def test_the_engine_gets_one_event() -> None:
     handover = at_2_s(
         delay="10 ms", down={"rate": "20 Mbit/s", "queue": "1 BDP", "loss": "1 %"}, up={"delay": "12 ms"},
         in_flight="drop", queued="drop", gap="100 ms",
@@ -106,7 +106,7 @@ def test_the_engine_is_told_of_one_event() -> None:
 
 
 def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() -> None:
-    """Whichever side or hand-over says the delay: 100 ms of 5 Mbit/s are 62,500 B."""
+    """The delay may come from either side or from the handover: 100 ms of 5 Mbit/s are 62,500 B."""
 
     def limits(*handovers: dict[str, Any]) -> list[Any]:
         data = with_handovers(*handovers)
@@ -122,7 +122,7 @@ def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() 
     ]
 
 
-def test_what_comes_again_and_what_meets_at_an_instant() -> None:
+def test_repeated_and_simultaneous_events() -> None:
     again = {"interval": "2 s", "in_flight": "reorder"}
     handovers = [
         at_2_s(delay="10 ms", **again),
@@ -146,7 +146,7 @@ RADIO: dict[str, dict[str, Any]] = {
 
 
 def over_radio(kind: str) -> dict[str, Any]:
-    """What waits for a radio link, and to be sent again over it, is lost."""
+    """Packets queued for a radio link, or for retransmission over it, are lost."""
     data = with_handovers(at_2_s(queued="drop", interval="1 s"))
     segment = data["path"]["segment"][1]
     segment["down"] = {"queue": "100 packets", "rate": "10 Mbit/s", **RADIO[kind]}
@@ -189,7 +189,7 @@ def test_runs_are_sound(name: str, transport: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", RADIO)
-def test_what_waits_for_a_radio_link_is_lost_too(kind: str) -> None:
+def test_packets_queued_for_a_radio_link_are_lost_too(kind: str) -> None:
     data = over_radio(kind)
     spec = spec_of(data)
     stage_kinds = [one["kind"] for one in spec["graph"]["links"][1]["down"]]
@@ -241,7 +241,7 @@ def test_a_window_is_not_the_limit_after_a_hand_over() -> None:
     assert quic["receive_window_bytes"] > 4 * 100_000_000 / 8 * 40
 
 
-def test_a_sweep_and_a_remark() -> None:
+def test_a_sweep_and_a_warning() -> None:
     plan = planned(
         PATH, sweep={"path.switch.in_flight": ["in-order", "drop"], "path.switch.rate": ["5 Mbit/s"]}
     )
@@ -299,56 +299,58 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_at_its_key(name: str) -> None:
+def test_errors_are_reported_at_their_key(name: str) -> None:
     handover, message = WRONG[name]
     with pytest.raises(ScenarioError) as caught:
         planned(with_handovers(handover))
     assert str(caught.value) == f"scenario: {message}"
 
 
-def said(data: dict[str, Any]) -> str:
+def error_message(data: dict[str, Any]) -> str:
     with pytest.raises(ScenarioError) as caught:
         planned(data)
     return str(caught.value)
 
 
-def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_handovers_in_a_plan_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_plan, "MAX_CHANGES", 11)
     data = with_handovers(at_2_s(interval="1 s", delay="1 ms")) | {
         "sweep": {"path.lan.delay": ["1 ms", "2 ms"]}
     }
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")
-    assert said(data) == (
+    assert error_message(data) == (
         "scenario: sweep: has more than 11 handovers in all; expected fewer cells, or fewer in each"
     )
 
 
-def test_what_else_is_wrong() -> None:
+def test_further_errors() -> None:
     nowhere = with_handovers(at_2_s(in_flight="drop"))
     nowhere["path"]["segment"][1]["delay"] = "0 s"
-    assert 'found "drop", and satellite has no delay; expected one' in said(nowhere)
+    assert 'found "drop", and satellite has no delay; expected one' in error_message(nowhere)
     idle = with_handovers({"at": "2 s", "segment": "lan", "queued": "drop"})
-    assert 'queued: found "drop", and lan has no queue; expected one' in said(idle)
+    assert 'queued: found "drop", and lan has no queue; expected one' in error_message(idle)
     beside = with_handovers(at_2_s(delay="1 ms"))
     beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
-    assert "found a delay beside changes of path.satellite.down, expected one of them" in said(beside)
+    assert "found a delay beside changes of path.satellite.down, expected one of them" in error_message(
+        beside
+    )
     two = copy.deepcopy(PATH)
     for segment, hold in zip(two["path"]["segment"], ("1 MB", "2 MB", "2 MB"), strict=True):
         segment["store_and_forward"] = hold
     assert (
         "path.satellite.store_and_forward: found 2 MB beside 1 MB of lan, expected one of the node between"
-        in said(two)
+        in error_message(two)
     )
     two["path"]["segment"][0]["store_and_forward"] = "0 B"
-    assert 'path.lan.store_and_forward: found "0 B", expected a size above 0' in said(two)
+    assert 'path.lan.store_and_forward: found "0 B", expected a size above 0' in error_message(two)
     unused = with_handovers(base=GRAPH)
     assert (
         "graph.two.enabled: found false, and no handover uses the link; expected a handover to it, or true"
-        in said(unused)
+        in error_message(unused)
     )
     same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)
-    assert 'found to and replaces "two", expected two links, or no replaces' in said(same)
+    assert 'found to and replaces "two", expected two links, or no replaces' in error_message(same)
 
 
 def test_real_time_changes_links_and_refuses_other_ways() -> None:
@@ -362,6 +364,9 @@ def test_real_time_changes_links_and_refuses_other_ways() -> None:
     why = 'at 2 s the link "satellite" goes out of use; an access can change delay, rate, queue and loss, but no routes'
     assert why in find_route_changes(spec_of(gap)["graph"])[0][1]
     # Between hosts of a run, ways change too.
-    assert not any("handover" in key or "out of use" in said for key, said in refusals(spec_of(gap), []))
+    assert not any(
+        "handover" in key or "out of use" in error_message
+        for key, error_message in refusals(spec_of(gap), [])
+    )
     with pytest.raises(ScenarioError, match='the link "satellite" goes out of use'):
         resolve_path({"path": gap["path"]})

@@ -57,14 +57,14 @@ def recorded(
 
 
 def chains(page: Page) -> list[tuple[str, list[str], str | None]]:
-    """Of each object its name, what it waits for, and where it leads."""
+    """Return name, dependency and redirect of each object."""
     return [(one.name, one.after, one.redirect) for one in page.object]
 
 
 # --- pages and runs ------------------------------------------------------------------------------------------------
 
 
-def test_of_several_runs_the_first_is_read_and_said(tmp_path: Path) -> None:
+def test_the_first_of_several_runs_is_read_and_named(tmp_path: Path) -> None:
     """WebPageTest: each run has a first and a repeated view, whose entries stand behind each other."""
     pages, entries = [], []
     for number in (1, 2, 3):
@@ -151,7 +151,7 @@ def test_check_says_which_page_is_read_and_a_key_names_another(tmp_path: Path) -
         load = plan.runs[0].spec["flows"][0]["load"]
         assert load["kind"] == "page"
         return [one["body_bytes"] for one in load["page"]["objects"]], [
-            remark.line("s.toml") for remark in lint_plan(plan) if remark.key == "flow.browser.load.page"
+            warning.line("s.toml") for warning in lint_plan(plan) if warning.key == "flow.browser.load.page"
         ]
 
     sizes, (line,) = planned('"a.har"')
@@ -181,7 +181,7 @@ def test_the_command_takes_a_page_and_says_the_rest_beside_it(tmp_path: Path) ->
 
 
 def test_redirects_form_a_chain_and_the_document_is_its_end(tmp_path: Path) -> None:
-    """HAR 1.2: redirectURL is what Location said; Chromium and Firefox write one that is relative as it came."""
+    """HAR 1.2: redirectURL is the value of Location; Chromium and Firefox write a relative one unchanged."""
     entries = [
         moved("https://a.example/", 1, "https://www.a.example/"),
         moved("https://www.a.example/", 2, "/home/", 302),
@@ -203,7 +203,7 @@ def test_redirects_form_a_chain_and_the_document_is_its_end(tmp_path: Path) -> N
 
 
 def test_a_url_that_redirects_first_and_answers_later_is_two_objects(tmp_path: Path) -> None:
-    """A visit to a consent page and back: what the document asks for waits for its answer, not for its redirect."""
+    """A visit to a consent page and back: objects of the document depend on its response, not on its redirect."""
     entries = [
         moved("https://a.example/news", 1, "https://consent.example/ask?to=news", 302),
         moved("https://consent.example/ask?to=news", 2, "https://a.example/news", 307),
@@ -218,7 +218,7 @@ def test_a_url_that_redirects_first_and_answers_later_is_two_objects(tmp_path: P
 
 
 def test_redirects_of_what_a_page_asks_for(tmp_path: Path) -> None:
-    """Two requests to one counter each have their own target, and wait for what asked for them."""
+    """Two requests to one counter each have a separate target, and wait for their initiators."""
     script = {"url": "https://a.example/app.js"}
     entries = [
         entry("https://a.example/", 1),
@@ -253,7 +253,7 @@ def test_a_redirect_that_a_browser_made_itself_is_no_object(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "message"),
     [
         (
             [("a", "b"), ("b", "c"), ("c", "b")],
@@ -264,9 +264,9 @@ def test_a_redirect_that_a_browser_made_itself_is_no_object(tmp_path: Path) -> N
         ([("abc", "abd"), ("abx", None)], 'abc: redirect: .*did you mean "abx"'),
     ],
 )
-def test_redirects_that_lead_nowhere_are_refused(objects: list[tuple[str, str | None]], said: str) -> None:
+def test_redirects_that_lead_nowhere_are_refused(objects: list[tuple[str, str | None]], message: str) -> None:
     fields = [{"name": name, "size": "1 B"} | ({"redirect": to} if to else {}) for name, to in objects]
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Page.model_validate({"object": fields})
 
 
@@ -370,7 +370,7 @@ def test_many_objects_of_one_name_take_little_work(tmp_path: Path) -> None:
     assert names[:2] + names[-1:] == ["x.js", "x.js-2", "x.js-3000"]
 
 
-def test_the_engine_is_told_of_redirects_and_of_hosts_without_tls(tmp_path: Path) -> None:
+def test_the_engine_gets_redirects_and_hosts_without_tls(tmp_path: Path) -> None:
     """Header blocks are HTTP/1.1's there; the round trips to the document's first byte are the sum over its chain."""
     entries = [
         moved("http://a.example/", 1, "https://a.example/"),

@@ -15,7 +15,7 @@ from bentpipe.scenario.har_urls import normalise, resolve_redirect
 def read(
     tmp_path: Path, *asked: tuple[str, dict[str, Any]], **more: Any
 ) -> list[tuple[str, str, list[str], str | None]]:
-    """Of each object its name, its host, what it waits for, and where it leads; ``asked`` has URLs and responses."""
+    """Return name, host, dependency and redirect of each object; the argument has URLs and responses."""
     entries = [
         {
             "startedDateTime": f"2026-01-31T12:00:0{second}Z",
@@ -98,7 +98,7 @@ def test_a_request_that_is_not_in_a_browsers_form_is_brought_into_it(tmp_path: P
         "https://www.e.com.org/y",
     ],
 )
-def test_what_is_another_url_stays_another(tmp_path: Path, other: str) -> None:
+def test_different_urls_stay_different(tmp_path: Path, other: str) -> None:
     first, second = read(tmp_path, ("https://e.com/", moved("https://www.e.com/y")), (other, {}))
     assert (first[3], second[2]) == (None, ["index"])
 
@@ -106,7 +106,7 @@ def test_what_is_another_url_stays_another(tmp_path: Path, other: str) -> None:
 @pytest.mark.parametrize(
     "url", ["about:blank", "data:,x", "blob:https://e.com/1", "", "https://[x/", "no url", "https:///"]
 )
-def test_what_is_no_url_of_the_web_stays_as_it_is(tmp_path: Path, url: str) -> None:
+def test_other_urls_are_unchanged(tmp_path: Path, url: str) -> None:
     """Neither as a target nor as an initiator does it lead anywhere, or stop the reading."""
     assert normalise(url) == url
     found = read(tmp_path, ("https://e.com/", {}), ("https://e.com/x", moved(url)), _initiator={"url": url})

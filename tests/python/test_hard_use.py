@@ -78,7 +78,7 @@ def test_any_value_anywhere_is_refused_by_key_or_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "said"),
+    ("points", "output"),
     [
         ("", "is empty"),
         ("time_s,delay_ms\n", "has no points"),
@@ -89,16 +89,16 @@ def test_any_value_anywhere_is_refused_by_key_or_taken(tmp_path: Path) -> None:
         ("\ufefftime_s,delay_ms\r\n0,10\r\n", ""),
     ],
 )
-def test_traces_of_delay(tmp_path: Path, points: str, said: str) -> None:
+def test_traces_of_delay(tmp_path: Path, points: str, output: str) -> None:
     (tmp_path / "d.csv").write_text(points)
     (tmp_path / "f.toml").write_text(GEO.replace('delay = "250 ms"', 'delay = { trace = "d.csv" }'))
-    if not said:
+    if not output:
         assert build_plan(load_scenario(tmp_path / "f.toml"), "test").runs
         return
     with pytest.raises(ScenarioError) as found:
         build_plan(load_scenario(tmp_path / "f.toml"), "test")
     assert "path.satellite.up.delay" in str(found.value)
-    assert said in str(found.value)
+    assert output in str(found.value)
 
 
 @pytest.mark.parametrize("instants", ["0\n", "-1\n", "1.5\n", "9999999999999999999999\n", "x\n", "2\n1\n"])
@@ -119,11 +119,11 @@ def test_a_sweep_that_nobody_can_run_is_refused_at_once(tmp_path: Path) -> None:
     assert "1,000,000 cells, expected at most 100,000" in refused(tmp_path, "check", "many.toml")
 
 
-def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
+def test_settings_that_a_sweep_would_override_are_refused(tmp_path: Path) -> None:
     swept = GEO + '\n[sweep]\n"flow.rival.congestion" = ["cubic", "newreno"]\n'
     (tmp_path / "f.toml").write_text(swept)
-    said = refused(tmp_path, "check", "f.toml", "--set", "flow.rival.congestion.beta=0.8")
-    assert 'the sweep sets all of "flow.rival.congestion"' in said
+    output = refused(tmp_path, "check", "f.toml", "--set", "flow.rival.congestion.beta=0.8")
+    assert 'the sweep sets all of "flow.rival.congestion"' in output
     (tmp_path / "f.toml").write_text(
         swept.replace("[sweep]", '[sweep]\n"flow.rival.congestion.beta" = [0.7, 0.8]')
     )
@@ -146,7 +146,7 @@ def test_which_keys_undo_which(above: str, below: str, undone: bool) -> None:
     assert overrides(above, below) is undone
 
 
-def test_a_mistake_outside_the_sweep_is_not_said_of_the_sweep(tmp_path: Path) -> None:
+def test_an_error_outside_the_sweep_does_not_name_the_sweep(tmp_path: Path) -> None:
     text = GEO + '\n[sweep]\n"flow.rival.congestion" = ["cubic", "newreno"]\n'
     (tmp_path / "f.toml").write_text(text.replace('delay = "250 ms"', 'delay = "250"'))
     assert "in the sweep" not in refused(tmp_path, "check", "f.toml")
@@ -200,9 +200,9 @@ def test_a_damaged_table_is_named_and_made_again(store: Path) -> None:
 def _without_scenario(store: Path) -> str:
     text = (store / "scenario.toml").read_bytes()
     (store / "scenario.toml").unlink()
-    said = refused(store.parent, "report", "store")
+    output = refused(store.parent, "report", "store")
     (store / "scenario.toml").write_bytes(text)
-    return said
+    return output
 
 
 def test_places_that_cannot_be_written(store: Path) -> None:
@@ -243,11 +243,11 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_check_cc_of_a_broken_controller(tmp_path: Path, kind: str) -> None:
-    body, status, said = BROKEN[kind]
+    body, status, output = BROKEN[kind]
     (tmp_path / "mine.py").write_text(
         f"class Mine:\n    def __init__(self, config):\n        pass\n    {body}\n"
     )
-    assert said in refused(tmp_path, "check-controller", "mine.py", status=status)
+    assert output in refused(tmp_path, "check-controller", "mine.py", status=status)
 
 
 def test_an_error_of_a_controller_names_its_line() -> None:

@@ -36,7 +36,7 @@ def test_the_short_form(part: hard_use.Part, tmp_path: Path) -> None:
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What has passed is not done again, what failed is, and a line that a kill cut off counts for nothing."""
+    """Passed cases do not run again, failed ones do, and a truncated line of the record does not count."""
     carried: list[int] = []
     broken = {3_000_001}
 
@@ -52,13 +52,13 @@ def test_it_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     part = hard_use.Part("toy", "", 4, 4, 1, opened)
     first = hard_use.carry(part, seed=3, short=False, out=tmp_path)
-    assert (first.passed, first.kept, first.failed) == (2, 0, 2)
+    assert (first.passed, first.saved, first.failed) == (2, 0, 2)
     with (tmp_path / "toy.jsonl").open("a") as file:
         file.write('{"case": 3000001, "wr')
     carried.clear()
     broken.clear()
     again = hard_use.carry(part, seed=3, short=False, out=tmp_path)
     assert carried == [3_000_001, 3_000_002]
-    assert (again.passed, again.kept, again.failed) == (3, 2, 1), "the third raises once more, as drawn"
+    assert (again.passed, again.saved, again.failed) == (3, 2, 1), "the third raises once more, as drawn"
     assert "toy 3000002: OSError: a case may raise" in capsys.readouterr().err
-    assert hard_use.carry(part, seed=4, short=False, out=tmp_path).kept == 0, "another seed is another draw"
+    assert hard_use.carry(part, seed=4, short=False, out=tmp_path).saved == 0, "another seed is another draw"

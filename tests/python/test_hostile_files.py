@@ -18,7 +18,7 @@ import bentpipe
 import store_damage
 from bentpipe.scenario import input_file
 from bentpipe.scenario.input_file import InputFileError, parse_json, parse_toml, read_input
-from hostile import HARMS, SMALL, command, in_time, pipe, refused
+from hostile_inputs import HARMS, SMALL, command, in_time, pipe, refused
 from store_edit import change_plan
 
 ROOT = Path(__file__).parents[2]
@@ -79,8 +79,8 @@ def test_a_plan_with_odd_values_is_no_fault(folder: Path, key: str, value: objec
 def test_members_of_a_run_are_files(folder: Path, made: Path, name: str, harm: str) -> None:
     (run,) = (folder / "store" / "runs").iterdir()
     HARMS[harm](run / name)
-    said = "it is larger than" if harm == "terabyte" else "it is a "
-    refused(command(folder, "verify" if name == "spec.json" else "show", "store"), name, said)
+    message = "it is larger than" if harm == "terabyte" else "it is a "
+    refused(command(folder, "verify" if name == "spec.json" else "show", "store"), name, message)
     done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
     assert done.returncode == 0, done.stderr
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
@@ -141,7 +141,7 @@ def test_a_journal_is_a_file(folder: Path, tmp_path: Path, harm: str) -> None:
 
 @pytest.mark.parametrize("name", [".new-plan.json", ".new-scenario.toml", ".new-report.html"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_a_stranger_left_is_removed_and_not_written_through(
+def test_a_foreign_file_is_removed_and_not_written_through(
     folder: Path, tmp_path: Path, name: str, kind: str
 ) -> None:
     victim = tmp_path / "victim"
@@ -279,7 +279,7 @@ def test_a_scenario_does_not_read_the_terminal(folder: Path) -> None:
             waiting.kill()
 
 
-def test_what_gzip_packs_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_gzip_data_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bentpipe.fit import log_reader
 
     monkeypatch.setattr(log_reader, "MOST_DATA_BYTES", 1000)
@@ -309,7 +309,7 @@ def test_deep_values_are_refused(tmp_path: Path, text: str) -> None:
     refused(command(tmp_path, "check", "deep.toml"), "more than 100 levels deep")
 
 
-def test_keys_are_told_from_texts_and_comments() -> None:
+def test_keys_are_distinguished_from_texts_and_comments() -> None:
     dots = "a" + ".a" * 500
     text = f'# {dots}\nx = "{dots}"\ny = """\n{dots}""""\nz = \'\'\'{dots}\'\'\'\n"{dots}".b = 1\n'
     assert parse_toml(text) == tomllib.loads(text)
@@ -364,7 +364,7 @@ def test_json_has_a_depth() -> None:
             parse_json(text)
 
 
-def test_what_is_read_is_bounded_whatever_a_file_says_of_its_size(tmp_path: Path) -> None:
+def test_reads_are_bounded_for_any_stated_size_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "ten").write_bytes(b"0123456789")
     assert read_input(tmp_path / "ten", 10) == b"0123456789"
     with pytest.raises(InputFileError, match="larger than 9 bytes"):
@@ -379,10 +379,8 @@ def test_what_is_read_is_bounded_whatever_a_file_says_of_its_size(tmp_path: Path
         read_input(tmp_path / "nothing")
 
 
-def test_what_a_path_leads_to_is_looked_at_once_it_is_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A link that is put there between the two looks leads nowhere."""
+def test_a_path_is_checked_after_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that replaces the file between two checks leads nowhere."""
     (tmp_path / "file").write_text("text")
     (tmp_path / "link").symlink_to("/dev/zero")
     state = (tmp_path / "file").stat()

@@ -81,7 +81,7 @@ def runs(folder: Path) -> Sequence[Run]:
     return build_plan(load_scenario(folder / "small.toml"), engine.version()).runs
 
 
-def test_a_worker_that_does_not_start_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_start_is_reported_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(
         RunnerError, match=r"cannot start a worker process: exit status 1, before its first run"
@@ -89,7 +89,7 @@ def test_a_worker_that_does_not_start_is_said_once(folder: Path, monkeypatch: py
         list(LocalRunner(2, idle=Idle()).run(runs(folder)))
 
 
-def test_what_a_worker_cannot_load_is_said_once(folder: Path, tmp_path: Path) -> None:
+def test_a_load_error_of_a_worker_is_reported_once(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken_here.py").write_text('raise SystemExit("not\\x1b[31m here")\n')
     runner = LocalRunner(2, {"mine": "broken_here:Mine"})
     runner.setup["search"] = [str(tmp_path)]
@@ -121,7 +121,7 @@ class Mine:
 """
 
 
-def test_what_a_controller_prints_reaches_the_terminal_without_control_characters(
+def test_output_of_a_controller_reaches_the_terminal_without_control_characters(
     folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "loud.py").write_text(PRINTS)
@@ -167,7 +167,7 @@ class Mine:
 
 
 @pytest.mark.parametrize("kind", ["one alone", "one with a child"])
-def test_the_last_words_of_a_worker_are_heard(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_the_last_output_of_a_worker_is_reported(folder: Path, tmp_path: Path, kind: str) -> None:
     """They come before the command ends, which a process of the controller's does not delay."""
     (tmp_path / "ending.py").write_text(ENDS.replace("{kind}", kind))
     own = ["--controller", f"mine={tmp_path}/ending.py:Mine", "--set", "flow.any.congestion=mine"]

@@ -1,4 +1,4 @@
-"""Stores whose checksums are right and whose content is none: each is one line and status 2, or no matter at all."""
+"""Stores with correct checksums and wrong content: each gives one line and status 2, or is harmless."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import store_damage
 from bentpipe.store import files
 from bentpipe.store.files import SUMS, checksum, listing, read_listing
 from bentpipe.store.journal import host_summary
-from hostile import SMALL, command, refused
+from hostile_inputs import SMALL, command, refused
 from store_edit import change_plan
 
 
@@ -121,7 +121,7 @@ def test_a_deep_scenario_of_a_store_is_a_note(folder: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("path.satellite" + ".a" * 20_000 + "=1", "The scenarios differ in --set"),
         ("path.satellite.delay=" + "[" * 5000 + "]" * 5000, "The scenarios differ in path.satellite.delay"),
@@ -131,12 +131,12 @@ def test_a_deep_scenario_of_a_store_is_a_note(folder: Path, text: str) -> None:
         ),
     ],
 )
-def test_deep_settings_of_a_store_are_a_note(folder: Path, override: str, said: str) -> None:
+def test_deep_settings_of_a_store_are_a_note(folder: Path, override: str, message: str) -> None:
     shutil.copytree(folder / "store", folder / "other")
     change_plan(folder / "store", overrides=[override])
     done = command(folder, "diff", "other", "store")
     assert (done.returncode, done.stderr) == (0, "")
-    assert said in " ".join(done.stdout.split())
+    assert message in " ".join(done.stdout.split())
 
 
 # --- journals ---
@@ -213,7 +213,9 @@ def no_flows(text: str, flows: object) -> str:
     ids=range(len(NO_SPECS) + 4),
 )
 @pytest.mark.parametrize("form", ["loose", "packed"])
-def test_what_is_no_spec_is_one_line(folder: Path, change: Callable[[str], str], form: str) -> None:
+def test_an_invalid_specification_gives_one_line(
+    folder: Path, change: Callable[[str], str], form: str
+) -> None:
     run = run_of(folder).name
     if form == "loose":
         file = run_of(folder) / "spec.json"
@@ -234,7 +236,7 @@ def test_a_spec_that_is_no_text_is_one_line(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"no Parquet", "specs.parquet is damaged: it cannot be read"),
         (b"PAR1" + bytes(100) + b"PAR1", "specs.parquet is damaged: it cannot be read"),
@@ -246,14 +248,14 @@ def test_a_spec_that_is_no_text_is_one_line(folder: Path) -> None:
     ids=range(6),
 )
 def test_specs_of_a_pack_that_are_none_are_one_line(
-    folder: Path, made: Path, content: bytes | pl.DataFrame, said: str
+    folder: Path, made: Path, content: bytes | pl.DataFrame, message: str
 ) -> None:
     file = packed(folder) / "specs.parquet"
     if isinstance(content, pl.DataFrame):
         content.write_parquet(file)
         content = file.read_bytes()
     put(file, content)
-    refused(command(folder, "users", "store"), said, f"{file.parent.name} and rerun the command")
+    refused(command(folder, "users", "store"), message, f"{file.parent.name} and rerun the command")
     shutil.rmtree(file.parent)
     remake(folder, made)
 

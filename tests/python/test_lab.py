@@ -30,7 +30,7 @@ from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.lab.shell import LabError, run_lab
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError
-from test_wire import keys
+from test_process_plans import keys
 
 ROOT = Path(__file__).parents[2]
 Plans = Callable[..., dict[str, Any]]
@@ -208,17 +208,17 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
         for _ in range(3):
             control.unlink(missing_ok=True)
             found = run_lab(words)
-            said = (tmp_path / "n1").read_text()
-            assert found["statuses"]["n1"] == 0, said
+            output = (tmp_path / "n1").read_text()
+            assert found["statuses"]["n1"] == 0, output
             # the interpreter of the change takes its time to start
-            asked, done = (float(word) - found["started_ns"] / 1e9 for word in said.split()[:2])
+            asked, done = (float(word) - found["started_ns"] / 1e9 for word in output.split()[:2])
             spans = [(0.5, asked), (done, 10.0)]
             rates = [realtime.rate_of_busy_link(found, tmp_path / "kept", span) for span in spans]
             if found["valid"] and None not in rates:
                 break
         else:
             realtime.give_up(f"{found['reasons']}; rates {rates}")
-    assert "link" in said
+    assert "link" in output
     assert rates == [pytest.approx(4, rel=0.05), pytest.approx(2, rel=0.05)]
 
 
@@ -259,27 +259,27 @@ def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture
 
 @pytest.mark.lab
 def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
-    for more, said in (
+    for more, output in (
         ({"settings": {"client": {"net.ipv4.tcp_rmmem": "1"}, "server": {}}}, "net.ipv4.tcp_rmmem"),
         ({"record": {"directory": "/proc/nowhere", "interval_ns": 1}}, "/proc/nowhere"),
     ):
         with pytest.raises(LabError):
             run_lab(plan(_one(), ["true"], **more))
-        assert said in capfd.readouterr().err
+        assert output in capfd.readouterr().err
 
 
 @pytest.mark.lab
 def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
-    """The command goes on, the message names the reason, the result is there."""
+    """The command continues, the message names the reason, the result is complete."""
     realtime.need_root("a file system of its own")
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(kept)], check=True)
+    saved = tmp_path / "kept"
+    saved.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(saved)], check=True)
     try:
-        record = {"directory": str(kept), "interval_ns": 10_000_000}
+        record = {"directory": str(saved), "interval_ns": 10_000_000}
         found = run_lab(plan(_one(), ["sleep", "5"], record=record))
     finally:
-        subprocess.run(["umount", str(kept)], check=True)
+        subprocess.run(["umount", str(saved)], check=True)
     assert found["statuses"] == {"n0": 0}
     assert "No space left" in found["record_error"]
 
@@ -325,8 +325,8 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
                 break
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=15)
-    found = json.loads(said)
+        output, _ = process.communicate(timeout=15)
+    found = json.loads(output)
     assert found["statuses"]["n0"] != 0
     assert found["wall_s"] < 90
     for _ in range(200):
@@ -338,7 +338,7 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
-    """As ``nobody``, with a TUN node of its own that everyone may open."""
+    """As ``nobody``, with a separate TUN node that all users may open."""
     realtime.need_root("becoming nobody")
     allowed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--net"]
     if subprocess.run([*allowed, "true"], capture_output=True, check=False).returncode != 0:
@@ -389,7 +389,7 @@ PLAN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "output"),
     [
         (
             "services.0.listen_port",
@@ -466,7 +466,7 @@ PLAN: dict[str, Any] = {
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_starts(
-    key: str, value: object, said: str, monkeypatch: pytest.MonkeyPatch
+    key: str, value: object, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = copy.deepcopy(PLAN)
     assert validate_plan(plan) == PLAN
@@ -480,11 +480,11 @@ def test_a_wrong_plan_is_refused_before_anything_starts(
         with pytest.raises(ScenarioError) as error:
             carry(plan)
         message = str(error.value)
-        assert re.match(re.escape(said).replace(r"\.\*", ".*"), message), message
+        assert re.match(re.escape(output).replace(r"\.\*", ".*"), message), message
 
 
 def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
-    """What the executable reads is what ``wire`` has, which test_wire.py holds."""
+    """The executable reads the keys of ``process_plans``; test_process_plans.py compares them."""
     tables: list[tuple[type[Table], Any]] = [
         (plan_validation.PlanCheck, process_plans.LabPlan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
         (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.PerHost), (plan_validation.SettingsCheck, process_plans.PerHost),

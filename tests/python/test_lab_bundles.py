@@ -1,5 +1,4 @@
-"""Bundle nodes of a scenario in a lab: what their processes are told, what becomes of what they say, and a disruption on both
-clocks."""
+"""Bundle nodes of a scenario in a lab: input of their processes, their output as tables, and a disruption with both engines."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ def spec_of(text: str = THREE) -> RunSpec:
     return plan.runs[0].spec
 
 
-def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
+def test_a_node_is_a_process_with_a_port_for_each_side(tmp_path: Path) -> None:
     spec = spec_of()
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
@@ -123,7 +122,7 @@ def say(lab: RunLab, lines: dict[str, list[dict[str, Any]]], cut: str = "") -> N
         node.lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + cut)
 
 
-def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
+def test_output_of_nodes_becomes_tables(tmp_path: Path) -> None:
     spec = spec_of()
     lab = lab_plan(spec, tmp_path, "/bin/rt")
     say(
@@ -195,7 +194,10 @@ def test_stores_that_take_time_and_nodes_that_stop_are_refused() -> None:
 
 @pytest.mark.lab
 def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
-    """The direct way is dark for 2 s that are in the plan. Whoever waits for a processor is late, which the runner sees."""
+    """The direct way is dark for 2 s that are in the plan.
+
+    A process that waits for a processor is late; the runner notices.
+    """
     realtime.need_namespaces()
     (tmp_path / "three.toml").write_text(THREE)
 

@@ -62,7 +62,7 @@ for number in range(count):
         time.sleep(pause)
 print(json.dumps(found))
 """
-"""Addresses asked, who answered, when it was asked, and the round trip in ms."""
+"""Return requested addresses, responders, times of the requests, and round trips in ms."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -217,8 +217,11 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_ways_change_at_their_instants(tmp_path: Path) -> None:
-    """A link that goes out of use leaves no way to the host behind it, of which the sender hears nothing; a gap ends; what
-    comes back comes as before. Who asks goes on for 3.6 s, and may begin two late."""
+    """A disabled link leaves no route to the host behind it, without notice to the sender.
+
+    A gap ends, and returning packets take the usual route. The client sends for 3.6 s, and may start two requests
+    late.
+    """
     data = {
         "duration": "10 s",
         "flow": [{"name": "any", "congestion": "cubic", "client": "a", "server": "c"}],
@@ -299,7 +302,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_nothing_of_a_graph_is_left_when_it_is_killed(tmp_path: Path) -> None:
-    """Whatever process of it is killed, all end: the tools that wait to change routes too."""
+    """If any process of the lab is killed, all end, with the tools that wait to change routes."""
     data = {
         "duration": "100 s",
         "flow": [{"name": "any", "congestion": "cubic", "client": "a", "server": "c"}],
@@ -343,9 +346,9 @@ def _waiting_tools() -> set[int]:
 
 
 @pytest.mark.lab
-def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_graphs(capfd: pytest.CaptureFixture[str]) -> None:
     lab = resolve_graph(TRIANGLE)
-    for words, said in (
+    for words, message in (
         (["echo", "{host:d}"], 'no host "d" in this lab'),
         (["true"], "no route at any time"),
     ):
@@ -356,6 +359,6 @@ def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
             wrong = {**lab, "graph": {**lab["graph"], "changes": changes}}
         with pytest.raises(LabError):
             run_lab(_plan(wrong, near, []))
-        assert said in capfd.readouterr().err
+        assert message in capfd.readouterr().err
     with pytest.raises(ScenarioError, match=r"lab.hosts: requires server_namespace = true"):
         run_lab({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "server_namespace": False})

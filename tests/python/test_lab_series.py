@@ -1,4 +1,4 @@
-"""What a lab recorded, as tables: the last known counters at each tick, nothing that was not counted."""
+"""Recordings of a lab as tables: the last known counters at each tick, and nothing that was not counted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ticks_have_the_last_known_counters(tmp_path: Path) -> None:
     assert (ends["a+b.up"]["rate_bit_s"], ends["a+b.up"]["propagation_ms"]) == (2e6, 130.0)
     assert ends["lan.up"]["rate_bit_s"] is None
     assert ends["a+b.down"]["arrived_packets"] == 9
-    # Without a series, what the lab's result says.
+    # Without a series, the values of the lab's result.
     assert (ends["lan.down"]["arrived_packets"], ends["a+b.up"]["delivered_bytes"]) == (4, 500)
 
 
@@ -92,7 +92,7 @@ def test_proxies_have_a_row_for_each_socket(tmp_path: Path) -> None:
     assert frame.filter(socket="client_side")["connections"].to_list() == [1, 2]
     assert frame.filter(socket="client_side")["buffered_bytes"].to_list() == [0, 7]
     assert frame["pacing_rate_bit_s"].null_count() == 4
-    # Which of several flows a connection was of is not known.
+    # The flow of a connection is unknown with several flows.
     assert table("proxies", series.proxy_rows(["a", "b"], START, ticks))["flow"].null_count() == 4
 
 
@@ -146,6 +146,6 @@ def test_queues_of_users_have_their_counters_at_the_end(tmp_path: Path) -> None:
         (2, 3, 3, 0),
     ]
     assert frame["queueing_sum_s"].to_list() == [0.9, 0.1]
-    # Not every scheduler looks at the channel.
+    # Some schedulers do not use the channel.
     assert frame["best_channel_s"].to_list() == [0.2, None]
     assert frame["best_channel_periods"].to_list() == [5, None]

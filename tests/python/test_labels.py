@@ -34,7 +34,7 @@ from store_edit import change_plan, sign
 
 ROOT = Path(bentpipe.__file__).parent
 ROOMS = ("engine_validation", "figures", "metrics", "plan", "report", "store")
-"""Which read a store."""
+"""Commands that read a store."""
 
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")
 HEADINGS = (
@@ -125,9 +125,7 @@ def test_labels_of_any_name_are_read(stores: dict[str, Path], tmp_path: Path, ki
     names = words()
     assert len(names) > 1000
     place = stores[kind]
-    dotted = {
-        key.rsplit(".")[-1] for key in Store(place).keys
-    }  # called by more words where a label is in the way
+    dotted = {key.rsplit(".")[-1] for key in Store(place).keys}  # named with more words if a label is equal
     before = [summary_rows(place)[1], summary_rows(place, numbers=True)[1]]
     label(place, names)
     everything(place, tmp_path)
@@ -189,8 +187,8 @@ def test_a_tied_axis_may_have_the_name_of_what_is_computed(name: str) -> None:
     "name", ["http", "HTTP", "load", "protocol", "host", "run", "seed", "queued_s", "time_s"]
 )
 def test_a_tied_axis_may_not_have_the_name_of_a_column(name: str) -> None:
-    said = rf'sweep\.{name}: the tied axis cannot have the name "{name}": .* a column with it'
-    with pytest.raises(ScenarioError, match=said):
+    message = rf'sweep\.{name}: the tied axis cannot have the name "{name}": .* a column with it'
+    with pytest.raises(ScenarioError, match=message):
         build_plan(load_scenario(tied(name)), "test")
 
 

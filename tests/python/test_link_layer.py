@@ -90,7 +90,7 @@ def test_every_scheme_is_the_engine_s(scheme: str) -> None:
     assert decode(engine.run(json.dumps(spec_of(scheme)))).tables["radio_users"]["attempts"].sum() > 100
 
 
-def test_what_is_sent_once_is_said_only_where_it_is() -> None:
+def test_a_single_transmission_is_reported_only_if_it_is_one() -> None:
     assert "first_overhead_bits" not in layer(scheme="harq-2", frame="1000 B", code_rate="1/3")
     found = layer(scheme="harq-2", frame="1000 B", code_rate="1/3", first_overhead_bits=7680)
     assert found["first_overhead_bits"] == 7680
@@ -169,7 +169,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("down", "key", "text"), WRONG)
-def test_bad_input_is_said_by_its_key(down: dict[str, Any], key: str, text: str) -> None:
+def test_errors_name_their_key(down: dict[str, Any], key: str, text: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         build_plan(load_scenario(scenario(**down)), "test")
     problems = caught.value.problems

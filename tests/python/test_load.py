@@ -44,7 +44,7 @@ def test_times_are_in_s_ms_or_us(text: str, ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", ["empty", "T:*1:0:-:60s"]),
         ("X:*1:0:-:60s", ['found "X"', "T (time mode) or D (data mode)"]),
@@ -66,10 +66,10 @@ def test_times_are_in_s_ms_or_us(text: str, ns: int) -> None:
         ("D:*1:0:-:x:8", ["whole number of bytes"]),
     ],
 )
-def test_a_malformed_string_is_refused_with_what_was_expected(text: str, said: list[str]) -> None:
+def test_a_malformed_string_is_refused_with_what_was_expected(text: str, message: list[str]) -> None:
     with pytest.raises(LoadError) as error:
         parse(text)
-    for words in said:
+    for words in message:
         assert words in str(error.value)
 
 

@@ -40,7 +40,7 @@ def spec(*settings: tuple[str, object]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ([("flow.hop.transport", "quic"), ("flow.hop.congestion", "cubic")], 'expected transport = "udp"'),
         ([(f"{OF}.connections", "each")], 'connections: found "each" with layer = "ltp"'),
@@ -51,10 +51,10 @@ def spec(*settings: tuple[str, object]) -> dict[str, Any]:
         ([("flow.hop.udp.mtu", "100 B")], "expected 200 B"),
     ],
 )
-def test_what_ltp_cannot_be_told_is_refused(settings: list[tuple[str, object]], said: str) -> None:
+def test_unsupported_options_of_ltp_are_refused(settings: list[tuple[str, object]], message: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         spec(*settings)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_rate_is_refused_where_a_controller_finds_it() -> None:
@@ -91,7 +91,7 @@ def test_red_bundles_all_arrive_and_of_green_ones_some(tmp_path: Path, layer: st
     store = library.run(copy.deepcopy(HOP), settings={f"{OF}.layer": layer}, out=tmp_path / "out")
     delivered = events(store, "delivered", "server")
     assert delivered == 10 if layer == "ltp" else 0 < delivered < 10
-    # What was forwarded is there, by its layer's word; green data has only left.
+    # Forwarded bundles have arrived, according to the layer; green data has only been sent.
     assert events(store, "forwarded", "client") == 10
     assert events(store, "returned", "client") == 0
 
@@ -99,15 +99,15 @@ def test_red_bundles_all_arrive_and_of_green_ones_some(tmp_path: Path, layer: st
 def test_verify_follows_it_and_takes_no_word_of_green_data(tmp_path: Path) -> None:
     for layer in ("ltp", "ltp-green"):
         store = library.run(copy.deepcopy(HOP), settings={f"{OF}.layer": layer}, out=tmp_path / layer)
-        told = spec((f"{OF}.layer", layer))
+        messages = spec((f"{OF}.layer", layer))
         tables = {
             name: store.rows(name)
             for name in ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
         }
-        assert list(bundle_findings(told, tables)) == []
-        # A bundle that never came, of which its sender says that it did.
+        assert list(bundle_findings(messages, tables)) == []
+        # A bundle that did not arrive, though its sender reports it as sent.
         rows = tables["bundles"]
         came = (rows["event"] == "received") & (rows["node"] == "server") & (rows["sequence"] == 0)
         false = tables | {"bundles": rows.filter(~came)}
-        found = {finding.rule for finding in bundle_findings(told, false)}
+        found = {finding.rule for finding in bundle_findings(messages, false)}
         assert ("forwarded bundles" in found) == (layer == "ltp")

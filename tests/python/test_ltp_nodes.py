@@ -59,7 +59,7 @@ def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("was", "put", "said"),
+    ("was", "put", "message"),
     [
         ('rate = "20 Mbit/s"\n', "", "neighbour.2.rate: missing, expected one: LTP sends at the rate of a contact"),
         ('peer = "127.0.0.1:1114"\n', "", 'found no peer with layer = "ltp"'),
@@ -72,11 +72,13 @@ def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: 
         ('"ltp"', '"quiccl"', "found rate with layer"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_to_ltp_is_refused(tmp_path: Path, was: str, put: str, said: str) -> None:
+def test_options_without_a_meaning_in_ltp_are_refused(
+    tmp_path: Path, was: str, put: str, message: str
+) -> None:
     assert was in near()
     with pytest.raises(ScenarioError) as caught:
         plan_of(file(tmp_path, near().replace(was, put, 1)))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def two(folder: Path, layer: str = "ltp") -> None:
@@ -110,12 +112,12 @@ def test_two_nodes_exchange_bundles_and_end_in_order(tmp_path: Path, layer: str)
     assert (sent["generated"], sent["acknowledged"]) == (10, 10)
     came = [one["sequence"] for one in rows if one["event"] == "delivered" and one["kind"] == "data"]
     assert sorted(came) == list(range(10))
-    # At the rate that was said, headers of UDP and IP counted; it takes as long as it takes on a busy machine.
+    # At the configured rate, with headers of UDP and IP; a busy machine takes longer.
     assert sent["goodput_bit_s"] < 20e6 * 1452 / 1480
 
 
 @pytest.mark.live
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     two(tmp_path)
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
     with a_node(tmp_path / "2.toml", "--json") as (_, out):
@@ -174,7 +176,7 @@ def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
         rows = store.rows("bundles").filter(kind="data")
         came = rows.filter(event="delivered")
         assert came.height == rows.filter(event="generated").height, f"{clock}: all that were sent arrive"
-        # What left before the dark is there a light time later; what is given to it waits for its end.
+        # Data sent before the gap arrives one light time later; later data waits for the end of the gap.
         times = came["time_s"]
         return came.height, times.filter((times > 1.65) & (times < 2.6)).to_list()
 

@@ -1,6 +1,6 @@
-"""docs/manual/python.md does what it says: its blocks of Python are run in order, and what they print is compared.
+"""Tests of docs/manual/python.md: its blocks of Python run in order, and their output is compared.
 
-What a block prints stands in a block `text` right behind it, in which `...` is anything. `BENTPIPE_UPDATE=1 pytest
+The output of a block follows in a block `text`, in which `...` matches anything. `BENTPIPE_UPDATE=1 pytest
 tests/python/test_manual_python.py` writes these anew.
 """
 

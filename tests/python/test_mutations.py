@@ -13,14 +13,14 @@ FIRST, COUNT = 31_000, 40
 
 
 @pytest.mark.parametrize("count", keep([12], [12, COUNT]))
-def test_what_check_passes_the_engine_takes(count: int) -> None:
+def test_the_engine_accepts_every_checked_scenario(count: int) -> None:
     kinds: Counter[str] = Counter()
     for number in range(FIRST, FIRST + count):
         found = mutations.mutant(number)
         verdict = mutations.judge(found)
         kinds[verdict.kind] += 1
         assert verdict.kind != "fault", (
-            f"mutant {number} of {found.source}, {found.how}:\n{found.text}\n{verdict.said}"
+            f"mutant {number} of {found.source}, {found.how}:\n{found.text}\n{verdict.message}"
         )
     assert kinds["ran"] > count / 10
     assert kinds["refused"] > count / 10
@@ -47,4 +47,4 @@ def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     )
     verdict = mutations.judge(whole)
     assert verdict.kind == "fault"
-    assert ("KeyError: 'x'" if broken == "raises" else "the engine: there is no node") in verdict.said
+    assert ("KeyError: 'x'" if broken == "raises" else "the engine: there is no node") in verdict.message

@@ -41,7 +41,7 @@ WORDS = frozenset(
         "whose",
     ]
 )
-"""Words without a meaning in the field (docs/glossary.md has those that have one)."""
+"""Words without a meaning in the field (docs/glossary.md has the others)."""
 
 FOREIGN = re.compile(r"\.cast::<")
 """Names of other libraries."""

@@ -1,4 +1,4 @@
-"""First mistakes with a command: one message, exit status 2, nothing left; and what the manual says of options."""
+"""First mistakes with a command: one message, exit status 2, no effects; and the options of the manual."""
 
 import os
 import re
@@ -124,6 +124,26 @@ def place(tmp_path: Path) -> Path:
         ("serve target-a --name a_b", '--name: found "a_b", expected a host such as "host.example.org"'),
         ("serve ''", "PAGE: found nothing, expected a page, a scenario, or a folder such as ."),
         ("serve ./nothing", 'PAGE: no file or folder "./nothing"'),
+        ("serve ./foldr", 'PAGE: no file or folder "./foldr"; did you mean "folder"?'),
+        ("serve ./nothing/page", 'PAGE: no file or folder "./nothing/page"; there is no folder "nothing"'),
+        (
+            "serve target-c",
+            (
+                'PAGE: no page "target-c", expected one of: almanac-2019-light, almanac-2019, almanac-2024, target-a, '
+                'target-b; or a file or folder; did you mean "target-'
+            ),
+        ),
+        (
+            "shell lte-4g --set path.lte.dely=1ms",
+            (
+                'lte-4g: path.lte.dely: no key "dely", expected one of: delay, up, down, both, name, '
+                'store_and_forward; did you mean "delay"? (in --set)\n'
+            ),
+        ),
+        (
+            "shell lte-4g --set path.satellite.delay=1ms",
+            'lte-4g: path.satellite.delay: no segment "satellite", expected one of: lte (in --set)\n',
+        ),
         ("serve pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("browse good.toml --timeout 0s", '--timeout: found "0s", expected a time above 0'),
         ("browse good.toml --pause nonsense", '--pause: found "nonsense", expected a duration such as'),
@@ -138,7 +158,7 @@ def place(tmp_path: Path) -> Path:
             "compare-engines folder --report p.html",
             "--report: requires one scenario, found the folder folder",
         ),
-        # Wrong words of a command line.
+        # Wrong arguments.
         ("chek good.toml", 'no command "chek", expected one of: new, run, check, examples, '),
         (
             "perf answer",
@@ -352,7 +372,7 @@ def test_the_command_that_makes_a_run_again_is_one_that_does(place: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         ("-h", "Usage: bentpipe [OPTIONS] COMMAND"),
         ("help", "Usage: bentpipe [OPTIONS] COMMAND"),
@@ -362,8 +382,8 @@ def test_the_command_that_makes_a_run_again_is_one_that_does(place: Path) -> Non
         ("--show-completion bash", "_bentpipe_completion()"),
     ],
 )
-def test_first_words(words: str, said: str) -> None:
-    """However one asks for help, one gets it; also from the module, where the command is on no path."""
+def test_first_words(words: str, output: str) -> None:
+    """Every form of a request for help works; also of the module, without a command on the path."""
     shell = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe", *words.split()],
@@ -373,7 +393,7 @@ def test_first_words(words: str, said: str) -> None:
         env=shell,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.lstrip().startswith(said)
+    assert done.stdout.lstrip().startswith(output)
 
 
 def test_help_on_nothing() -> None:
@@ -420,22 +440,22 @@ def test_an_engine_that_is_not_compiled_for_speed_says_so(monkeypatch: pytest.Mo
     from bentpipe.runners import engine
 
     assert _engine.profile() in ("guided", "release", "demo", "debug")
-    said = {
+    output = {
         "guided": "",
         "release": "compiled by profile 'release'; `make train engine` makes a quicker one",
         "demo": "compiled by profile 'demo'; `make train engine` makes a quicker one",
     }
-    for profile, slow in said.items():
+    for profile, slow in output.items():
         monkeypatch.setattr(_engine, "profile", lambda profile=profile: profile)
         assert engine.slowness() == slow
         row = next(one for one in examine() if one.what == "engine")
         assert row.found.endswith(slow or " controllers")
 
 
-def test_what_the_demo_says_next_is_a_command(tmp_path: Path) -> None:
+def test_the_next_commands_of_the_demo_work(tmp_path: Path) -> None:
     """The lines that scripts/demo prints at its end, in a shell of a newcomer's: PATH holds nothing of bentpipe's."""
-    said = re.findall(r'^echo "  ([^"]+)"$', (ROOT / "scripts/demo").read_text(), re.MULTILINE)
-    activate, again = (line.split("#")[0].strip() for line in said if not line.startswith("file:"))
+    output = re.findall(r'^echo "  ([^"]+)"$', (ROOT / "scripts/demo").read_text(), re.MULTILINE)
+    activate, again = (line.split("#")[0].strip() for line in output if not line.startswith("file:"))
     assert activate in (ROOT / "README.md").read_text()
     if not (ROOT / ".venv/bin/activate").is_file():
         pytest.skip("not in a checkout with a .venv")

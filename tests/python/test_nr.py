@@ -206,7 +206,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("down", "key", "text"), WRONG)
-def test_bad_input_is_said_by_its_key(down: dict[str, Any], key: str, text: str) -> None:
+def test_errors_name_their_key(down: dict[str, Any], key: str, text: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         build_plan(load_scenario(scenario(**down)), "test")
     problems = caught.value.problems

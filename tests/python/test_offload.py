@@ -71,7 +71,7 @@ s.settimeout(10)
 s.sendto(b"?", (sys.argv[1], 9001))
 print(s.recv(65000).decode())
 """
-"""Trains of datagrams in one call each; then asks what came."""
+"""Send trains of datagrams in one call each, then query the received count."""
 
 COUNT_UDP = """
 import json, socket, sys
@@ -102,7 +102,7 @@ def program() -> Iterator[None]:
 
 
 def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> tuple[dict[str, Any], Any]:
-    """The segment of the result, and what the near command says."""
+    """Return the segment of the result, and the output of the client's command."""
     file = folder / "path.toml"
     file.write_text(f"{HEAD}{way}\n")
     lab, proxies = resolve_path(str(file))
@@ -119,13 +119,13 @@ def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> 
             ],
         }
     )
-    said = (folder / "near").read_text()
-    assert found["statuses"]["near"] == 0, said + (folder / "far").read_text()
+    message = (folder / "near").read_text()
+    assert found["statuses"]["near"] == 0, message + (folder / "far").read_text()
     segment = found["links"][0]
     if segment["up"]["overrun"]:
         realtime.give_up("packets overran")
     assert segment["up"]["device_rejected"] == segment["down"]["device_rejected"] == 0
-    return segment, json.loads(said)
+    return segment, json.loads(message)
 
 
 @pytest.mark.lab

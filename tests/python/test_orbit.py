@@ -32,47 +32,49 @@ R_KM = 6378.137
 def orbit(*words: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, ["orbit", *words, "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    message: dict[str, Any] = json.loads(done.stdout)
+    return message
 
 
 def test_the_published_pair_over_kuiper() -> None:
-    said = orbit(
+    message = orbit(
         "Rio de Janeiro", "Saint Petersburg", "--constellation", "hypatia-kuiper-k1", "--duration", "200 s"
     )
-    delay = said["one_way_delay_ms"]
+    delay = message["one_way_delay_ms"]
     assert 2 * delay["first"] == pytest.approx(113.230, abs=0.001)
     assert (2 * delay["least"], 2 * delay["most"]) == pytest.approx((95.74, 136.62), abs=0.005)
-    assert said["gaps_s"] == [[155.4, 165.1]]
-    reach = said["in_reach"]
+    assert message["gaps_s"] == [[155.4, 165.1]]
+    reach = message["in_reach"]
     assert reach["from"]["least"] > 0
     assert reach["to"]["least"] == 0, "the gap is Saint Petersburg's"
     assert reach["to"]["share"] == pytest.approx(1 - 97 / 2001)
     # 30 degrees on a flat Earth are less on this one
     assert 20 < reach["to"]["least_elevation_deg"] < 30
-    assert said["coverage"] == pytest.approx(1 - 9.7 / 200)
-    jumps = {one["at_s"]: (2 * one["before_ms"], 2 * one["after_ms"]) for one in said["handovers"]}
+    assert message["coverage"] == pytest.approx(1 - 9.7 / 200)
+    jumps = {one["at_s"]: (2 * one["before_ms"], 2 * one["after_ms"]) for one in message["handovers"]}
     assert jumps[3.2] == pytest.approx((113.19, 96.02), abs=0.01)
     assert jumps[32.9] == pytest.approx((95.74, 110.90), abs=0.01)
-    sizes = {one["at_s"]: one["size"] for one in said["handovers"]}
+    sizes = {one["at_s"]: one["size"] for one in message["handovers"]}
     assert sizes[125.8] == "small"
 
 
 def test_the_same_pair_by_the_true_horizon_stays_within_bounds() -> None:
     """20 degrees over the true horizon lets the path take what is lower; no path beats light over the ground."""
-    said = orbit("Rio de Janeiro", "Saint Petersburg", "--constellation", "kuiper-k1", "--duration", "200 s")
+    message = orbit(
+        "Rio de Janeiro", "Saint Petersburg", "--constellation", "kuiper-k1", "--duration", "200 s"
+    )
     rio, petersburg = Place.parse("Rio de Janeiro"), Place.parse("Saint Petersburg")
     a, b = math.radians(rio.latitude), math.radians(petersburg.latitude)
     across = math.radians(petersburg.longitude - rio.longitude)
     angle = math.acos(math.sin(a) * math.sin(b) + math.cos(a) * math.cos(b) * math.cos(across))
-    delay = said["one_way_delay_ms"]
+    delay = message["one_way_delay_ms"]
     assert delay["least"] > R_KM * angle / C_KM_S * 1e3
     assert delay["most"] < 1.5 * (R_KM + 630) * angle / C_KM_S * 1e3
-    assert said["gaps_s"] == []
-    assert said["hops"]["least"] >= 3
+    assert message["gaps_s"] == []
+    assert message["hops"]["least"] >= 3
 
 
-def test_what_is_printed() -> None:
+def test_printed_output() -> None:
     words = ["orbit", "Rio de Janeiro", "Saint Petersburg", "-c", "hypatia-kuiper-k1", "--duration", "200 s"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0
@@ -155,17 +157,17 @@ def ask_table(table: dict[str, Any], duration: str) -> RouteQuery:
 
 
 def test_geostationary_round_trip() -> None:
-    said = orbit("0,13", "0,13", "--constellation", "geo-13e", "--duration", "1 min", "--step", "1 s")
-    assert 4 * said["last_leg_ms"]["first"] == pytest.approx(477.0, abs=1)
-    assert said["handovers"] == []
+    message = orbit("0,13", "0,13", "--constellation", "geo-13e", "--duration", "1 min", "--step", "1 s")
+    assert 4 * message["last_leg_ms"]["first"] == pytest.approx(477.0, abs=1)
+    assert message["handovers"] == []
 
 
 def test_the_longest_geostationary_round_trip_of_tr_38_821() -> None:
     """541.46 ms at 10 degrees on both links, over a sphere of 6371 km: half a millisecond more than over the ellipsoid."""
     at = 13 + 71.43  # where a geostationary satellite is 10 degrees high
-    said = orbit(f"0,{at}", f"0,{at}", "-c", "geo-13e", "--duration", "1 s", "--elevation", "9 deg")
-    assert 4 * said["last_leg_ms"]["first"] == pytest.approx(541.46, abs=0.5)
-    assert said["in_reach"]["to"]["least_elevation_deg"] == pytest.approx(10, abs=0.05)
+    message = orbit(f"0,{at}", f"0,{at}", "-c", "geo-13e", "--duration", "1 s", "--elevation", "9 deg")
+    assert 4 * message["last_leg_ms"]["first"] == pytest.approx(541.46, abs=0.5)
+    assert message["in_reach"]["to"]["least_elevation_deg"] == pytest.approx(10, abs=0.05)
 
 
 def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
@@ -231,9 +233,9 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     assert high["last_leg_ms"]["least"] > 1500 / C_KM_S * 1e3 - 0.1
     assert usual["last_leg_ms"]["least"] < high["last_leg_ms"]["least"]
     slots = ["--handover", "periodic", "--set", "handover.interval=5 s", "--set", "handover.phase=2 s"]
-    said = orbit("Paris", "Paris", "-c", "starlink-shell-1", "--links", "bent-pipe", "--duration", "2 min",
+    message = orbit("Paris", "Paris", "-c", "starlink-shell-1", "--links", "bent-pipe", "--duration", "2 min",
                  "--step", "1 s", *slots)  # fmt: skip
-    changed = [one["at_s"] for one in said["handovers"]]
+    changed = [one["at_s"] for one in message["handovers"]]
     assert changed
     assert all(at % 5 == 2 for at in changed), (
         "a satellite within 25 degrees at the boundary stays so for 5 s"
@@ -243,19 +245,21 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     assert 'did you mean "phase"?' in f"{wrong.exception} {wrong.output}"
 
 
-def test_what_has_a_name_is_listed_with_its_source() -> None:
+def test_named_items_are_listed_with_their_source() -> None:
     done = CliRunner().invoke(app, ["orbit", "--list"], catch_exceptions=False)
     for part in (*constellation_names(), "Toulouse", "Source of the places: Hypatia", "NAECON 1998"):
         assert part in done.output, part
 
 
 def test_a_place_in_the_south_is_no_option() -> None:
-    said = orbit("-33.87,151.21", "-36.85, 174.76", "-c", "iridium", "--duration", "1 s", "--relay", "-90,0")
-    assert (said["from"], said["to"]) == ("-33.87,151.21", ["-36.85,174.76"])
-    assert said["coverage"] == 1
+    message = orbit(
+        "-33.87,151.21", "-36.85, 174.76", "-c", "iridium", "--duration", "1 s", "--relay", "-90,0"
+    )
+    assert (message["from"], message["to"]) == ("-33.87,151.21", ["-36.85,174.76"])
+    assert message["coverage"] == 1
 
 
-def test_of_several_ends_their_shares_are_told() -> None:
+def test_the_shares_of_several_ends_are_reported() -> None:
     """A bent pipe and its gateways: of the time, where the way comes down."""
     words = [
         "orbit",
@@ -269,9 +273,9 @@ def test_of_several_ends_their_shares_are_told() -> None:
         "--duration",
         "3 min",
     ]
-    said = orbit(*words[1:])
-    assert set(said["ends"]) == {"Madrid", "London"}
-    assert sum(said["ends"].values()) == pytest.approx(1)
+    message = orbit(*words[1:])
+    assert set(message["ends"]) == {"Madrid", "London"}
+    assert sum(message["ends"].values()) == pytest.approx(1)
     done = CliRunner().invoke(app, words)
     assert "Destination, share of time: Madrid " in done.output
     assert "Hops: 2. " in done.output
@@ -309,7 +313,7 @@ ISS = """\
         ("a.json", "{}", 'orbit: constellation.omm: "a.json": cannot be read: missing field `NORAD_CAT_ID`'),
     ],
 )  # fmt: skip
-def test_wrong_elements_are_told_with_their_file(
+def test_errors_of_elements_name_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -318,7 +322,7 @@ def test_wrong_elements_are_told_with_their_file(
     assert expected in f"{done.exception} {done.output}"
 
 
-def test_elements_of_another_time_are_remarked_on(tmp_path: Path) -> None:
+def test_elements_of_another_time_give_a_warning(tmp_path: Path) -> None:
     (tmp_path / "iss.tle").write_text(ISS)
     words = ["orbit", "Paris", "Paris", "-c", str(tmp_path / "iss.tle"), "--duration", "1 s"]
     assert "Note:" not in CliRunner().invoke(app, words).output
@@ -327,7 +331,7 @@ def test_elements_of_another_time_are_remarked_on(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    """Of a minute of the engine's work nothing is waited for, and nothing written."""
+    """An interrupted query of a minute ends at once and writes nothing."""
     words = [
         "orbit",
         "Paris",
@@ -351,7 +355,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_no_way_at_any_time_is_said() -> None:
+def test_no_route_at_any_time_is_reported() -> None:
     done = CliRunner().invoke(app, ["orbit", "Tokyo", "Lima", "-c", "geo-13e", "--duration", "10 s"])
     assert done.exit_code == 0
     assert "No route at any time" in done.output
@@ -361,13 +365,13 @@ def test_policies_differ_as_they_say() -> None:
     """Over one constellation: the shortest path is never longer than the others, keeping hands over least often."""
     found = {}
     for rule in ("shortest-path", "best-elevation", "keep-until-lost", "periodic"):
-        said = orbit("Paris", "New York", "-c", "starlink-shell-1", "--duration", "10 min", "--step", "1 s",
+        message = orbit("Paris", "New York", "-c", "starlink-shell-1", "--duration", "10 min", "--step", "1 s",
                      "--handover", rule)  # fmt: skip
-        found[rule] = said
-        assert said["coverage"] == 1
-    medians = {rule: said["one_way_delay_ms"]["median"] for rule, said in found.items()}
+        found[rule] = message
+        assert message["coverage"] == 1
+    medians = {rule: message["one_way_delay_ms"]["median"] for rule, message in found.items()}
     assert medians["shortest-path"] == min(medians.values())
-    counts = {rule: len(said["handovers"]) for rule, said in found.items()}
+    counts = {rule: len(message["handovers"]) for rule, message in found.items()}
     assert counts["keep-until-lost"] < counts["best-elevation"]
     firsts = [(one["at_s"], one["satellites"][0]) for one in found["periodic"]["routes"]]
     changed = [at for (at, now), (_, before) in zip(firsts[1:], firsts, strict=False) if now != before]

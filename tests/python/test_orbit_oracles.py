@@ -97,7 +97,7 @@ def sidereal(at: datetime) -> float:
 
 
 @pytest.mark.parametrize(("text", "start"), FLYING)
-def test_ground_and_sky_are_where_skyfield_has_them(text: str, start: datetime) -> None:
+def test_stations_and_satellites_are_at_the_positions_of_skyfield(text: str, start: datetime) -> None:
     """Within 500 m and 0.02 degrees, with UT1 taken as UTC in both: 33 or 37 leap seconds and 32.184 s from TT."""
     leap = 37 if start.year > 2016 else 33
     times = load.timescale(delta_t=32.184 + leap, builtin=True)
@@ -148,7 +148,7 @@ def test_a_circle_with_j2_stays_with_sgp4(revolutions: float, inclination: float
 
 
 def turning(satellite: Satrec, at: datetime) -> Any:
-    """Where PyPI's sgp4 has a satellite, km, turning with the Earth."""
+    """Return the position of a satellite by PyPI's sgp4, km, in the rotating frame of the Earth."""
     day, part = jday(at.year, at.month, at.day, at.hour, at.minute, at.second + at.microsecond / 1e6)
     error, (x, y, z), _ = satellite.sgp4(day, part)
     assert error == 0
@@ -183,7 +183,7 @@ def test_ways_are_those_of_scipy(flies: dict[str, Any], closed: bool) -> None:
     start = datetime(2026, 11, 22, 12, tzinfo=UTC)
     grid = {"kind": "grid", "nearest": True, "closed": closed}
     answer = engine.orbit(question(flies, start, links=grid))
-    sky = positions(answer)
+    satellites = positions(answer)
     found = answer["delay_ns"]
     ends = [_ground(site["latitude_deg"], site["longitude_deg"]) for site in (SITE, OTHER)]
     planes, count = flies["planes"], flies["per_plane"]
@@ -198,7 +198,7 @@ def test_ways_are_those_of_scipy(flies: dict[str, Any], closed: bool) -> None:
             shift = -math.ceil(slots[following] - slots[plane] - 0.5 - 1e-9)
             links.append((plane * count + number, following * count + (number + shift) % count))
     reached = 0
-    for frame, at in enumerate(sky):
+    for frame, at in enumerate(satellites):
         rows, columns, km = [], [], []
         for a, b in links:
             rows.append(a), columns.append(b), km.append(np.linalg.norm(at[a] - at[b]))

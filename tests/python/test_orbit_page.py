@@ -1,4 +1,4 @@
-"""What ``bentpipe orbit --out`` writes: a page without a network, figures, traces that others read."""
+"""Outputs of ``bentpipe orbit --out``: an offline page, figures, and traces for other commands."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
         app, [*words, "--out", str(out), "--rate", "12 Mbit/s", "--json"], catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
-    said: dict[str, Any] = json.loads(done.stdout)
-    return out, said
+    message: dict[str, Any] = json.loads(done.stdout)
+    return out, message
 
 
 def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dict[str, Any]]) -> None:
-    out, said = written
+    out, message = written
     page = (out / "orbit.html").read_text(encoding="utf-8")
     assert len(page) < 5_000_000
     assert not re.search(r'(src|href)\s*=\s*"https?:', page)
@@ -52,13 +52,13 @@ def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dic
     found = re.search(r'id="orbit-data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     data = json.loads(found[1])
-    assert data["satellites"] == said["satellites"] == 1156
+    assert data["satellites"] == message["satellites"] == 1156
     places = array.array("h", base64.b64decode(data["positions"]))
     assert len(places) == 3 * 1156 * len(data["frames"])
     heights = [math.hypot(*places[at : at + 3]) * data["scale"] for at in range(0, len(places), 3)]
     assert min(heights) > 6378 + 600
     assert max(heights) < 6378 + 660
-    assert [route[0] for route in data["routes"]] == [route["at_s"] for route in said["routes"]]
+    assert [route[0] for route in data["routes"]] == [route["at_s"] for route in message["routes"]]
     assert data["delays"][0] == pytest.approx(113.230 / 2, abs=0.001)
     assert data["delays"][1600] is None
 
@@ -67,19 +67,20 @@ def test_the_page_begins_with_the_delay_and_with_what_was_counted(
     written: tuple[Path, dict[str, Any]],
 ) -> None:
     """As the other rows of the answer say: gaps whose lengths leave the coverage, hand-overs by size."""
-    out, said = written
+    out, message = written
     page = (out / "orbit.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)
     numbers = list(map(float, re.findall(r"(?<![\w.-])\d+(?:\.\d+)?", verdict)))
-    delays, gaps = said["one_way_delay_ms"], [end - begin for begin, end in said["gaps_s"]]
+    delays, gaps = message["one_way_delay_ms"], [end - begin for begin, end in message["gaps_s"]]
     expected = [delays["least"], delays["most"], delays["median"], 100 * (1 - sum(gaps) / 200), max(gaps)]
     assert numbers == pytest.approx(expected, rel=5e-3)
-    sizes = Counter(one["size"] for one in said["handovers"])
+    sizes = Counter(one["size"] for one in message["handovers"])
     counted = ", ".join(f"{sizes[size]} {size}" for size in ("small", "partial", "large"))
     assert (
-        f"2,001 time steps: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
+        f"2,001 time steps: 1156 satellites, {message['hops']['least']} to {message['hops']['most']} hops, "
+        in lead
     )
-    assert f"{len(said['handovers'])} handovers ({counted}), {len(gaps)} gap" in lead
+    assert f"{len(message['handovers'])} handovers ({counted}), {len(gaps)} gap" in lead
 
 
 def test_figures_are_vectors(written: tuple[Path, dict[str, Any]]) -> None:
@@ -146,11 +147,11 @@ def test_bars_of_hand_overs_are_at_most_forty(steps: list[float]) -> None:
 
 
 def test_traces_are_read_again(written: tuple[Path, dict[str, Any]]) -> None:
-    out, said = written
+    out, message = written
     first, last = (read_csv(out, name, "delay") for name in ("first.csv", "last.csv"))
     assert [at for at, _ in first] == [at for at, _ in last]
     whole = float(first[0][1] + last[0][1])
-    assert whole == pytest.approx(said["one_way_delay_ms"]["first"] * 1e6, abs=1)
+    assert whole == pytest.approx(message["one_way_delay_ms"]["first"] * 1e6, abs=1)
     trips = [line.split(",") for line in (out / "networkx_rtt.txt").read_text().splitlines()]
     assert trips[0][0] == "0"
     assert float(trips[0][1]) == pytest.approx(113.230e6, abs=1e3)
@@ -159,12 +160,12 @@ def test_traces_are_read_again(written: tuple[Path, dict[str, Any]]) -> None:
     assert paths[0] == "0,1156-236-237-204-205-206-207-208-209-210-211-212-178-144-1157"
     assert "155400000000,Unreachable" in paths
     opportunities = read_mahimahi(out, "mahimahi.trace")
-    assert opportunities.bit_s == pytest.approx(12e6 * said["coverage"], rel=1e-3)
+    assert opportunities.bit_s == pytest.approx(12e6 * message["coverage"], rel=1e-3)
     assert not [at for at in opportunities.slots_ns if 155.5e9 < at < 165e9]
 
 
-def test_a_scenario_follows_the_written_legs(written: tuple[Path, dict[str, Any]]) -> None:
-    """The trace of a leg is the leg: the plan of either has the same points."""
+def test_a_scenario_follows_the_written_hops(written: tuple[Path, dict[str, Any]]) -> None:
+    """The trace of a hop equals the hop: both plans have the same points."""
     out, _ = written
     data: dict[str, Any] = {
         "duration": "200 s",

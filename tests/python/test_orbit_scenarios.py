@@ -1,4 +1,4 @@
-"""`[orbit]` in a scenario: its legs as delays, hand-overs at its instants, gaps; what is refused."""
+"""`[orbit]` in a scenario: its hops as delays, handovers at its instants, gaps, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bentpipe.runners import engine
 from bentpipe.scenario import Constellation, Orbit, Place, Scenario
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.reader import open_store
-from traced import judged, made
+from traced_runs import judged, made
 
 SCENARIO: dict[str, Any] = {
     "duration": "60 s",
@@ -67,7 +67,7 @@ def at(points: list[list[int]], when: int) -> float:
     return high if a == b else low + (high - low) * (when - a) / (b - a)
 
 
-def test_two_legs_are_the_path() -> None:
+def test_two_hops_are_the_path() -> None:
     found = plan(SCENARIO)
     orbit = found.cells[0].scenario.orbit
     assert orbit is not None
@@ -102,7 +102,7 @@ def test_a_run_over_an_orbit_is_within_its_bounds_and_verifies(tmp_path: Path) -
 
 
 def test_windows_are_of_the_longest_delay() -> None:
-    """Flow control never limits: it counts with the longest of a leg, not with the first."""
+    """Flow control never limits: it assumes the longest delay of a hop, not the first."""
     found = plan(scenario())
     hops = found.cells[0].resolved.up["bulk"]
     for hop, link in zip(hops, (0, 1), strict=True):
@@ -133,7 +133,7 @@ def test_constellations_are_swept() -> None:
     assert len({run.id for run in found.runs}) == 3
 
 
-def test_what_is_composed_in_python_is_the_same() -> None:
+def test_a_scenario_composed_in_python_is_the_same() -> None:
     composed = Scenario.model_validate(scenario())
     assert Scenario.model_validate(composed.to_dict()) == composed
 
@@ -164,13 +164,13 @@ def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
         ({"orbit": {"constellation": "oneweb", "from": "Toulouse", "to": "Lima"}}, "no route from Toulouse at any time"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_by_its_key(change: dict[str, Any], expected: str) -> None:
+def test_errors_are_reported_by_their_key(change: dict[str, Any], expected: str) -> None:
     with pytest.raises(ScenarioError) as wrong:
         plan(scenario(**change))
     assert expected in str(wrong.value)
 
 
-def test_a_leg_needs_an_orbit() -> None:
+def test_a_hop_requires_an_orbit() -> None:
     data = scenario()
     del data["orbit"]
     with pytest.raises(ScenarioError, match=r"path\.space\.up\.delay: .*requires \[orbit\]"):
@@ -198,7 +198,7 @@ def test_the_emulator_takes_the_same_delays() -> None:
     assert real.runs[0].spec["graph"] == simulated.runs[0].spec["graph"]
 
 
-def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
+def test_a_report_shows_the_hops_over_time(tmp_path: Path) -> None:
     """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
     material = FigureContext(open_store(tmp_path / "store"))
@@ -211,7 +211,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     for when, delay in rows.filter(pl.col("series") == "sum of all links").select("time_s", "y").iter_rows():
         jump = min(abs(when * 1e9 - b[0]) if b[0] - a[0] == 1 else 1e9 for a, b in pairwise(first))
         if jump < 2e6:
-            continue  # which side of it is not to be told from a time of a few digits
+            continue  # a time of a few digits does not show the side
         expected = at(first, round(when * 1e9)) + at(last, round(when * 1e9))
         assert delay == pytest.approx(expected / 1e6, rel=1e-3)
     assert rows["time_s"].max() == 20

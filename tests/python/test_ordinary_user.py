@@ -1,4 +1,4 @@
-"""What an ordinary user gets: splitting proxies behind a shell, and a page in a browser."""
+"""Features for an ordinary user: splitting proxies behind a shell, and a page in a browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ began = time.monotonic()
 socket.create_connection(("192.0.2.1", 9), timeout=5).close()
 print(time.monotonic() - began)
 """
-"""Nobody is there: a proxy that answers early takes the connection all the same."""
+"""No server listens: a proxy that answers early accepts the connection all the same."""
 
 
 @pytest.mark.lab
@@ -72,7 +72,7 @@ for host in HOSTS:
 """
 
 TOOLS = {"pasta": ("127.0.0.1", "::1"), "slirp4netns": ("127.0.0.1",)}
-"""What leads outside, and where servers of the machine's loopback can listen to be reached by it."""
+"""Programs of the external network, and the addresses at which servers of the host's loopback are reachable."""
 
 FAR = {"127.0.0.1": "BENTPIPE_SERVER", "::1": "BENTPIPE_SERVER6"}
 
@@ -104,7 +104,7 @@ def test_a_way_outside(tool: str, pep: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def _led(place: Path) -> list[str]:
-    """What leads outside for shells from ``place``, which is their home."""
+    """Programs of the external network for shells from ``place``, their home."""
     return [line.split("\0")[0] for line in _lines(place).values() if line.split("\0")[0] in TOOLS]
 
 
@@ -126,8 +126,11 @@ print(len(content), time.monotonic() - began)
 @pytest.mark.lab
 @pytest.mark.parametrize("tool", keep(["pasta"], TOOLS))
 def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
-    """A window of 64 kB a round trip of 600 ms would take 27 s for 3 MB, which the path carries in 1.2 s and a handshake
-    and slow start from 10 packets on, doubling, in seven round trips; nobody sends what the path drops again and again."""
+    """A window of 64 kB per round trip of 600 ms would take 27 s for 3 MB.
+
+    The path carries them in 1.2 s, and in seven round trips with a handshake and slow start from 10 packets; no
+    sender repeats packets that the path drops again.
+    """
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
     (tmp_path / "file").write_bytes(bytes(3_000_000))
     others = [name for name in TOOLS if name != tool]
@@ -142,9 +145,9 @@ def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
         length, seconds = done.stdout.split()
         assert int(length) == 3_000_000
         assert 1.2 + 2 * 0.6 < float(seconds) < 27.4 / 2
-        sky, _ = json.loads((place / "kept/result.json").read_text())["links"]
-        assert sky["name"] == "sky"
-        assert sky["down"]["bytes_out"] < 2 * 3_000_000
+        constellation, _ = json.loads((place / "kept/result.json").read_text())["links"]
+        assert constellation["name"] == "sky"
+        assert constellation["down"]["bytes_out"] < 2 * 3_000_000
 
 
 WAITS = """
@@ -182,7 +185,7 @@ def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
 
 @pytest.mark.lab
 def test_why_there_is_no_way_outside() -> None:
-    """What leads outside says why it does not; without it the command runs all the same."""
+    """The program of the external network reports its error; the command runs without it."""
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
     command = [sys.executable, "-m", "bentpipe.cli", "shell", "path.toml", "--no-path-check"]
     with realtime.nobody(realtime.program(), [*TOOLS]) as (place, words):
@@ -190,10 +193,10 @@ def test_why_there_is_no_way_outside() -> None:
         done = subprocess.run(
             [*words, *command, "--", "true"], capture_output=True, text=True, timeout=60, check=False
         )
-        said = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
+        message = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
         assert (done.returncode, done.stderr) == (
             0,
-            f"bentpipe: no uplink from the path to outside: {said}\n",
+            f"bentpipe: no uplink from the path to outside: {message}\n",
         )
         (place / "bin").mkdir()
         (place / "bin/pasta").write_text("#!/bin/sh\necho first >&2\necho 'so it is' >&2\nexit 1\n")
@@ -202,8 +205,8 @@ def test_why_there_is_no_way_outside() -> None:
             [*words, "env", f"PATH={place}/bin:/usr/bin:/bin", *command, "--", "true"],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        said = "pasta opened no uplink (first; so it is); use --isolated to run without an uplink"
-        assert (done.returncode, done.stderr) == (2, f"bentpipe: {said}\n")
+        message = "pasta opened no uplink (first; so it is); use --isolated to run without an uplink"
+        assert (done.returncode, done.stderr) == (2, f"bentpipe: {message}\n")
         assert not realtime.running(str(place))
 
 
@@ -219,7 +222,7 @@ def _lines(home: Path) -> dict[int, str]:
 
 
 def _within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Whether it holds before this much time has passed."""
+    """Return whether the condition holds before this time has passed."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -264,9 +267,9 @@ def test_a_site_of_the_machine_in_a_browser(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
-        said = json.loads(done.stdout)
-        assert [one["status"] for one in said["requests"]] == [200]
-        assert said["marks_ms"]["first byte"] >= 2 * 40, "TCP's handshake and the request"
+        message = json.loads(done.stdout)
+        assert [one["status"] for one in message["requests"]] == [200]
+        assert message["marks_ms"]["first byte"] >= 2 * 40, "TCP's handshake and the request"
         assert (place / "site" / "page.html").stat().st_uid == 65534
         assert not realtime.running(str(place))
         assert not list(place.glob("bp-*"))

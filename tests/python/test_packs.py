@@ -1,4 +1,4 @@
-"""Packs: a store says the same before and after, whatever cuts the packing short and whatever is damaged."""
+"""Packs: a store has the same contents before and after, with interrupted packing and with damage."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def flip(file: Path, byte: int | None = None) -> None:
     file.write_bytes(data)
 
 
-def test_a_packed_store_says_what_it_said(folder: Path, whole: dict[str, str]) -> None:
+def test_a_packed_store_gives_the_same_answers(folder: Path, whole: dict[str, str]) -> None:
     store = folder / "store"
     before = summary_rows(store), summary_rows(store, numbers=True), write_report(store).read_text()
     ran = set(loose(store))
@@ -282,7 +282,7 @@ def test_flipped_bits_of_packs_change_nothing_or_are_named(
 
 
 @pytest.mark.parametrize("what", [LIST, SUMS])
-def test_runs_of_a_pack_whose_lists_are_damaged_are_as_they_were(
+def test_runs_of_a_pack_with_damaged_lists_are_unchanged(
     folder: Path, whole: dict[str, str], what: str
 ) -> None:
     store = folder / "store"
@@ -314,15 +314,15 @@ def test_damaged_runs_of_a_pack_are_made_again(folder: Path, whole: dict[str, st
         (store / "packs").iterdir(), key=lambda place: len((place / LIST).read_bytes())
     )  # that of three runs
     flip(place / table)
-    said = f"packs/{place.name}/{table} is damaged: checksum mismatch; rerun the command of the store"
-    with pytest.raises(StoreError, match=re.escape(said)):
+    message = f"packs/{place.name}/{table} is damaged: checksum mismatch; rerun the command of the store"
+    with pytest.raises(StoreError, match=re.escape(message)):
         _all_of(store)
     again(folder)
     assert store_damage.values(store) == whole
     assert not place.exists()
 
 
-def test_what_a_pack_does_not_hold_any_more_is_lost_alone(folder: Path, whole: dict[str, str]) -> None:
+def test_only_missing_runs_of_a_pack_are_lost(folder: Path, whole: dict[str, str]) -> None:
     """Another value in one run's rows: the others are shown to be what they were by their own checksums."""
     store = folder / "store"
     pack(store)
@@ -344,7 +344,7 @@ def test_what_a_pack_does_not_hold_any_more_is_lost_alone(folder: Path, whole: d
 
 
 @pytest.mark.parametrize("file", ["flows.parquet", "specs.parquet", LIST, SUMS, ""])
-def test_what_is_missing_of_a_pack_is_named_and_made_again(
+def test_missing_runs_of_a_pack_are_named_and_repeated(
     folder: Path, whole: dict[str, str], file: str
 ) -> None:
     store = folder / "store"
@@ -385,7 +385,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
     assert store_damage.values(store) == whole
 
 
-def test_who_writes_to_a_store_is_alone(folder: Path) -> None:
+def test_a_store_has_one_writer(folder: Path) -> None:
     plan = build_plan(load_scenario(folder / "small.toml"), engine.version())
     with Writer(folder / "store", plan), pytest.raises(StoreError, match="another bentpipe is writing"):
         pack(folder / "store")
@@ -443,7 +443,7 @@ def test_a_lost_plan_knows_packed_runs_of_other_seeds(folder: Path) -> None:
     assert len(Store(store).finished()) == 6
 
 
-def test_what_is_published_is_as_it_was(folder: Path) -> None:
+def test_published_files_are_unchanged(folder: Path) -> None:
     store = folder / "store"
 
     def archived(name: str) -> Iterator[tuple[str, bytes]]:
@@ -478,7 +478,7 @@ def test_a_run_without_streams_hides_nobody_elses(folder: Path, which: int) -> N
 
 @pytest.mark.parametrize("name", ["../../elsewhere", "a/b", ".hidden", "", "two\nlines"])
 def test_a_pack_names_no_run_that_leads_elsewhere(folder: Path, name: str) -> None:
-    """Whoever makes a pack can give its list the right hash."""
+    """A forged pack can have a list with the correct hash."""
     store = folder / "store"
     pack(store)
     place = next((store / "packs").iterdir())

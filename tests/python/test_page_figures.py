@@ -376,21 +376,21 @@ def test_the_tables_of_many_cells_have_the_first(
         assert [row.cells for row in some.rows] == [row.cells for row in all_.rows[: len(some.rows)]]
 
 
-def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+def test_each_row_names_the_faster_once(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     """With five seeds a median has no interval, so only the ratio's can name an arm, with dominance or without."""
     few = FigureContext(open_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
     compared = page_load_tables.tables(few)[1]
     assert compared is not None
     heads = [head.title for head in compared.heads]
     at, by = heads.index("faster"), heads.index("by")
-    said = [
+    message = [
         (faster.text, row.cells[by])
         for row in compared.rows
         if isinstance(faster := row.cells[at], TabularCell)
     ]
-    assert len(said) == len(compared.rows)
-    assert ("HTTP/2", "ratio and dominance") in said
-    assert not any(faster == "none" and why != "–" for faster, why in said)
+    assert len(message) == len(compared.rows)
+    assert ("HTTP/2", "ratio and dominance") in message
+    assert not any(faster == "none" and why != "–" for faster, why in message)
 
 
 LINE = """
@@ -413,14 +413,16 @@ GATEWAY = '[[path.proxy]]\nname = "gateway"\nbetween = ["satellite", "internet"]
 
 
 @pytest.mark.parametrize(("proxy", "least_ms"), [("", 730.0), (GATEWAY, 700.0)])
-def test_a_split_flow_draws_the_satellite_s_leg(tmp_path: Path, proxy: str, least_ms: float) -> None:
-    """Behind a gateway the server's own connection has the 30 ms of the terrestrial leg: that is not what is asked."""
+def test_a_split_flow_draws_the_connection_over_the_satellite(
+    tmp_path: Path, proxy: str, least_ms: float
+) -> None:
+    """Behind a gateway the connection of the server has only the 30 ms of the terrestrial link: the figure must exclude it."""
     file = tmp_path / "line.toml"
     file.write_text(LINE + proxy, encoding="utf-8")
     figure, frames = _figure(
         FigureContext(open_store(bentpipe.run(file, out=tmp_path / "store").path)), "rtt"
     )
     assert least_ms <= min(frames[0]["y"].to_list()) < least_ms + 5, "propagation, and at first no queue"
-    said = "gateway towards the client (700 ms); other senders: the server (30 ms)."
-    assert (said in figure.caption) == bool(proxy)
+    message = "gateway towards the client (700 ms); other senders: the server (30 ms)."
+    assert (message in figure.caption) == bool(proxy)
     assert ("Proxies" in figure.caption) == bool(proxy)

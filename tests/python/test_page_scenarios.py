@@ -1,4 +1,4 @@
-"""Pages in a scenario: objects in the engine's words, loads, HAR files, and what each message says."""
+"""Pages in a scenario: objects of the engine, loads, HAR files, and messages."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ EARLY = {"page": "news", "resumption": True, "early_data": True, "loads": 2}
 
 
 @pytest.mark.parametrize(
-    ("objects", "host", "said"),
+    ("objects", "host", "message"),
     [
         ([OBJECT, {"name": "a", "size": "1 B", "after": ["b"]}, {"name": "b", "size": "1 B", "after": ["a"]}], {},
          "a after b after a"),
@@ -115,16 +115,18 @@ EARLY = {"page": "news", "resumption": True, "early_data": True, "loads": 2}
         ([{**OBJECT, "name": ""}], {}, "expected a name"),
     ],
 )  # fmt: skip
-def test_a_page_that_cannot_be_loaded_is_refused(objects: list[Any], host: dict[str, Any], said: str) -> None:
+def test_a_page_that_cannot_be_loaded_is_refused(
+    objects: list[Any], host: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ScenarioError) as error:
         planned({"page.news": {"object": objects, "host": host}})
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "page.news" in str(error.value)
     assert len(error.value.problems) == 1
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "message"),
     [
         ({"page": "nws"}, 'did you mean "news"'),
         ({**EARLY, "loads": 1}, "with loads = 1"),
@@ -143,15 +145,15 @@ def test_a_page_that_cannot_be_loaded_is_refused(objects: list[Any], host: dict[
         ({"page": "news", "certificate": "1 B"}, "certificate"),
     ],
 )
-def test_a_load_that_does_not_go_together_is_refused(found: dict[str, Any], said: str) -> None:
+def test_a_load_that_does_not_go_together_is_refused(found: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         planned({"flow.web.load": found})
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert len(error.value.problems) == 1
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"flow.web.transport": "tcp", "flow.web.load.http": "3"}, "expected no transport"),
         ({"flow.web.direction": "down"}, "with a page"),
@@ -159,10 +161,10 @@ def test_a_load_that_does_not_go_together_is_refused(found: dict[str, Any], said
         ({"flow.web.quic.handshake": "0-rtt"}, "flow.web.quic.handshake"),
     ],
 )
-def test_a_flow_that_does_not_go_with_a_page_is_refused(change: dict[str, Any], said: str) -> None:
+def test_a_flow_that_does_not_go_with_a_page_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         planned(change)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def entry(url: str, size: int = 100, status: int = 200, **more: Any) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
 
 
 def test_the_browsers_caches_are_no_network(tmp_path: Path) -> None:
-    """As each browser says it: Chromium, Safari, Firefox. A state of the cache after a load is no load from it."""
+    """As each browser writes it: Chromium, Safari, Firefox. A state of the cache after a load is no load from it."""
     stored = {
         "expires": "2027-01-01T00:00:00Z",
         "lastAccess": "2026-01-01T00:00:00Z",
@@ -251,7 +253,7 @@ load = { page = "a.har" }
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (json.dumps(HAR)[:-400], "is truncated"),
         (json.dumps(HAR)[:70], "is truncated"),
@@ -274,10 +276,10 @@ load = { page = "a.har" }
         ),
     ],
 )
-def test_a_file_that_is_no_har_is_one_message(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_har_is_one_message(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "a.har"
     file.write_text(text)
-    with pytest.raises(ScenarioError, match=said) as error:
+    with pytest.raises(ScenarioError, match=message) as error:
         read_har(file, "page")
     assert len(str(error.value).splitlines()) == 1
 

@@ -37,12 +37,12 @@ CUT = """[...document.querySelectorAll('main *')].filter(one => {
     if (getComputedStyle(up).overflowX != 'visible') return false;
   return true;
 }).map(one => one.tagName + '.' + one.className)"""
-"""What reaches beyond the window and lies in nothing that scrolls."""
+"""Elements that extend beyond the window and are in no scrolling element."""
 
 UNMARKED = """[...document.querySelectorAll('.scroll, .figure, pre')].filter(one =>
   one.scrollWidth > one.clientWidth + 1 && !getComputedStyle(one).backgroundAttachment.includes('scroll')
 ).map(one => one.className)"""
-"""What scrolls sideways without the shadow that says so."""
+"""Elements that scroll horizontally without the shadow that shows it."""
 
 FAINT = """(() => {
   const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
@@ -65,7 +65,7 @@ FAINT = """(() => {
     return [(two[1] + 0.05) / (two[0] + 0.05), one.tagName + '.' + one.className];
   }).filter(one => one[0] < 4.5);
 })()"""
-"""What is written in a colour too near to its ground's: contrasts below 4.5 (WCAG 2.2, 1.4.3), and of what."""
+"""Texts with a contrast below 4.5 (WCAG 2.2, 1.4.3), with their colours."""
 
 
 class Reader:
@@ -145,7 +145,7 @@ def test_claims_are_whole_at_1300(reader: Reader, pages: dict[str, Path]) -> Non
 
 
 def test_panels_can_be_read_in_a_narrow_window(reader: Reader, pages: dict[str, Path]) -> None:
-    """One under the other, and letters as large as ever: the drawing is not made smaller."""
+    """Panels are one below the other with full font size: the drawing is not scaled down."""
     reader.open(pages["map"], 400)
     svg = "document.querySelector('.figure svg')"
     reader.until(f"{svg} != null")
@@ -272,8 +272,7 @@ def test_long_tables_fold_on_the_screen_and_not_on_paper(reader: Reader, pages: 
 
 
 def test_tables_sort_by_their_headings(reader: Reader, pages: dict[str, Path]) -> None:
-    """By the mouse and by keys: numbers by size whatever their unit's prefix, words after them, what is missing last, and
-    at the third time as it was."""
+    """By the mouse and by keys: numbers by size for any prefix of the unit, texts after them, missing values last, and the original order at the third click."""
     reader.open(pages["study"], 1300)
     reader.value(f"{LONG}.open = true")
     head = f"{LONG}.querySelectorAll('th')[1]"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TRIALS = 5000
 MOST_FALSE = 0.065
-"""Share of false positives of a null at 5 %. Of 5,000 trials its standard deviation is 0.3 points."""
+"""Share of false positives of a null at 5 %. Its standard deviation over 5,000 trials is 0.3 points."""
 
 
 def one(
@@ -156,7 +156,7 @@ def test_families_are_corrected_by_themselves() -> None:
     assert together[1].p_adjusted == pytest.approx(min(1, 30 * (together[1].p or 0)))
 
 
-def test_what_a_plan_draws_decides_about_one_pair_and_equal_ones() -> None:
+def test_draws_of_a_plan_distinguish_one_pair_and_equal_ones() -> None:
     single, many = ([4.0], [3.0]), ([4.0] * 5, [3.0] * 5)
     verdicts = {
         draws: (one("jain", *single, draws=draws).verdict, one("jain", *many, draws=draws).verdict)

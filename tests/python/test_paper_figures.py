@@ -1,4 +1,4 @@
-"""Figures for a paper: their width and letters, what is refused."""
+"""Figures for a paper: width, font size, and errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_figure_is_as_wide_as_a_column(store: Path, tmp_path: Path) -> None:
 
 
 def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
-    """Figures over time show one seed, which is named; asked for, it is another's lines."""
+    """Figures over time show one seed, which is named; on request they show another."""
     drawn = {}
     for seed in ("1", "2"):
         words = ["--figures", seed, "--figure", "goodput", "--seed", seed, "-o", "page.html"]
@@ -78,7 +78,7 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
 
 
 def test_any_panel_can_be_had(tmp_path: Path) -> None:
-    """Of rows and columns of panels, and of what the page holds at its first value."""
+    """Rows and columns of panels, and dimensions that the page fixes at their first value."""
     store = synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10, 100), duration_s=10.0)
     whole = FigureContext(open_store(store))
     row, column, (rate, first) = whole.time_grid.row, whole.time_grid.column, whole.time_grid.fixed[0]
@@ -109,7 +109,7 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--figure cwnd", "--figure: requires --figures DIR"),
         ("--no-title", "--no-title: requires --figures DIR"),
@@ -127,10 +127,10 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
         ("--figures f --figure cwnd --width 5mm", "--figures: cwnd: too narrow for its axes and legend"),
     ],
 )
-def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str, said: str) -> None:
+def test_refused_input_leaves_nothing(store: Path, tmp_path: Path, words: str, message: str) -> None:
     done = commands.bentpipe(tmp_path, "report", str(store), *words.split(), "-o", "page.html")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {said}"), done.stderr
+    assert done.stderr.startswith(f"error: {message}"), done.stderr
     assert not (tmp_path / "page.html").exists()
     assert not list(tmp_path.glob("f/*"))
 
@@ -146,7 +146,7 @@ def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str,
     ],
 )
 def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: str, there: str) -> None:
-    """What is wrong with them is said before anything runs."""
+    """Their errors are reported before anything runs."""
     shutil.copy(ROOT / "examples/relay.ionrc", tmp_path)
     before = list(tmp_path.iterdir())
     for option in ("--figure map", "--no-title", "--width 88mm", "--format png"):
@@ -162,7 +162,7 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
 
 
 def test_a_plan_drawn_for_a_column(tmp_path: Path) -> None:
-    """Without a page, and said as data, too."""
+    """Without a page, and also as data."""
     shutil.copy(ROOT / "examples/relay.ionrc", tmp_path)
     words = ["dtn", "plan", "relay.ionrc", "--figures", "f", "--width", "88mm", "--format", "svg", "--json"]
     done = commands.bentpipe(tmp_path, *words)
@@ -177,7 +177,7 @@ SIZES = ("1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB")
 
 
 @pytest.mark.parametrize(("wide", "numbers"), [(88, True), (55, False)])
-def test_a_map_leaves_out_numbers_that_have_no_room(tmp_path: Path, wide: int, numbers: bool) -> None:
+def test_a_map_omits_numbers_without_space(tmp_path: Path, wide: int, numbers: bool) -> None:
     """And keeps every label of its sizes."""
     cells = [RatioCell(10.0**i, rtt, 2.5, name) for i in range(3, 9) for rtt in (0.02, 0.1) for name in "ab"]
     figure = ratio_map(cells, "map", "A title that has no room in one line", "", above="a", below="b")
@@ -188,7 +188,7 @@ def test_a_map_leaves_out_numbers_that_have_no_room(tmp_path: Path, wide: int, n
 
 
 def test_titles_of_axes_and_legends_take_the_lines_they_need() -> None:
-    """Whatever draws them; here a panel is as wide as it says, with an axis of 60 pixels."""
+    """For any renderer: here a panel has its stated width, with an axis of 60 pixels."""
     long = "page load time, s (does not begin at 0)"
     panel = {"width": 900, "layer": [{"mark": "line", "encoding": {"x": {"title": long}}}]}
     found = narrowed(panel, 200, lambda one: one["width"] + 60)

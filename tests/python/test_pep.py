@@ -1,4 +1,4 @@
-"""``bentpipe-rt pep``: TCP split between real sockets, by one proxy in namespaces of the test's own."""
+"""Tests of ``bentpipe-rt pep``: TCP split between real sockets, by one proxy in separate namespaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pytest
 from bentpipe.lab.kernel_tcp import Machine, check_proxies
 from bentpipe.runners import engine
 from namespaces import Namespace, default, forward, join, namespaces
-from proxied import CLIENT, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
+from proxy_chains import CLIENT, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_both_ends_see_each_other_and_halves_close_alone(
 
 
 @pytest.mark.lab
-def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: Line, tmp_path: Path) -> None:
-    """Both ends have said all, the proxy is done; the client takes it later."""
+def test_packets_of_the_kernel_after_both_ends_are_counted(program: Path, line: Line, tmp_path: Path) -> None:
+    """Both ends have sent all data and the proxy is done; the client reads it later."""
     sent = bytes(60_000)
 
     def small_window() -> socket.socket:
@@ -280,7 +280,7 @@ def greets(line: Line, server: socket.socket) -> None:
 def test_handshakes_that_clients_reset_free_their_places(
     program: Path, line: Line, tmp_path: Path, setup: str
 ) -> None:
-    """The client's kernel resets what it has not asked for."""
+    """The client's kernel resets an unknown connection."""
     line.plan["connections"] = 100
     line.plan["proxy"]["handshake"] = setup
     with (
@@ -297,7 +297,7 @@ def test_handshakes_that_clients_reset_free_their_places(
             names = ("reset", "open", "refused", "evicted_half_open")
             assert [last[name] for name in names] == [50 * wave, 0, 0, 0]
         greets(line, server)
-        # The proxy hears of the last close a little later than its client.
+        # The proxy learns of the last close a little later than its client.
         deadline = time.monotonic() + 20
         while line.last()["open"] and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -344,7 +344,7 @@ def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
 
 
 @pytest.mark.lab
-def test_what_comes_over_other_devices_is_not_split(program: Path, line: Line, tmp_path: Path) -> None:
+def test_packets_of_other_devices_are_not_split(program: Path, line: Line, tmp_path: Path) -> None:
     with namespaces(1) as (stranger,):
         join(stranger, line.middle, "s", 3)
         default(stranger, 3, 2)
@@ -394,7 +394,7 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
 
 @pytest.mark.lab
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"client_device": "nowhere"}, "there is no device nowhere here"),
         ({"client_device": "fl"}, "client_device and server_device are both fl"),
@@ -414,8 +414,8 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
         ({"connections": 0}, "connections: found 0"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
-    program: Path, line: Line, tmp_path: Path, change: dict[str, object], said: str
+def test_impossible_requests_are_refused(
+    program: Path, line: Line, tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     for key, value in change.items():
         table = line.plan
@@ -428,14 +428,14 @@ def test_what_cannot_be_done_is_refused(
     words = ["nsenter", "-t", str(line.middle.pid), "-n", str(program), "pep", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "bentpipe" not in line.middle.run("nft", "list", "ruleset")
 
 
 @pytest.mark.lab
 def test_full_disks_under_a_proxy(program: Path, line: Line, tmp_path: Path) -> None:
-    """Nobody could be told that it splits: it does not. Counters that cannot be kept end nothing but their file."""
+    """It cannot report that it splits, so it does not. Counters that cannot be kept end nothing but their file."""
     line.plan["counters"]["file"] = "/dev/full"
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(line.plan))
@@ -458,11 +458,11 @@ def test_full_disks_under_a_proxy(program: Path, line: Line, tmp_path: Path) -> 
         # A few more lines would be due.
         time.sleep(0.2)
         process.terminate()
-        _, said = process.communicate(timeout=10)
+        _, message = process.communicate(timeout=10)
         one.close()
         other.close()
-    assert (process.returncode, said.count("\n")) == (2, 1), said
-    assert "error: counters: /dev/full: No space left on device" in said
+    assert (process.returncode, message.count("\n")) == (2, 1), message
+    assert "error: counters: /dev/full: No space left on device" in message
 
 
 SECOND = 1_000_000_000
@@ -507,5 +507,5 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
     known = {"rate_bit_s": 1_000_000, "window_bytes": 100_000}
     for name, options in (("cubic", LINUX), ("cubic", {"beta": 0.5}), ("fixed", known)):
         cases.append(judged({"congestion": name, "options": options}))
-    assert [said for planner, proxy, said in cases if planner != proxy] == []
+    assert [message for planner, proxy, message in cases if planner != proxy] == []
     assert {planner for planner, _, _ in cases} == {True, False}

@@ -22,7 +22,7 @@ from bentpipe.lab.access import lab
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from namespaces import Namespace, default, forward, join, namespaces
-from proxied import CLIENT, PATH, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
+from proxy_chains import CLIENT, PATH, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_hostile_bytes_on_the_port_of_the_pool(program: Path, chain: Chain, tmp_
                 one.shutdown(socket.SHUT_WR)
             with pytest.raises(ConnectionResetError):
                 one.recv(1)
-        # Nobody but the terminal is let in.
+        # It admits only the terminal.
         with pytest.raises(TimeoutError):
             chain.server.inside(lambda: socket.create_connection(("10.78.0.1", 7010), 1.2))
         asked = []

@@ -75,8 +75,8 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
     """One connection each way, JSON, the lines of a file; the server ends with its one connection."""
     file = tmp_path / "lines.csv"
     keys = tmp_path / "keys"
-    kept = ["--record", str(tmp_path / "kept")]
-    with _server(program, "-1", "--json", *kept) as (port, process):
+    saved = ["--record", str(tmp_path / "kept")]
+    with _server(program, "-1", "--json", *saved) as (port, process):
         words = [
             "--bytes",
             "2MB",
@@ -87,7 +87,7 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
             str(file),
             "--congestion",
             "bbr3",
-            *kept,
+            *saved,
         ]
         os.environ["SSLKEYLOGFILE"] = str(keys)
         try:
@@ -95,9 +95,9 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
         finally:
             del os.environ["SSLKEYLOGFILE"]
         assert done.returncode == 0, done.stderr
-        told, _ = process.communicate(timeout=10)
+        messages, _ = process.communicate(timeout=10)
         assert process.returncode == 0
-    client, server = json.loads(done.stdout), json.loads(told)
+    client, server = json.loads(done.stdout), json.loads(messages)
     request = client["up_bytes"] - 2_000_000
     assert 8 < request < 200, "a size, and what is told and asked of controllers"
     assert client["down_bytes"] == 2_000_000
@@ -119,7 +119,7 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("transport", "name"), [("quic", "bbr3"), ("tcp", "reno")])
 def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str, name: str) -> None:
-    """Its words and those of the server name who sent; a receiver has no window."""
+    """Its line and that of the server name the sender; a receiver has no window."""
     with _server(program, "-1") as (port, process):
         words = [
             "client",
@@ -133,10 +133,10 @@ def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str
         ]
         done = _perf(program, *words, "--congestion", name)
         assert done.returncode == 0, done.stderr
-        told, _ = process.communicate(timeout=20)
+        messages, _ = process.communicate(timeout=20)
     assert f"cwnd: -; UP -, DOWN {name}, m" in done.stdout
     assert "cubic" not in done.stdout.partition("\n")[2]
-    assert f"at most; UP {name}, DOWN -, m" in told
+    assert f"at most; UP {name}, DOWN -, m" in messages
     with _server(program, "--client-controllers", "no") as (port, _):
         words[1] = f"127.0.0.1:{port}"
         done = _perf(program, *words, "--congestion", name)
@@ -177,9 +177,15 @@ def test_errors_are_one_line(program: Path) -> None:
         taken = _perf(program, "server", "--listen", f"127.0.0.1:{port}")
         assert (taken.returncode, taken.stderr.count("\n")) == (2, 1)
         assert f"UDP port {port} is in use" in taken.stderr
-    nobody = _perf(program, "client", f"127.0.0.1:{free_port()}", "--time", "1s")
-    assert nobody.returncode == 1
-    assert "connection refused" in nobody.stderr
+    refused = _perf(program, "client", f"127.0.0.1:{free_port()}", "--time", "1s")
+    assert refused.returncode == 1
+    assert "connection refused" in refused.stderr
+    unknown = _perf(program, "client", "host.invalid")
+    expected = "expected a host name or address; no address is known for it"
+    assert (unknown.returncode, unknown.stderr) == (2, f'error: HOST: found "host.invalid", {expected}\n')
+    public = _perf(program, "client", "192.0.2.1")
+    assert public.returncode == 2
+    assert public.stderr.startswith("error: HOST: found 192.0.2.1, expected a loopback or private address;")
     wrong = _perf(program, "client", "127.0.0.1", "T:*1:0:-:60")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert 'did you mean "60s"?' in wrong.stderr
@@ -229,7 +235,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
             timeout=30, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        told, _ = process.communicate(timeout=20)
+        messages, _ = process.communicate(timeout=20)
     summary = json.loads(done.stdout)
     request = summary["up_bytes"] - 2_000_000
     assert 8 < request < 200
@@ -238,7 +244,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     assert summary["connections"] == 3
     assert summary["mss_bytes"] <= 1200
     # In the order in which they ended, which is the machine's.
-    down = sorted(json.loads(line)["down_bytes"] for line in told.splitlines())
+    down = sorted(json.loads(line)["down_bytes"] for line in messages.splitlines())
     assert down == [request, 1_000_000, 1_000_000]
     if transport == "tls":
         assert "CLIENT_TRAFFIC_SECRET_0" in keys.read_text()
@@ -311,15 +317,15 @@ PEER = Path(__file__).with_name("perf_peer.py")
 
 
 def test_a_foreign_client_is_answered(program: Path) -> None:
-    """aioquic asks for three responses at once."""
+    """aioquic requests three responses at once."""
     pytest.importorskip("aioquic")
     with _server(program, "-1", "--json") as (port, process):
         words = [sys.executable, str(PEER), "client", str(port), "50000", "300000", "8", "100000"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == [300_000, 8, 100_000]
-        told, _ = process.communicate(timeout=20)
-    summary = json.loads(told)
+        messages, _ = process.communicate(timeout=20)
+    summary = json.loads(messages)
     assert (summary["up_bytes"], summary["down_bytes"]) == (400_008, 150_000)
 
 
@@ -430,15 +436,16 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
         assert done.returncode == 0, done.stderr
         found = json.loads(result.read_text())
         summary = json.loads(done.stdout)
-        # Who receives has sent little but its handshake: the least of a few round trips, each with the processing of both
-        # ends. The least of all tries is the path's.
+        # A receiver has sent little beyond its handshake: the minimum of a few round trips, each with the processing
+        # of both ends. The least of all tries is the path's.
         assert summary["rtt_min_ms"] >= 100
         least = min(least, summary["rtt_min_ms"])
         if found["valid"] and rested:
             assert summary["down_mbit_s"] <= 10
             rows = [row.split(",") for row in file.read_text().splitlines()]
             at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
-            # What TCP has received out of order shows when the gap is filled: one interval lacks it, the next has it.
+            # Data that TCP received out of order appears when the gap is filled: one interval lacks it, the next has
+            # it.
             steps = [
                 (last - first) * 8e-6 / (end - begin)
                 for (begin, first), (end, last) in pairwise(point for point in at if point[0] >= 1)

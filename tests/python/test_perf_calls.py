@@ -1,4 +1,4 @@
-"""``bentpipe perf call-client`` and ``call-server``: calls over real UDP at loopback, and what is said of wrong ones."""
+"""Tests of ``bentpipe perf call-client`` and ``call-server``: calls over real UDP at loopback, and their errors."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def test_a_plan_has_the_sources_of_a_scenario() -> None:
         (CallOptions("h", count=0), "--count"), (CallOptions("h:x"), "HOST"), (CallOptions("h", live="2 Mbit"), "--rate"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_said_at_its_option(calling: CallOptions, key: str) -> None:
+def test_impossible_settings_name_their_option(calling: CallOptions, key: str) -> None:
     with pytest.raises(ScenarioError) as error:
         call_plan(calling)
     assert error.value.problems[0][0] == key
 
 
-def test_what_is_told_becomes_the_tables() -> None:
+def test_reports_become_tables() -> None:
     plan = call_plan(CallOptions("h", send="up"))
     window = {
         "window": 0, "window_s": 0.0, "sent_packets": 3, "received_packets": 2, "duplicate_packets": 0,
         "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.0031, "delay_min_ms": 1.1,
         "delay_max_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
     }  # fmt: skip
-    told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
-    calls, delays = result_tables(told, plan["load"])
+    messages: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
+    calls, delays = result_tables(messages, plan["load"])
     assert set(calls.columns) == {*OPTIONAL_COLUMNS["calls"], "run"}
     assert set(delays.columns) == {*OPTIONAL_COLUMNS["call_delays"], "run"}
     assert calls.select("flow", "direction", "source").row(0) == ("call-1", "up", "g711")
@@ -95,7 +95,7 @@ def _command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _connected(port: int) -> None:
-    """When somebody has a connection to TCP port ``port`` of loopback: calls are asked for over it."""
+    """Wait for a connection to TCP port ``port`` of loopback, over which calls are requested."""
     over = time.monotonic() + 20
     established, peer = "01", f"0100007F:{port:04X}"
     while [peer, established] not in [
@@ -170,10 +170,10 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
                 _connected(port)
                 time.sleep(3)
                 os.killpg(process.pid, signal.SIGINT)
-                said, _ = process.communicate(timeout=20)
-            rows = json.loads(said)
+                message, _ = process.communicate(timeout=20)
+            rows = json.loads(message)
             assert len(rows) == 2
-            # What was sent until then was heard.
+            # Datagrams sent until then were received.
             return [row for row in rows if not 50 < row["sent_packets"] < 300 or row["lost_ratio"] >= 0.02]
 
         realtime.tried(judge)
@@ -183,12 +183,12 @@ def _told(call: int, lost: int) -> dict[str, Any]:
     """Two windows of a call both ways; of the way up some are lost."""
 
     def window(number: int, missing: int) -> dict[str, Any]:
-        heard = 500 - missing
+        received = 500 - missing
         return {
-            "window": number, "window_s": 10.0 * number, "sent_packets": 500, "received_packets": heard,
-            "duplicate_packets": 0, "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.3 * heard,
-            "delay_min_ms": 299.0, "delay_max_ms": 301.0, "jitter_ms": 1.0, "jitter_sum_s": 0.001 * heard,
-            "delays": [[299, heard // 2, 1, 0], [300, heard - heard // 2, 1, 1]],
+            "window": number, "window_s": 10.0 * number, "sent_packets": 500, "received_packets": received,
+            "duplicate_packets": 0, "reordered_packets": 0, "pending_packets": 0, "delay_sum_s": 0.3 * received,
+            "delay_min_ms": 299.0, "delay_max_ms": 301.0, "jitter_ms": 1.0, "jitter_sum_s": 0.001 * received,
+            "delays": [[299, received // 2, 1, 0], [300, received - received // 2, 1, 1]],
         }  # fmt: skip
 
     ways = {
@@ -221,7 +221,7 @@ def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('{"frame": "calls", "version": 1, "load": {}, "playout": "adaptive", "advantage": 0, "plc": true}\n',
          "has no calls"),
@@ -229,9 +229,9 @@ def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
         ('{"frame": "calls", "version": 1}\n{"call"', "is not a complete recording of calls"),
     ],
 )  # fmt: skip
-def test_calls_that_are_not_whole(tmp_path: Path, content: str, said: str) -> None:
+def test_calls_that_are_not_whole(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "calls.jsonl").write_text(content)
     done = bentpipe(tmp_path, "report", ".")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "report.html").exists()

@@ -1,4 +1,4 @@
-"""Who finds room in one full queue for all is a matter of fractions of a packet's time, as long as nothing varies.
+"""Access to one full queue depends on fractions of a packet's transmission time, as long as nothing varies.
 
 Floyd and Jacobson, On Traffic Phase Effects in Packet-Switched Gateways (Internetworking: Research and Experience 3(3),
 1992): behind drop-tail, flows that are clocked by their acknowledgements keep their phase, and a small difference of
@@ -19,7 +19,7 @@ SECONDS = 20
 
 
 def share(later: tuple[str, str], jitter: str | None) -> float:
-    """What a QUIC download has beside twenty by TCP, Mbit/s, whose servers (its own; theirs) are so much further away."""
+    """Goodput in Mbit/s of a QUIC download beside twenty by TCP, with servers at these additional distances (QUIC; TCP)."""
     varied = {"jitter": {"uniform": jitter, "reorder": True}} if jitter else {}
     satellite: dict[str, Any] = {
         "name": "s", "client_side": "c", "server_side": "r", "delay": "25 ms",
@@ -37,8 +37,8 @@ def share(later: tuple[str, str], jitter: str | None) -> float:
         "name": "shell", "transport": "quic", "congestion": "cubic", "direction": "down", "start": "5 s",
         "load": {"time": f"{SECONDS} s"}, "client": "c", "server": "own",
     }  # fmt: skip
-    crowd = [{**flow, "client": "c", "server": "theirs"} for flow in flows(20, "tcp")]
-    run = {"title": "21", "duration": f"{5 + SECONDS} s", "seeds": 4, "graph": graph, "flow": [shell, *crowd]}
+    users = [{**flow, "client": "c", "server": "theirs"} for flow in flows(20, "tcp")]
+    run = {"title": "21", "duration": f"{5 + SECONDS} s", "seeds": 4, "graph": graph, "flow": [shell, *users]}
     had = bentpipe.run(run, jobs=2).flow_summary.filter(flow="shell", side="client")[
         "received_in_order_bytes"
     ]

@@ -121,7 +121,7 @@ def test_an_override_of_a_swept_key_replaces_its_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("pth.satellite.delay=1 ms", 'no key "pth"'),
         ("path.satelite.delay=1 ms", 'did you mean "satellite"'),
@@ -132,8 +132,8 @@ def test_an_override_of_a_swept_key_replaces_its_values() -> None:
         ("path.preset=starlonk", "preset"),
     ],
 )
-def test_a_wrong_override_is_refused(setting: str, said: str) -> None:
-    with pytest.raises(ScenarioError, match=said):
+def test_a_wrong_override_is_refused(setting: str, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
         plan(GEO, setting)
 
 
@@ -174,7 +174,7 @@ def test_every_preset_makes_a_plan() -> None:
         assert preset.source
 
 
-def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
+def test_keys_outside_the_sweep_are_read_once_with_the_same_result() -> None:
     """A cell after the first is what its scenario alone is, and shares what is set in none."""
     data: dict[str, Any] = {
         "title": "t",

@@ -28,7 +28,7 @@ def access(name: str) -> tuple[float, float, float]:
     return down, up, 2 * sum(Duration.parse(part["delay"]).ns for part in found) / 1e6
 
 
-# What the sources state: Thomas et al. 2019, Table 1; Ookla, Q2 2021; draft-kuhn-quic-4-sat-07, sections 4.1 to 4.6.
+# Values of the sources: Thomas et al. 2019, Table 1; Ookla, Q2 2021; draft-kuhn-quic-4-sat-07, sections 4.1 to 4.6.
 STATED = {
     "geo-konnect": (25, 5, 750),
     "satcom-2018": (25, 5, 750),
@@ -63,7 +63,7 @@ def test_an_access_makes_a_plan_and_says_what_is_a_guess(preset: Preset) -> None
     data = {"duration": "1 s", "path": {"segment": preset.segments}, "flow": [flow]}
     assert build_plan(load_scenario(data), "test").runs
     assert preset.source
-    assert preset.proxies == proxies(preset.name) == []  # no operator has said what it runs
+    assert preset.proxies == proxies(preset.name) == []  # no operator has published its controller
 
 
 def test_the_segments_of_2018_stand_in_the_order_of_the_path() -> None:
@@ -140,7 +140,7 @@ def test_the_targets_are_as_published() -> None:
     ]
 
 
-def test_an_unknown_name_is_told_the_nearest() -> None:
+def test_an_unknown_name_gives_the_nearest() -> None:
     with pytest.raises(ScenarioError, match="target-a"):
         page("target-aa")
     with pytest.raises(ScenarioError, match="starlink"):

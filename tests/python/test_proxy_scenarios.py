@@ -1,4 +1,4 @@
-"""Proxies in a scenario: their place, their sockets, what each message says, and what `check` computes."""
+"""Proxies in a scenario: place, sockets, messages, and values of `check`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_side_that_knows_its_rate_sends_at_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"path.terminal.between": ["lan", "satelite"]}, 'did you mean "satellite"'),
         ({"path.terminal.between": ["lan", "internet"]}, "follow each other"),
@@ -124,10 +124,10 @@ def test_a_side_that_knows_its_rate_sends_at_it() -> None:
         ({"path.gatway.handshake": "early"}, 'did you mean "gateway"'),
     ],
 )
-def test_what_is_wrong_is_said(change: dict[str, Any], said: str) -> None:
+def test_errors_are_reported(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         planned(change)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert len(error.value.problems) == 1
 
 

@@ -29,7 +29,7 @@ SMALL = {
     "flow": [{"name": "any", "congestion": "cubic"}],
 }
 ROWS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
-"""For minutes, in blocks of rows, between which DuckDB looks for an interruption."""
+"""A query of minutes in blocks of rows; DuckDB checks for an interruption between blocks."""
 ONE_VALUE = "SELECT levenshtein(repeat('a', 100000), repeat('b', 100000))"
 """For a minute, in one call, which DuckDB does not interrupt."""
 SPILLING = "CREATE TABLE t AS SELECT range, hash(range)::VARCHAR || 'xxxxxxxxxxxx' AS x FROM range(30000000) ORDER BY x"
@@ -79,8 +79,8 @@ def query(folder: Path, store: Path, *words: str) -> Iterator[subprocess.Popen[s
 def test_ctrl_c_ends_a_query_at_once(store: Path, tmp_path: Path, sql: str) -> None:
     with query(tmp_path, store, sql) as process:
         process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=ENDS_S)
-    assert (process.returncode, printed, said) == (130, "", "")
+        printed, message = process.communicate(timeout=ENDS_S)
+    assert (process.returncode, printed, message) == (130, "", "")
     assert not list(tmp_path.iterdir())
 
 
@@ -98,7 +98,7 @@ def test_temporary_files_go_with_a_signal(store: Path, tmp_path: Path, number: s
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_query_left_goes_with_the_next(
+def test_the_files_of_a_killed_query_are_removed_by_the_next(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -134,7 +134,7 @@ def test_a_folder_in_use_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "message"),
     [
         ("SELECT * FROM range(50000000)", "the query needs more than 64 MB of memory; --memory SIZE"),
         (
@@ -146,8 +146,8 @@ def test_a_folder_in_use_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_what_a_query_takes_is_bounded(
-    store: Path, tmp_path: Path, sql: str, said: str, form: list[str]
+def test_the_resources_of_a_query_are_bounded(
+    store: Path, tmp_path: Path, sql: str, message: str, form: list[str]
 ) -> None:
     """Rows that Python holds, one value that DuckDB makes, temporary files, and the table that is printed."""
     words = ["query", str(store), sql, "--memory", "64 MB", "--spill", "20 MB", "--threads", "1", *form]
@@ -158,7 +158,7 @@ def test_what_a_query_takes_is_bounded(
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -183,7 +183,7 @@ def test_limits_are_duckdbs_and_final(store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--memory", "much"], "--memory: "),
         (["--memory", "1 kB"], '--memory: found "1 kB", expected at least "32 MB"'),
@@ -197,10 +197,10 @@ def test_limits_are_duckdbs_and_final(store: Path) -> None:
         (["--spill", f"1{'0' * 30} B"], f'--spill: found "1{"0" * 30} B", which is too large'),
     ],
 )
-def test_a_limit_that_is_none_is_named(store: Path, words: list[str], said: str) -> None:
+def test_a_limit_that_is_none_is_named(store: Path, words: list[str], message: str) -> None:
     done = commands.bentpipe(store.parent, "query", "store", "FROM runs", *words)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import test_tutorial as told
+import test_tutorial as messages
 from nightly import keep
 
-PAGES = sorted((told.ROOT / "docs/questions").glob("*.md"))
+PAGES = sorted((messages.ROOT / "docs/questions").glob("*.md"))
 PICTURES = {
     "quic-in-ci": "figures/cwnd.svg",
     "which-controller": "figures/goodput-by-parameter.svg",
@@ -24,7 +24,7 @@ PICTURES = {
 @pytest.mark.parametrize("page", keep(PAGES[:1], PAGES), ids=lambda page: page.stem)
 def test_a_question_is_answered_as_written(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
-    assert told.follow(page, tmp_path) >= 2
+    assert messages.follow(page, tmp_path) >= 2
     if page.stem in PICTURES:
         picture = page.with_suffix(".svg")
         drawn = tmp_path / PICTURES[page.stem]

@@ -1,4 +1,4 @@
-"""The map of ratios: where its line is, how it is coloured, what it says."""
+"""The map of ratios: its line, its colours and its texts."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_colours_are_centred_at_one() -> None:
     assert first["left"] == pytest.approx(1e3 / math.sqrt(10))
 
 
-def test_what_is_covered_is_left_out() -> None:
+def test_hidden_points_are_omitted() -> None:
     box = (1.0, 1.0, 2.0, 2.0)
     assert outside([((0.0, 0.0), (3.0, 3.0))], [box]) == [((0.0, 0.0), (1.0, 1.0)), ((2.0, 2.0), (3.0, 3.0))]
     assert outside([((1.5, 1.5), (1.5, 3.0))], [box]) == [((1.5, 2.0), (1.5, 3.0))]

@@ -46,20 +46,20 @@ def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_the_map_is_what_its_command_gives(tmp_path: Path) -> None:
-    """The picture to the byte, and the sentences that the command prints before it says what it wrote."""
+    """The picture byte by byte, and the sentences that the command prints before the name of the file."""
     pytest.importorskip("bentpipe._engine")
     readme, picture = ROOT / "README.md", ROOT / "docs/map.svg"
     command = re.search(r"(?m)^bentpipe (break-even --down .*?) +#", readme.read_text())
     assert command is not None
     done = commands.bentpipe(tmp_path, *shlex.split(command[1]), "--out", "map")
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.partition("\n\n")[0].split())
+    message = " ".join(done.stdout.partition("\n\n")[0].split())
     drawn = tmp_path / "map/map.svg"
     if os.environ.get("BENTPIPE_UPDATE"):
         picture.write_bytes(drawn.read_bytes())
-        lines = textwrap.fill(said, 120, break_on_hyphens=False)
+        lines = textwrap.fill(message, 120, break_on_hyphens=False)
         readme.write_text(ANSWER.sub(lines, readme.read_text()))
     quoted = ANSWER.search(readme.read_text())
     assert quoted is not None
-    assert " ".join(quoted[0].split()) == said
+    assert " ".join(quoted[0].split()) == message
     assert drawn.read_bytes() == picture.read_bytes()

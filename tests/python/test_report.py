@@ -77,7 +77,7 @@ def test_every_box_has_its_figure(page: Path) -> None:
         json.loads(spec)
 
 
-def test_unfinished_runs_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_unfinished_runs_are_reported(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
     shutil.rmtree(next((store / "runs").iterdir()))
     text = store_page.write_report(store, tmp_path / "page.html").read_text(encoding="utf-8")
@@ -96,15 +96,15 @@ def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, t
     shares = [(5.0, 4.0), (5.2, 3.9), (5.066, 4.1)]
     store = synthetic.pair_store(tmp_path / "pair", shares)
     _, rows, _ = summary_rows(store)
-    said = {row["goodput Mbit/s"] for row in rows}
-    assert all(" ± " in one for one in said)
+    message = {row["goodput Mbit/s"] for row in rows}
+    assert all(" ± " in one for one in message)
     page = store_page.write_report(store).read_text(encoding="utf-8")
     written = re.findall(r"<td>([0-9.]+) <small>(±\u00a0[0-9.]+)</small>", page)
-    assert said <= {" ".join(one).replace("\u00a0", " ") for one in written}
+    assert message <= {" ".join(one).replace("\u00a0", " ") for one in written}
 
 
 def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
-    """Of a hundred thousand cells a page shows the first, and says how many there are more."""
+    """A page shows the first of a hundred thousand cells, and the number of the others."""
     material = FigureContext(open_store(synthetic.rivals_store(tmp_path / "rivals", seeds=1, duration_s=5.0)))
     whole, part = tables.results(material), tables.results(material, most=5)
     assert (len(whole.rows), whole.more) == (32, 0)
@@ -112,8 +112,8 @@ def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
     links = tables.links(material, most=3)
     assert links.rows == tables.links(material).rows[:3]
     assert links.more == len(tables.links(material).rows) - 3
-    said = rendered("report/notebook.html", title="", lead="", tables=[part], figure=None)
-    assert "… and 27 more rows" in said
+    message = rendered("report/notebook.html", title="", lead="", tables=[part], figure=None)
+    assert "… and 27 more rows" in message
 
 
 def test_a_figure_of_very_many_values_shows_some_and_says_so(

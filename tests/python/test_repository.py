@@ -1,4 +1,4 @@
-"""What the repository says of itself is true: versions, links, documented keys and options."""
+"""Statements of the repository are true: versions, links, documented keys and options."""
 
 import ast
 import json
@@ -55,12 +55,12 @@ ROOMS = sorted((ROOT / "python/bentpipe").glob("*/**/__init__.py"))
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.parent.name)
-def test_a_room_names_its_modules(room: Path) -> None:
+def test_a_package_names_its_modules(room: Path) -> None:
     """In its docstring, for who comes in; or it imports them, some by a name that is ``module:...``. A study's own folder is read from its beginning."""
     if room.parents[1].name == "studies":
         return
     tree = ast.parse(room.read_text())
-    said = ast.get_docstring(tree) or ""
+    message = ast.get_docstring(tree) or ""
     imported = {
         name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
         for name in ((node.module or "").rpartition(".")[2], *(one.name for one in node.names))
@@ -73,7 +73,7 @@ def test_a_room_names_its_modules(room: Path) -> None:
     imported |= {module for module, colon, _ in (text.partition(":") for text in texts) if colon}
     modules = {file.stem for file in room.parent.glob("*.py")} - {"__init__", "__main__"}
     modules |= {inner.parent.name for inner in room.parent.glob("*/__init__.py")}
-    assert {name for name in modules - imported if f"``{name}``" not in said} == set()
+    assert {name for name in modules - imported if f"``{name}``" not in message} == set()
 
 
 def test_versions_agree() -> None:
@@ -145,7 +145,7 @@ def test_the_manual_has_every_key_of_a_scenario() -> None:
 
 
 def test_the_manual_has_every_option_of_a_command_that_has_a_page() -> None:
-    """Of figures' options the page says where they are explained."""
+    """The page links the explanation of the options of figures."""
     from typer.main import get_command
 
     from bentpipe.cli import app

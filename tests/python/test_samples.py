@@ -111,7 +111,7 @@ def test_dominance_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(-2, 6)), min_size=1, max_size=12))
 def test_dominance_is_an_order_of_sorted_values(drawn: list[tuple[int, int]]) -> None:
-    """Of samples of one size F1 >= F2 everywhere is x(i) <= y(i) at every rank; leads are Kolmogorov and Smirnov's."""
+    """For samples of one size, F1 >= F2 everywhere means x(i) <= y(i) at every rank; leads are Kolmogorov and Smirnov's."""
     first, second = [float(value) for value, _ in drawn], [float(value + more) for value, more in drawn]
     pairs = list(zip(sorted(first), sorted(second), strict=True))
     below, above = all(x <= y for x, y in pairs), all(x >= y for x, y in pairs)
@@ -126,7 +126,7 @@ def test_dominance_is_an_order_of_sorted_values(drawn: list[tuple[int, int]]) ->
 
 @pytest.mark.parametrize("n", [3, 4, 5])
 def test_dominance_by_chance(n: int) -> None:
-    """Of all ways to mix two samples of n values, 2 in n + 1 are ordered: twice a Catalan number (ballot theorem)."""
+    """2 in n + 1 of all ways to mix two samples of n values are ordered: twice a Catalan number (ballot theorem)."""
     places = range(2 * n)
     mixes = list(itertools.combinations(places, n))
     ordered = sum(
@@ -201,7 +201,7 @@ def test_autocorrelation_has_limits() -> None:
 
 
 def test_the_verdict_on_independence_is_rarely_wrong() -> None:
-    """Of independent samples about 5 % are accused; of samples with a long memory, most."""
+    """About 5 % of independent samples are rejected, and most samples with a long memory."""
     chance = _chance(11)
 
     def sample(memory: float) -> list[float]:
@@ -271,9 +271,8 @@ def test_mean_ratio_is_students_interval_of_log_ratios() -> None:
 
 
 @pytest.mark.parametrize(("arms", "seeds"), [(2, 5), (2, 10), (3, 5), (3, 10), (5, 10)])
-def test_equal_arms_are_seldom_told_apart(arms: int, seeds: int) -> None:
-    """Of stores whose arms take equally long, one is faster than all others in no more than 5 % (6.2 % with the
-    uncertainty of 600 draws: three standard deviations are 2.7 points)."""
+def test_equal_variants_are_seldom_distinguished(arms: int, seeds: int) -> None:
+    """One of several equally fast variants is faster than all others in at most 5 % of the stores (6.2 % with the uncertainty of 600 draws: three standard deviations are 2.7 points)."""
     chance, wins = _chance(arms * 100 + seeds), 0
     for _ in range(600):
         samples = [[math.exp(chance.gauss(0, 0.4)) for _ in range(seeds)] for _ in range(arms)]
@@ -289,7 +288,7 @@ def test_equal_arms_are_seldom_told_apart(arms: int, seeds: int) -> None:
     assert wins / 600 <= 0.05 + 0.027
 
 
-def test_what_tells_two_samples_apart() -> None:
+def test_differences_of_two_samples() -> None:
     """Dominance alone names none; loads that did not finish are the slow ones."""
     few, more = [1.0, 1.1, 1.2], [1.05, 1.15, 1.9]
     assert stochastic_dominance(few, more).smaller == "first"

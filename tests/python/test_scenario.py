@@ -1,4 +1,4 @@
-"""Scenarios: what is wrong is said by key; what is right comes out as the engine reads it."""
+"""Scenarios: errors name their key, and valid ones become the input of the engine."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def up(found: dict[str, Any]) -> list[dict[str, Any]]:
     return stages
 
 
-@pytest.mark.parametrize(("old", "new", "key", "said"), WRONG)
-def test_what_is_wrong_is_said_by_key(tmp_path: Path, old: str, new: str, key: str, said: list[str]) -> None:
+@pytest.mark.parametrize(("old", "new", "key", "output"), WRONG)
+def test_errors_are_reported_by_key(tmp_path: Path, old: str, new: str, key: str, output: list[str]) -> None:
     text = GEO.replace(old, new, 1)
     assert text != GEO
     with pytest.raises(ScenarioError) as error:
         spec(tmp_path, text)
     message = str(error.value)
     assert f"test.toml: {key}" in message
-    for words in said:
+    for words in output:
         assert words in message, message
     assert "pydantic" not in message
 
@@ -318,7 +318,7 @@ def test_a_discipline_has_its_own_options(tmp_path: Path, aqm: dict[str, object]
         build_plan(load_scenario(data), "test")
 
 
-def test_several_problems_are_said_at_once(tmp_path: Path) -> None:
+def test_several_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = GEO.replace('"250 ms"', '"250"').replace('"1 %"', '"120 %"')
     with pytest.raises(ScenarioError) as error:
         spec(tmp_path, text)
@@ -384,7 +384,7 @@ def test_accents_are_part_of_their_letters() -> None:
         build_plan(load_scenario(data), "test")
 
 
-def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
+def test_tables_after_a_removed_statement_would_pass_a_check() -> None:
     """They are made without one (:func:`bentpipe.scenario.base.construct_table`)."""
 
     def tables(of: type[Table]) -> set[type[Table]]:

@@ -1,4 +1,4 @@
-"""Schedulers of users: from the words of a scenario to shares of a link."""
+"""Schedulers of users: from a scenario to shares of a link."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
         (document(count=0), "flow.web.count", "found 0, expected at least 1"),
     ],
 )
-def test_what_does_not_go_is_said_by_its_key(data: dict[str, Any], key: str, text: str) -> None:
+def test_invalid_combinations_are_reported_by_key(data: dict[str, Any], key: str, text: str) -> None:
     with pytest.raises(ScenarioError) as error:
         spec_of(data)
     (found,) = error.value.problems
@@ -151,7 +151,7 @@ def test_what_does_not_go_is_said_by_its_key(data: dict[str, Any], key: str, tex
     assert text in found[1]
 
 
-def test_more_users_than_can_be_told_apart() -> None:
+def test_more_users_than_can_be_distinguished() -> None:
     data = document(count=10_000)
     data["flow"] = [{**data["flow"][0], "name": f"web{n}"} for n in range(7)]
     with pytest.raises(ScenarioError, match=r"found 70,000 users of all flows, expected at most 65,535"):
@@ -197,7 +197,7 @@ def test_weights_are_shares_of_bytes() -> None:
     assert had[1] == pytest.approx(had[2], rel=0.1)
 
 
-def test_in_real_time_a_user_is_told_by_the_port_of_its_server(tmp_path: Path) -> None:
+def test_the_port_of_its_server_identifies_a_user_in_a_lab(tmp_path: Path) -> None:
     data = radio("proportional-fair", count=3)
     data["flow"][0] |= {"transport": "tcp", "load": {"time": "1 s"}}
     spec = spec_of(data)

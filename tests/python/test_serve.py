@@ -174,7 +174,7 @@ def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:
     limits = {"connections": 3, "handshake_timeout_ns": 300_000_000, "idle_timeout_ns": 500_000_000}
     with a_server(program, tmp_path, limits=limits) as served:
         place = ("127.0.0.1", served.port)
-        # Who says nothing, says it slowly, or says nonsense is put out after a while.
+        # The server disconnects clients that send nothing, send slowly, or send nonsense.
         silent = [socket.create_connection(place, timeout=5) for _ in range(3)]
         with socket.create_connection(place, timeout=5) as one_too_many:
             assert one_too_many.recv(1) == b""
@@ -303,12 +303,12 @@ def test_tcp_has_the_controller_and_the_segments_asked_for(program: Path, tmp_pa
         a_server(program, tmp_path, tcp=asked) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as client,
     ):
-        # what the server has announced, without room for timestamps (RFC 7323 appendix A)
+        # the value announced by the server, without space for timestamps (RFC 7323 appendix A)
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 1000 - 12
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
-def test_a_port_in_use_is_said(program: Path, tmp_path: Path, kind: int) -> None:
+def test_a_port_in_use_is_reported(program: Path, tmp_path: Path, kind: int) -> None:
     with socket.socket(socket.AF_INET, kind) as holder:
         holder.bind(("127.0.0.1", free_port()))
         if kind == socket.SOCK_STREAM:
@@ -316,13 +316,13 @@ def test_a_port_in_use_is_said(program: Path, tmp_path: Path, kind: int) -> None
         port = holder.getsockname()[1]
         message = _refused(program, tmp_path, plan_of(listen=[f"127.0.0.1:{port}"]))
         name = "TCP" if kind == socket.SOCK_STREAM else "UDP"
-        assert f"{name} 127.0.0.1:{port} is in use" in message
+        assert f"--listen: {name} 127.0.0.1:{port} is in use, expected a free port" in message
 
 
 def test_it_ends_with_its_parent(program: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(plan_of()))
-    # A parent that waits; it is killed. Its line has a pipe of its own: the server's is written in pieces.
+    # A parent that waits; it is killed. Its line has a separate pipe: the server writes its output in pieces.
     script = (
         "import subprocess,sys; p = subprocess.Popen(sys.argv[1:]); "
         "print(p.pid, file=sys.stderr, flush=True); p.wait()"

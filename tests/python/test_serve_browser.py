@@ -144,8 +144,8 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
             assert one["time_ns"] <= one["first_byte_ns"] <= one["last_byte_ns"]
             assert (one["acked_ns"] is not None) == (protocol == "h3")
             assert one["peer"].startswith("127.0.0.1:")
-        # Nothing is asked for before the last byte of what it depends on, by the server's clock: a browser may have
-        # parsed a document's tail before it books its end.
+        # No object is requested before the last byte of its dependency, by the server's clock: a browser may parse
+        # the tail of a document before it records its end.
         asked = {one["path"]: one for one in log}
         for path, one, (name, _, after, _) in zip(PATHS, found, OBJECTS, strict=True):
             for other in after:
@@ -161,7 +161,7 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
 
 def test_alt_svc_leads_a_browser_to_http3(program: Path, tmp_path: Path) -> None:
     with a_server(program, tmp_path) as served:
-        # Another port of the host: lets QUIC take a certificate that nobody vouches for.
+        # Another port of the host: QUIC then accepts a certificate without a known authority.
         browser = Browser(
             tmp_path, served, "--enable-quic", "--origin-to-force-quic-on=origin.example:1,static.example:1"
         )

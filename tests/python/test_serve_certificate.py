@@ -26,7 +26,7 @@ HOST = "page.example"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root, an authority below it, a server's certificate, and a key of somebody else's."""
+    """A root, an authority below it, a server's certificate, and an unrelated key."""
     folder = tmp_path_factory.mktemp("certificates")
     keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "middle", "leaf", "other")}
     began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
@@ -65,7 +65,7 @@ def _serve(place: Path, certificate: str, key: str, port: int = 44339) -> subpro
     )
 
 
-def test_who_trusts_the_authority_trusts_the_server(place: Path) -> None:
+def test_trust_in_the_authority_is_trust_in_the_server(place: Path) -> None:
     """Its whole chain is sent: a client has the root alone."""
     port = free_port()
     with _serve(place, "chain.pem", "leaf.key", port) as process:
@@ -93,7 +93,7 @@ def test_who_trusts_the_authority_trusts_the_server(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("certificate", "key", "named", "said"),
+    ("certificate", "key", "named", "message"),
     [
         ("chain.pem", "other.key", "other.key", "is not the key of"),
         ("none.pem", "leaf.key", "none.pem", "No such file"),
@@ -105,12 +105,12 @@ def test_who_trusts_the_authority_trusts_the_server(place: Path) -> None:
         ("chain.pem", "chain.pem", "chain.pem", "contains no PEM private key"),
     ],
 )
-def test_files_that_cannot_be_used(place: Path, certificate: str, key: str, named: str, said: str) -> None:
+def test_files_that_cannot_be_used(place: Path, certificate: str, key: str, named: str, message: str) -> None:
     with _serve(place, certificate, key) as process:
         out, error = process.communicate(timeout=20)
     assert (process.returncode, out, error.count("\n")) == (2, "", 1), error
     assert named in error
-    assert said in error, error
+    assert message in error, error
 
 
 def test_a_port_that_the_page_could_not_name(place: Path) -> None:

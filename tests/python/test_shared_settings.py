@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-import killing
+import lab_kills
 import realtime
 from bentpipe.lab.access import lab
 
@@ -62,7 +62,7 @@ class Machine:
     place: Path
 
     def begin(self, name: str, program: Path, path: str = "") -> subprocess.Popen[bytes]:
-        """A lab that asks the neighbour again and again, into a file of this name; ``path`` is searched for programs first."""
+        """A lab that sends repeated requests to its neighbour and records them in this file; ``path`` is searched for programs first."""
         words = self.words(name, program, [sys.executable, "-c", ASK])
         environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
         process = subprocess.Popen(words, start_new_session=True, env=environment)
@@ -70,7 +70,7 @@ class Machine:
         return process
 
     def words(self, name: str, program: Path, command: list[str]) -> list[str]:
-        """What begins a lab of one command, whose output is in the file of this name."""
+        """Return the command of a lab with one program, which writes its output to this file."""
         scenario = self.place / "path.toml"
         scenario.write_text(SCENARIO)
         near = {"name": name, "command": command, "output": str(self.place / name)}
@@ -84,8 +84,8 @@ class Machine:
         before = len(file.read_text().split()) if file.exists() else 0
         until = time.monotonic() + 40
         while time.monotonic() < until:
-            said = file.read_text().split() if file.exists() else []
-            if any(said[at : at + 3] == [what] * 3 for at in range(before + 2, len(said))):
+            message = file.read_text().split() if file.exists() else []
+            if any(message[at : at + 3] == [what] * 3 for at in range(before + 2, len(message))):
                 return
             time.sleep(0.02)
         pytest.fail(f"{name}: {file.read_text() if file.exists() else 'nothing'}")
@@ -93,7 +93,7 @@ class Machine:
     def settings_are(self, wanted: str) -> None:
         """Forwarding of IPv4 and IPv6, within 5 s."""
         until = time.monotonic() + 5
-        while (found := killing.settings(self.holder).split()) != wanted.split():
+        while (found := lab_kills.settings(self.holder).split()) != wanted.split():
             assert time.monotonic() < until, found
             time.sleep(0.02)
 
@@ -109,7 +109,7 @@ def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
             subprocess.run(["nsenter", "-t", str(holder), "-n", *words.split()], check=True)
 
         def make(settings: str) -> Machine:
-            ours, theirs = (stack.enter_context(killing.network_of_its_own()) for _ in range(2))
+            ours, theirs = (stack.enter_context(lab_kills.network_of_its_own()) for _ in range(2))
             inside(ours, f"ip link add out type veth peer name in netns {theirs}")
             for holder, device, address in ((ours, "out", OWN), (theirs, "in", OUTSIDE)):
                 inside(holder, f"ip addr add {address}/24 dev {device}")
@@ -157,7 +157,7 @@ def test_the_last_lab_puts_forwarding_back(
 
 
 @pytest.mark.lab
-def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable[[str], Machine]) -> None:
+def test_the_next_lab_restores_settings_of_a_killed_lab_and_guard(machine: Callable[[str], Machine]) -> None:
     """Killed at once, they can do nothing; the file names what was changed."""
     program = realtime.program()
     found = machine("0 0")
@@ -188,7 +188,7 @@ def test_a_lab_that_is_killed_as_it_begins_to_share_leaves_nothing(
     """At the first sight of the file, eight times."""
     found = machine("0 0")
     words = found.words("wait", realtime.program(), ["sleep", "60"])
-    number = killing.network(found.holder).strip("net:[]")
+    number = lab_kills.network(found.holder).strip("net:[]")
     file = f"/run/bentpipe/forwarding-{number}"
     for _ in range(8):
         with subprocess.Popen(words, start_new_session=True) as process:
@@ -206,7 +206,7 @@ def test_a_lab_that_is_killed_as_it_begins_to_share_leaves_nothing(
 
 @pytest.mark.lab
 def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tmp_path: Path) -> None:
-    """An `nft` that takes two seconds to begin: whoever hears a packet from a lab's own address has no way back to it."""
+    """An `nft` that takes two seconds to begin: a receiver of a packet from a lab's address has no route back to it."""
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "nft").write_text('#!/bin/sh\nsleep 2\nexec "$0-itself" "$@"\n')
@@ -219,7 +219,7 @@ def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tm
 
 
 @pytest.mark.lab
-def test_rules_that_are_refused_are_said(machine: Callable[[str], Machine], tmp_path: Path) -> None:
+def test_refused_rules_are_reported(machine: Callable[[str], Machine], tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.mkdir()
     (wrong / "nft").write_text(

@@ -92,8 +92,10 @@ def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.lab
 def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
-    """Round-trip time and both rates as measured before the command starts. Three tries: a machine that is busy, or whose
-    hypervisor gives its processors away for some milliseconds, which nobody in it is told, measures less."""
+    """Round-trip time and both rates as measured before the command starts.
+
+    Three tries: a busy machine, or a hypervisor that withholds processors for some milliseconds, measures less.
+    """
     off = []
     for _ in range(3):
         file, result = plan([sys.executable, "-c", "raise SystemExit(7)"], check=True)
@@ -162,7 +164,7 @@ def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Pat
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     environment = {**os.environ, "BENTPIPE_RT": str(program)}
-    said = b""
+    message = b""
     line = r"\x1b\]2;satellite: up \d+\.\d\d Mbit/s, queue \d+ kB, dropped 0; down [^\x07]+\x07"
     with subprocess.Popen(
         [*command, "--", "sh", "-c", f"until [ -e {tmp_path}/seen ]; do sleep 0.1; done; echo whole"],
@@ -174,17 +176,17 @@ def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Pat
         over = time.monotonic() + 30
         while process.poll() is None or select.select([ours], [], [], 0.1)[0]:
             if select.select([ours], [], [], 0.1)[0]:
-                said += os.read(ours, 1 << 16)
-            if len(re.findall(line, said.decode())) >= 2 or time.monotonic() > over:
+                message += os.read(ours, 1 << 16)
+            if len(re.findall(line, message.decode())) >= 2 or time.monotonic() > over:
                 (tmp_path / "seen").touch()
     after = termios.tcgetattr(theirs)
     os.close(ours)
     os.close(theirs)
-    assert process.returncode == 0, said
-    text = said.decode()
-    assert text.startswith("\x1b[22;0t"), said
-    assert text.endswith("\x1b[23;0t"), said
-    assert len(re.findall(line, text)) >= 2, said
+    assert process.returncode == 0, message
+    text = message.decode()
+    assert text.startswith("\x1b[22;0t"), message
+    assert text.endswith("\x1b[23;0t"), message
+    assert len(re.findall(line, text)) >= 2, message
     # without the title there is the command's line alone
     assert re.sub(r"\x1b\[2[23];0t|" + line, "", text) == "whole\r\n"
     assert after == before
@@ -209,7 +211,7 @@ for name, kind in (("BENTPIPE_SERVER", socket.AF_INET), ("BENTPIPE_SERVER6", soc
         print(tcp.recv(9).decode(), flush=True)
     print(far, flush=True)
 """
-"""What a command behind the path gets from a server of the user's own at the far end."""
+"""Return the response of a server of the user at the far end to a command behind the path."""
 
 
 @contextlib.contextmanager
@@ -262,10 +264,10 @@ def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_
             "commands": [{"name": "ask", "command": words, "output": str(output)}],
         })  # fmt: skip
     assert status == 0
-    said = output.read_text().split()
-    assert said[0:2] + said[3:5] == ["udp", "tcp"] * 2
-    assert ipaddress.ip_address(said[2]).packed[-1] == 1, "the first address of the path's network"
-    assert ipaddress.ip_address(said[5]).packed[-1] == 1
+    message = output.read_text().split()
+    assert message[0:2] + message[3:5] == ["udp", "tcp"] * 2
+    assert ipaddress.ip_address(message[2]).packed[-1] == 1, "the first address of the path's network"
+    assert ipaddress.ip_address(message[5]).packed[-1] == 1
 
 
 def test_a_shell_leaves_the_environment_of_who_called_it(
@@ -320,7 +322,7 @@ json.dump(result, open(plan["result"], "w"))
 
 
 def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program, seen, said = tmp_path / "bentpipe-rt", tmp_path / "seen", list[str]()
+    program, seen, message = tmp_path / "bentpipe-rt", tmp_path / "seen", list[str]()
     program.write_text(STANDIN.format(python=sys.executable, seen=str(seen)))
     program.chmod(0o755)
     monkeypatch.setenv("BENTPIPE_RT", str(program))
@@ -328,8 +330,8 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
 
     def run(access: str = "geo-konnect", *, waited: int = 0, check: bool | None = None) -> dict[str, object]:
         monkeypatch.setenv("WAITED", str(waited))
-        said.clear()
-        assert shell.run(access, ["true"], check=check, on_message=said.append) == 0
+        message.clear()
+        assert shell.run(access, ["true"], check=check, on_message=message.append) == 0
         found: dict[str, object] = json.loads(seen.read_text().splitlines()[-1])
         return found
 
@@ -338,15 +340,15 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
     assert run() == anew, "one that was kept waiting is not kept"
     way = {"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}
     assert run() == {"check": False, "calibrations": [[way, way]]}
-    assert said == [
+    assert message == [
         "bentpipe: measured 2 hours ago: RTT 240.3 ms, up 5.0000 Mbit/s, down unlimited; --path-check repeats the measurement"
     ]
     assert run(check=True) == anew
-    assert said == []
+    assert message == []
     assert run(check=False) == {"check": False, "calibrations": None}
     assert run("starlink") == anew, "another path"
-    for kept in (tmp_path / "cache/bentpipe/checks").iterdir():
-        kept.write_text('{"time_s": 1')
+    for saved in (tmp_path / "cache/bentpipe/checks").iterdir():
+        saved.write_text('{"time_s": 1')
     assert run() == anew, "one that cannot be read"
     program.write_text(program.read_text() + "#\n")
     assert run() == anew, "another program"
@@ -380,7 +382,7 @@ def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: P
             assert float(measured[1]) >= 600
             assert process.wait(30) == 0
             assert began.exists()
-        # Of who reads late the first line may be old.
+        # A late reader may get an old first line.
         return [early, float(measured[1]) >= 606 and second, after - since <= 0.9 * 2.8 and after - since]
 
     realtime.tried(judge)
@@ -394,7 +396,7 @@ def test_an_age_in_words() -> None:
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish", "dash"])
 def test_the_access_in_the_prompt(name: str, tmp_path: Path) -> None:
-    """What the shell itself has as its prompt, once it has read the user's settings and ours."""
+    """Return the prompt of the shell after the settings of the user and of bentpipe."""
     realtime.need(name)
     (tmp_path / ".bashrc").write_text("PS1='mine> '\n")
     (tmp_path / ".zshrc").write_text("PROMPT='mine> '\n")
@@ -450,7 +452,7 @@ def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path
 
 @pytest.mark.lab
 def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
-    """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
+    """The path is reported with its counters, and again after a change, with its earlier value; the emulator applies it at once."""
     control = tmp_path / "control"
     path, proxies = resolve_path("lte-4g")
     before, word = path["graph"]["links"][0]["name"], f"bentpipe-test-{tmp_path.name}"
@@ -469,8 +471,8 @@ def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
         assert {line.loss for line in first.lines} == {0.0}
         assert first.segments[0]["name"] == before
         assert set(first.segments[0]["up"]["dropped"]) >= {"loss", "overflow"}
-        said = set_path("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
-        assert said == [f"{before}.up: rate 1 Mbit/s, was 2.5 Mbit/s"]
+        message = set_path("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
+        assert message == [f"{before}.up: rate 1 Mbit/s, was 2.5 Mbit/s"]
         assert len(set_path("loss=1 %", control=str(control))) == 2
         now = get_path(control=str(control))
         assert [(str(line.rate), line.loss) for line in now.lines] == [("1 Mbit/s", 0.01), ("5 Mbit/s", 0.01)]

@@ -54,7 +54,7 @@ def test_more_than_the_quota_fail_the_session(tmp_path: Path, count: int) -> Non
 
 @pytest.mark.parametrize("count", [0, QUOTA + 1])
 def test_those_to_be_tried_again_are_named(tmp_path: Path, count: int) -> None:
-    """What gave up beside other work is tried again alone, and the quota holds then; what cannot run here is not."""
+    """Tests that gave up beside other work run again alone, and the quota applies then; unsupported ones do not."""
     done = session(tmp_path, count, **{AGAIN: str(tmp_path / "again")})
     assert done.returncode == 0, done.stdout
     named = (tmp_path / "again").read_text().splitlines()

@@ -39,7 +39,7 @@ def test_the_manual_has_the_metrics_of_the_registry() -> None:
     assert made == (ROOT / "docs/manual/metrics.md").read_text(encoding="utf-8"), "make types"
 
 
-def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:
+def test_optional_fields_and_tags_of_choices() -> None:
     schema = {
         "title": "Run",
         "type": "object",

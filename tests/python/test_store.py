@@ -42,7 +42,7 @@ SWEPT = (
 
 
 def measured(seed: int) -> bytes:
-    """What an engine would return, for a run of ``seed``."""
+    """Return the output of an engine for a run of ``seed``."""
     columns = [
         {"name": "time_s", "type": "f64", "offset": 0, "bytes": 16},
         {"name": "flow", "type": "cat", "categories": ["hybla", "rival"], "offset": 16, "bytes": 8},
@@ -217,7 +217,7 @@ def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
         pass
 
 
-def test_what_another_added_in_between_is_kept(tmp_path: Path) -> None:
+def test_concurrent_additions_are_kept(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     more = build_plan(plan.document, "test", seeds=(1, 2, 3))
     late = Writer(tmp_path / "store", plan)
@@ -278,7 +278,7 @@ def test_any_table_is_written_as_toml(value: object) -> None:
     found = tomllib.loads(dumps({"title": "", "x": value, "y": {"k": value}, "z": [value]}))
     assert found == {"title": "", "x": value, "y": {"k": value}, "z": [value]}
     if isinstance(value, dict):
-        assert list(found["x"]) == list(value)  # the order of a sweep's keys says which is the fastest
+        assert list(found["x"]) == list(value)  # the order of a sweep's keys determines the fastest one
     assert tomllib.loads(f"v = {inline(value)}")["v"] == value
 
 

@@ -76,7 +76,7 @@ def cli(*words: str, before: Sequence[str] = ()) -> list[str]:
 
 
 def run(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """A command; behind another, which changes what it sees of the disk, it has a process of its own."""
+    """Run a command; with a prefix that changes its view of the disk, in a separate process."""
     if not before:
         return commands.bentpipe(folder, *words)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
@@ -101,7 +101,7 @@ def test_flipped_bits_change_nothing_or_are_named(folder: Path, count: int) -> N
 
 
 @pytest.mark.parametrize("what", store_damage.LOSSES)
-def test_what_is_lost_is_named_by_readers_and_made_again(folder: Path, made: Path, what: str) -> None:
+def test_lost_runs_are_named_by_readers_and_repeated(folder: Path, made: Path, what: str) -> None:
     store_damage.lose(folder / "store", what, 3)
     with pytest.raises(StoreError, match=r"missing|damaged|cannot be read|not a store"):
         store_damage.values(folder / "store")
@@ -152,7 +152,9 @@ def test_a_checksum_is_what_sha256sum_says(folder: Path) -> None:
 @pytest.mark.parametrize(
     "left", [(), ("scenario.toml",), ("scenario.toml", ".new-plan.json"), (".new-scenario.toml",)]
 )
-def test_a_store_whose_first_second_failed_is_taken_up(folder: Path, made: Path, left: Sequence[str]) -> None:
+def test_a_store_interrupted_at_its_creation_is_resumed(
+    folder: Path, made: Path, left: Sequence[str]
+) -> None:
     shutil.rmtree(folder / "store")
     (folder / "store" / "runs").mkdir(parents=True)
     (folder / "store" / "journal.jsonl").touch()
@@ -254,9 +256,9 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 2
-    # A machine that is slow besides is told how far the plan is.
-    said = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
-    assert said == ["error: store cannot be written: Read-only file system; 1 run is missing in it"]
+    # A slow machine also gets the progress of the plan.
+    message = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
+    assert message == ["error: store cannot be written: Read-only file system; 1 run is missing in it"]
 
 
 @pytest.mark.live
@@ -271,18 +273,18 @@ def test_an_export_on_a_full_disk_leaves_no_cut_file_and_names_it(folder: Path, 
     done = run(folder, *words, before=["unshare", *flags, "--mount", "sh", "-c", script, "sh"])
     assert done.returncode == 1, done
     assert done.stderr.count("\n") == 1
-    kept = {file.name: file for file in (folder / "kept" / "tables").iterdir()}
+    saved = {file.name: file for file in (folder / "kept" / "tables").iterdir()}
     named = done.stderr.removeprefix("error: disk/tables/").split(": ")
     assert named[1] == "No space left on device\n"
-    assert named[0] not in kept
-    assert not [name for name in kept if name.startswith(".")]
+    assert named[0] not in saved
+    assert not [name for name in saved if name.startswith(".")]
     read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}.get(form)
-    for name, file in kept.items():
+    for name, file in saved.items():
         if read is not None:
             assert read(file).height == Store(folder / "store").table(name.split(".")[0]).height
 
 
-def test_what_is_published_can_be_checked_too(folder: Path) -> None:
+def test_published_runs_can_be_checked(folder: Path) -> None:
     store = folder / "store"
     publish([store], folder / "stores.tar.xz")
     with tarfile.open(folder / "stores.tar.xz") as archive:
@@ -339,12 +341,12 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
     last = place / f"{count - 1}.qlog"
     folder = RunDirectory("runs/one", sums)
     places = [(folder, name) for name in sums]
-    kept = StoreIndex(tmp_path, {"one": folder}, {})
-    kept.check(places)
+    saved = StoreIndex(tmp_path, {"one": folder}, {})
+    saved.check(places)
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse
     with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is damaged: checksum mismatch; rerun the"):
-        kept.check(places)
+        saved.check(places)
     last.unlink()
     with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; rerun the"):
-        kept.check(places)
+        saved.check(places)

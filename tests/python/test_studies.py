@@ -190,9 +190,9 @@ def test_the_manual_says_how_many_runs() -> None:
         study = importlib.import_module(module).STUDY
         wanted = select_parts(study, None)[1]
         runs = sum(len(plan_part(part, wanted[part.name]).ids) for part in study.parts())
-        said = re.search(rf"^\| \[`{name}`\].*\| (\d+)(.*) \|$", table, re.MULTILINE)
-        assert said is not None
-        assert runs == int(said[1]) * (3 if "three seeds" in said[2] else 1), name
+        message = re.search(rf"^\| \[`{name}`\].*\| (\d+)(.*) \|$", table, re.MULTILINE)
+        assert message is not None
+        assert runs == int(message[1]) * (3 if "three seeds" in message[2] else 1), name
     real = plan_part(Part("real", ROOT / "studies/thomas-2019/real-satcom.toml"), match_cells())
     assert f"SATCOM has {len(real.plan.cells)} cells" in table
 
@@ -231,11 +231,11 @@ def test_the_short_form(tmp_path: Path) -> None:
         "flow.rival.congestion": ["newreno"],
     }  # fmt: skip
     for again in (False, True):
-        said = bentpipe_studies.run(
+        message = bentpipe_studies.run(
             STUDY.name, part="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short
         )
-        assert said.good
-        data = said.data
+        assert message.good
+        data = message.data
         (store,) = data["stores"]
         assert (store["runs"], store["done"], store["kept"]) == (2, 0 if again else 2, 2 if again else 0)
     rows = {(row["id"], row["queue"]): row for row in data["rows"]}
@@ -248,7 +248,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         assert 2 < first["measured"] < 10
         assert 0.5 < first["measured"] + second["measured"] < 10
         assert 0.5 <= jain["measured"] <= 1
-    frame = said.frame()
+    frame = message.frame()
     assert frame.height == 3 * len(rows) + sum(len(claim["checks"]) for claim in data["claims"])
     assert set(frame["verdict"]) == {"undecided", "not run"}
     first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("interpretation") == "netem")
@@ -289,9 +289,9 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "order": [{"flow.first.congestion": "hybla", "flow.second.congestion": "cubic"}],
     }
     answer(bentpipe_studies.run(STUDY.name, part="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
-    said = capsys.readouterr().out
-    assert "Criterion: Jain's index of both flows' goodput ≥ 0.9" in said
-    assert "7 of 7 rows within 0.0001" in said
+    message = capsys.readouterr().out
+    assert "Criterion: Jain's index of both flows' goodput ≥ 0.9" in message
+    assert "7 of 7 rows within 0.0001" in message
 
 
 def test_c1_can_hold_and_can_fail() -> None:

@@ -97,7 +97,7 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
 
 
 def specs(reading: str, part: str) -> list[RunSpec]:
-    """What the runs of a reading are, one a cell."""
+    """Return the runs of an interpretation, one for each cell."""
     key = next(one for one in interpretations.INTERPRETATIONS if one.key == reading).store(part)
     part_of = {one.name: one for one in STUDY.parts()}[key]
     _, wanted = select_parts(STUDY, "dtn-readings")
@@ -106,7 +106,7 @@ def specs(reading: str, part: str) -> list[RunSpec]:
 
 
 def test_a_reading_changes_one_thing() -> None:
-    """Spot checks of the resolved runs, by what the reading says it changes."""
+    """Spot checks of the resolved runs, by the changes of the interpretation."""
     assert {one.key: one.claims for one in interpretations.INTERPRETATIONS}["blind"] == ("d2", "d6", "d10")
     (blind,) = specs("blind", LONG)
     assert blind["dtn"]["backlog_ignored"]
@@ -129,8 +129,8 @@ def test_a_reading_changes_one_thing() -> None:
     assert all(one["dtn"]["perf"][0]["start_ns"] == 20 * 10**9 for one in specs("open", SHORT))
 
 
-def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
-    """Of two clients the one at satellite 1 is looked at, by its own clock."""
+def test_later_streams_of_a_client_are_counted_from_their_start() -> None:
+    """The client at satellite 1 of two is measured, by its clock."""
 
     class Held(Measurements):
         def table(self, part: str, name: str) -> pl.DataFrame:
@@ -148,14 +148,14 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
 
 @pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
-    """One run of 30 s with a disruption of 1 s: the client stops, and goes on."""
-    said = bentpipe_studies.run(
+    """One run of 30 s with a disruption of 1 s: the client stops, and continues."""
+    message = bentpipe_studies.run(
         STUDY.name, part="dtn-short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "34 s"}
     )
-    assert said.good
-    verdicts = {claim["id"]: claim["verdict"] for claim in said.data["claims"]}
+    assert message.good
+    verdicts = {claim["id"]: claim["verdict"] for claim in message.data["claims"]}
     assert verdicts == {"d1": "agrees"}
-    assert any("Bundles, runs of 30 s" in str(one) for one in said.shown)
+    assert any("Bundles, runs of 30 s" in str(one) for one in message.shown)
     assert "figure-5-2" in (tmp_path / "study.html").read_text(encoding="utf-8")
     measured = Bundles(Measurements(tmp_path, STUDY.parts()))
     (run,) = measured.runs("dtn", {"disruption": "1 s"})

@@ -56,9 +56,9 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
 
 def test_the_short_form(tmp_path: Path) -> None:
     """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
-    said = bentpipe_studies.run(STUDY.name, part="small", seeds=1, jobs=1, out=tmp_path)
-    assert said.good
-    data = said.data
+    message = bentpipe_studies.run(STUDY.name, part="small", seeds=1, jobs=1, out=tmp_path)
+    assert message.good
+    data = message.data
     verdicts = {(claim["id"], claim["transport"]): claim["verdict"] for claim in data["claims"]}
     assert verdicts["small down", "TCP split, line rate"] == "agrees"
     assert verdicts["small down", "QUIC newreno"] == "differs"

@@ -54,7 +54,7 @@ def test_a_tolerance(tolerance: Tolerance, values: tuple[float, ...], verdict: V
     assert fitted is (Verdict.CALIBRATED if verdict is Verdict.AGREES else verdict)
 
 
-def test_what_was_fitted_never_agrees() -> None:
+def test_fitted_values_never_count_as_agreement() -> None:
     assert combine_verdicts([Verdict.AGREES, Verdict.CALIBRATED]) is Verdict.CALIBRATED
     assert combine_verdicts([Verdict.CALIBRATED, Verdict.UNDECIDED]) is Verdict.UNDECIDED
     assert combine_verdicts([Verdict.CALIBRATED, Verdict.DIFFERS]) is Verdict.DIFFERS
@@ -78,11 +78,11 @@ def test_every_printed_number_has_its_cell() -> None:
 @pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """A seed and a minute at 7 and 13 dB: shares decoded as in table 4.1, which was fitted, and more goodput by reordering."""
-    said = bentpipe_studies.run(
+    message = bentpipe_studies.run(
         STUDY.name, part="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"}
     )
-    assert said.good
-    rows = {(row["id"], row["row"], row["interpretation"]): row for row in said.data["rows"]}
+    assert message.good
+    rows = {(row["id"], row["row"], row["interpretation"]): row for row in message.data["rows"]}
     good = rows["probe success", "decoded, % at 13 dB", "even intervals"]
     assert good["verdict"] == "calibrated"
     bits = rows["probe bits", "mean coded bits of a packet at 13 dB", "even intervals"]
@@ -92,7 +92,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert all(b["measured"] > a["measured"] for a, b in zip(without, buffered, strict=True))
     fitted = [
         row
-        for row in said.data["rows"]
+        for row in message.data["rows"]
         if row["row"].endswith("dB") and row["id"].endswith(("success", "kbps"))
     ]
     assert len(fitted) == 14
@@ -102,7 +102,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     }
 
 
-# --- what is asked of TCP -------------------------------------------------------------------------------------
+# --- options of TCP -----------------------------------------------------------------------------------------
 
 
 def counted(**tcp: object) -> dict[str, object]:
@@ -129,7 +129,7 @@ def counted(**tcp: object) -> dict[str, object]:
     return {row["side"]: row for row in last.to_dicts()}
 
 
-def test_what_only_tcp_counts() -> None:
+def test_counters_of_tcp_only() -> None:
     sides = counted(delayed_ack={"quick": 0})
     sender, receiver = sides["server"], sides["client"]
     assert 0.01 < sender["retransmitted_segments"] / sender["data_segments"] < 0.06
@@ -200,10 +200,10 @@ class Sky(Orbits):
     def __init__(self, good: bool) -> None:
         super().__init__(False)
         self.__dict__["good"] = good
-        kept = 2 if good else 0
+        saved = 2 if good else 0
         drop = 3_000_000 if good else 0
         small = Handover(0, 80_000_000, 80_000_000 - drop, 2, 1, 1)
-        rest = Handover(1, 80_000_000, 82_000_000, kept, 3, 3)
+        rest = Handover(1, 80_000_000, 82_000_000, saved, 3, 3)
         self.__dict__["one"] = [small, small, rest]
 
     @property
@@ -294,9 +294,9 @@ def test_attempts_between_coming_and_leaving() -> None:
 
 
 def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
-    """What comes late is sent again by three duplicates and not by RACK; type I needs more attempts than type II."""
-    said = bentpipe_studies.run(STUDY.name, part="ladders", jobs=1, out=tmp_path)
-    assert said.good
+    """Three duplicates retransmit late packets and RACK does not; type I needs more attempts than type II."""
+    message = bentpipe_studies.run(STUDY.name, part="ladders", jobs=1, out=tmp_path)
+    assert message.good
     drawn = {one.key: one.spec() for one in ladders(Measurements(tmp_path, STUDY.parts()))}
     assert set(drawn) == {"table-3-2", "figure-3-4", "figure-3-6", "figure-3-7", "figure-3-8", "figure-3-10"}
 

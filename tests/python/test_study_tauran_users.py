@@ -56,7 +56,7 @@ DRAWN = {"6.2", "6.3", *(f"6.{number}" for number in range(6, 35))}
 """Figures of chapter 6 that are not a diagram: 6.1, 6.4 and 6.5 are."""
 
 MOST_BYTES = 5_000_000
-"""Of a page."""
+"""Columns of a page."""
 
 
 KEYS = ("point", "policy", COUNT, "variant", "reordering")
@@ -97,40 +97,40 @@ def select_parts(name: str, *wanted: CellFilter) -> set[tuple[str, ...]]:
     return {cell for values, cell in planned(name) if any(one(values) for one in wanted)}
 
 
-def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
-    """``full.csv``, which ``full.sql`` wrote of the stores: what README says is there, and nothing else."""
-    kept = pl.read_csv(STUDY.directory / "full.csv")
+def test_saved_results_of_600_s_have_every_interpretation_and_the_main_point() -> None:
+    """``full.csv``, written by ``full.sql`` from the stores, has the columns of README and no others."""
+    saved = pl.read_csv(STUDY.directory / "full.csv")
     found = [
         tuple(map(str, row))
-        for row in kept.select("point", "policy", "users", "variant", "reordering").rows()
+        for row in saved.select("point", "policy", "users", "variant", "reordering").rows()
     ]
     assert len(set(found)) == len(found)
     assert set(found) == select_parts("schedulers", sweeps.tcp(), sweeps.interpretations_of_tcp())
     assert {point for point, *_ in found} == set(sweeps.POINTS)
-    assert kept["seed"].unique().to_list() == [1]
+    assert saved["seed"].unique().to_list() == [1]
     assert f"{len(found)} runs of TCP users" in README
-    assert kept.filter(~pl.col("mean").is_between("least", "most")).is_empty()
+    assert saved.filter(~pl.col("mean").is_between("least", "most")).is_empty()
     # of n numbers between two bounds
     users = pl.col("users")
-    assert kept.filter(
+    assert saved.filter(
         pl.col("sd") > (pl.col("most") - pl.col("least")) / 2 * (users / (users - 1)).sqrt()
     ).is_empty()
 
 
-def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
+def test_saved_calls_of_600_s_have_every_interpretation_and_the_main_point() -> None:
     """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores."""
-    kept = pl.read_csv(STUDY.directory / "full-calls.csv")
-    found = {tuple(map(str, row)) for row in kept.select("point", "policy", "users").rows()}
-    assert len(found) == kept.height
+    saved = pl.read_csv(STUDY.directory / "full-calls.csv")
+    found = {tuple(map(str, row)) for row in saved.select("point", "policy", "users").rows()}
+    assert len(found) == saved.height
     assert found == select_parts("calls", sweeps.calls(), sweeps.interpretations_of_calls())
-    assert kept["seed"].unique().to_list() == [1]
+    assert saved["seed"].unique().to_list() == [1]
     assert f"{len(found)} of calls" in README
     for least, quantity, most in (
         ("lost_min", "lost", "lost_max"),
         ("delay_min_ms", "delay_ms", "delay_max_ms"),
     ):
-        assert kept.filter(~pl.col(quantity).is_between(least, most)).is_empty()
-    assert kept["delay_min_ms"].min() > 85  # type: ignore[operator]  # one way, of which the air takes more
+        assert saved.filter(~pl.col(quantity).is_between(least, most)).is_empty()
+    assert saved["delay_min_ms"].min() > 85  # type: ignore[operator]  # one way, of which the air takes more
 
 
 def kept_rows() -> list[Row]:
@@ -242,11 +242,11 @@ class World(Runs):
         return _drawn(kinds[-1], _chance(f"{self.seed} {kinds}"), _chance(f"{self.seed}"))
 
     def goodputs(self, cell: Mapping[str, str]) -> list[float]:
-        """Of every user."""
+        """Values of every user."""
         return [value * (1 + user / 100) for value in self.values(cell, "mean") for user in range(40)]
 
     def over_time(self, cell: Mapping[str, str]) -> list[tuple[float, float]]:
-        """Of one run of a minute."""
+        """Values of one run of a minute."""
         return [(2.0 * step, self.values(cell, "packets_s")[0] + step) for step in range(2, 31)]
 
 
@@ -343,15 +343,15 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
     assert [round(one.scale, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
-    said = interpretations.nearest_text(scored)
-    assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]
+    message = interpretations.nearest_text(scored)
+    assert "of all: 13 dB + packet, RTT C (factor 1.04" in message[1]
     assert interpretations.nearest_text({"11 dB": scored["11 dB"]}) == ()
 
 
 @pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """Ten terminals and 75 calls for some seconds: who has a queue that is longer has more, CoDeS and PF shorter queues."""
-    said = bentpipe_studies.run(
+    message = bentpipe_studies.run(
         STUDY.name,
         part="short-6",
         seeds=1,
@@ -359,8 +359,8 @@ def test_the_short_form(tmp_path: Path) -> None:
         out=tmp_path,
         settings={"duration": "5 s", "sample_interval": "1 s"},
     )
-    assert said.good
-    found = {(row["id"], row["interpretation"]): row["quantities"] for row in said.data["rows"]}
+    assert message.good
+    found = {(row["id"], row["interpretation"]): row["quantities"] for row in message.data["rows"]}
     short, long = (found["6.5 mean", f"11 dB{size}, by link"] for size in ("", ", RTT C"))
     assert all(0.05 < one["measured"] < 5 for one in (*short, *long))
     assert long[0]["measured"] > short[0]["measured"]

@@ -109,9 +109,9 @@ def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleTy
 def test_the_short_form(tmp_path: Path) -> None:
     """Two units of r1 and the page with one lost packet: everything runs, is judged, and is kept."""
     for again in (False, True):
-        said = bentpipe_studies.run(STUDY.name, part="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
-        assert said.good
-        data = said.data
+        message = bentpipe_studies.run(STUDY.name, part="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
+        assert message.good
+        data = message.data
         assert [store["kept"] for store in data["stores"]] == ([4, 4] if again else [0, 0])
     (claim,) = data["claims"]
     assert claim["id"] == "r1"

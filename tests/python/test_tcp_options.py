@@ -1,4 +1,4 @@
-"""TCP in a scenario: the words of the engine, messages by key, and what goes without saying."""
+"""TCP in a scenario: options of the engine, messages by key, and defaults."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_sack_losses_are_found_by_duplicates() -> None:
     assert found["loss_detection"] == {"kind": "duplicate_acks", "threshold": 3}
 
 
-def test_loss_by_distance_is_said_only_where_it_is_asked_for() -> None:
+def test_loss_by_distance_is_reported_only_if_configured() -> None:
     asked = {"loss_detection": {"name": "dupacks", "forward": True}}
     found = flow_words(scenario(tcp=asked))["transport"]["client"]["loss_detection"]
     assert found == {"kind": "duplicate_acks", "threshold": 3, "forward": True}
@@ -91,7 +91,7 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "message"),
     [
         (
             {"transport": "quic", "tcp": {"mss": "1400 B"}},
@@ -112,10 +112,10 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
         ({"direction": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
     ],
 )
-def test_what_is_wrong_is_said_once(flow: dict[str, Any], said: str) -> None:
+def test_errors_are_reported_once(flow: dict[str, Any], message: str) -> None:
     data = scenario(**flow)
     data["flow"][0] = {key: value for key, value in data["flow"][0].items() if value is not None}
-    assert said in refusal(data)
+    assert message in refusal(data)
 
 
 def test_controllers_of_tcp_are_looked_up() -> None:

@@ -1,4 +1,4 @@
-"""What a terminal would obey does not reach it from titles, names, labels or files."""
+"""Control sequences in titles, names, labels and files do not reach a terminal."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def on_a_terminal(folder: Path, *words: str) -> tuple[int, bytes]:
         while True:
             try:
                 part = os.read(ours, 1 << 16)
-            except OSError:  # so a terminal says that its last user has gone
+            except OSError:  # a terminal reports the end of its last user so
                 break
             if not part:
                 break

@@ -14,9 +14,9 @@ WORK = re.compile(r"^(\d+) ([a-z0-9/-]+)(?: ([a-z.]+)=(\S+))?$", re.MULTILINE)
 
 
 def compiler(folder: Path) -> dict[str, str]:
-    """An environment in which ``rustc`` is a script that says what is asked here."""
-    said = '-vV) cat "$0.version" ;; *host*) echo some-host ;; *) echo "$(dirname "$0")/lib" ;;'
-    (folder / "rustc").write_text(f'#!/bin/sh\ncase "$*" in {said} esac\n')
+    """Return an environment with a script as ``rustc`` that answers as requested here."""
+    message = '-vV) cat "$0.version" ;; *host*) echo some-host ;; *) echo "$(dirname "$0")/lib" ;;'
+    (folder / "rustc").write_text(f'#!/bin/sh\ncase "$*" in {message} esac\n')
     (folder / "rustc").chmod(0o755)
     (folder / "rustc.version").write_text("rustc 1\n")
     return {"PATH": f"{folder}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(folder / "target")}
@@ -32,12 +32,12 @@ def no_rust(folder: Path) -> Path:
 
 
 def counted_with(version: int) -> str:
-    """What is kept of the compiler beside counts."""
+    """Return the identity of the compiler that is stored beside a profile."""
     return hashlib.sha256(f"rustc {version}\n".encode()).hexdigest() + "  -\n"
 
 
 def guided(environment: dict[str, str]) -> list[str]:
-    """What ``. scripts/guided`` leaves: counts, folder, flags and target."""
+    """Return the results of ``. scripts/guided``: profile, folder, flags and target."""
     words = '. scripts/guided one; echo "$guide;$built;${RUSTFLAGS:-};${CARGO_BUILD_TARGET:-}"'
     done = subprocess.run(
         ["bash", "-euc", words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
@@ -47,12 +47,12 @@ def guided(environment: dict[str, str]) -> list[str]:
 
 
 def train(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What ``scripts/train`` does."""
+    """Run ``scripts/train``."""
     command = [ROOT / "scripts/train", *words]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path: Path) -> None:
+def test_a_profile_is_used_only_with_the_compiler_that_made_it(tmp_path: Path) -> None:
     environment = compiler(tmp_path)
     target = tmp_path / "target"
     plain = ["", f"{target}/release", "", ""]
@@ -127,17 +127,17 @@ def test_a_folder_that_flags_cannot_name_is_refused(tmp_path: Path) -> None:
 
 def test_an_engine_that_is_not_built_leaves_the_counts_there_are(tmp_path: Path) -> None:
     environment = compiler(tmp_path) | {"LLVM_PROFDATA": "true"}
-    kept = tmp_path / "target/training/one/0123456789abcdef.profdata"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(b"counts")
+    saved = tmp_path / "target/training/one/0123456789abcdef.profdata"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(b"counts")
     done = train(
         "one", "sh", "-c", 'test "$RUSTFLAGS" = -Cprofile-generate && exit 9', environment=environment
     )
     assert done.returncode == 9, done
-    assert kept.read_bytes() == b"counts"
+    assert saved.read_bytes() == b"counts"
 
 
-def test_what_is_trained_is_a_scenario_with_a_setting_that_it_takes() -> None:
+def test_training_scenarios_accept_their_settings() -> None:
     pytest.importorskip("bentpipe._engine")
     import bentpipe
 

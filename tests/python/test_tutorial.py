@@ -1,8 +1,8 @@
-"""docs/tutorial.md does what it says: its files are written, its commands are run, its output compared.
+"""Tests of docs/tutorial.md: its files are written, its commands run, and their outputs are compared.
 
 A fenced block `toml title=NAME` (or `json`, `python`) is a file. In a block `console`, a line `$ COMMAND` is run in the same folder
 for all blocks, and the lines below it are its output, in which `...` stands for anything, also for several lines. A
-command whose exit status is not 0 says so in a line `[exit status 2]`.
+line `[exit status 2]` follows a command that fails.
 
 `BENTPIPE_UPDATE=1 pytest tests/python/test_tutorial.py` writes the outputs into the tutorial anew.
 """
@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(toml|json|python|console)(?: title=(\S+))?\n(.*?)^```$
 
 
 def matches(expected: str, found: str) -> bool:
-    """Is `found` what `expected` says, `...` being anything?"""
+    """Return whether `found` equals `expected`, in which `...` matches anything."""
     words = [re.escape(part) for part in re.split(r"\.\.\.", expected.strip())]
     return re.fullmatch(".*?".join(words), found.strip(), re.DOTALL) is not None
 
@@ -42,7 +42,7 @@ def timeless(text: str) -> str:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints, and its exit status unless 0. bentpipe's own are run in this process."""
+    """Return the output of a command, and its exit status unless 0."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     environment["PYTEST_ADDOPTS"] = ""
@@ -58,11 +58,14 @@ def run(command: str, folder: Path) -> str:
 
 
 def follow(page: Path, folder: Path) -> int:
-    """Does in ``folder`` what a page says; how many commands that were. With BENTPIPE_UPDATE it writes their outputs anew."""
+    """Run the commands of a page in ``folder``; return their number.
+
+    With BENTPIPE_UPDATE it writes their outputs anew.
+    """
     update = bool(os.environ.get("BENTPIPE_UPDATE"))
-    told = page.read_text()
+    messages = page.read_text()
     done = 0
-    for block in BLOCK.finditer(told):
+    for block in BLOCK.finditer(messages):
         kind, title, text = block.groups()
         if kind != "console":
             if title:
@@ -77,9 +80,9 @@ def follow(page: Path, folder: Path) -> int:
                 assert matches(normal(expected), found), f"$ {command}\n{found}\n--- expected\n{expected}"
             done += 1
         if update:
-            told = told.replace(block[0], f"```console\n{shown}```")
+            messages = messages.replace(block[0], f"```console\n{shown}```")
     if update:
-        page.write_text(told)
+        page.write_text(messages)
     return done
 
 

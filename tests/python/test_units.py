@@ -59,7 +59,7 @@ def test_a_percentage_is_the_nearest_float_of_its_decimal_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "said"),
+    ("kind", "found", "message"),
     [
         (Duration, "250", ["without a unit", '"250 ms"']),
         (Duration, 250, ["without a unit", '"250 ms"']),
@@ -109,11 +109,11 @@ def test_a_percentage_is_the_nearest_float_of_its_decimal_value() -> None:
     ],
 )
 def test_errors_say_what_was_found_expected_and_near(
-    kind: type[Duration], found: object, said: list[str]
+    kind: type[Duration], found: object, message: list[str]
 ) -> None:
     with pytest.raises(UnitError) as error:
         kind.parse(found)
-    for words in said:
+    for words in message:
         assert words in str(error.value)
 
 
@@ -131,7 +131,7 @@ def test_a_queue_of_one_bdp_is_rate_times_round_trip() -> None:
 
 
 @pytest.mark.parametrize(("kind", "found"), [(Rate, "0.3 B/s"), (Size, "3 bit"), (Rate, "1e40 TB/s")])
-def test_what_cannot_be_translated_is_not_taken_for_its_neighbour(kind: type[Rate], found: str) -> None:
+def test_a_missing_translation_is_not_replaced_by_its_neighbour(kind: type[Rate], found: str) -> None:
     with pytest.raises(UnitError, match="no unit") as error:
         kind.parse(found)
     assert "did you mean" not in str(error.value)
@@ -142,9 +142,7 @@ def test_what_cannot_be_translated_is_not_taken_for_its_neighbour(kind: type[Rat
     st.text(max_size=4),
 )
 @pytest.mark.parametrize("kind", [Duration, Rate, Size, Probability, QueueSize, WindowSize])
-def test_whatever_is_given_the_answer_is_a_value_or_a_sentence(
-    kind: type[Duration], number: str, unit: str
-) -> None:
+def test_any_input_gives_a_value_or_a_sentence(kind: type[Duration], number: str, unit: str) -> None:
     for one in [unit, *getattr(kind, "units", ()), "BDP", "packets"]:
         with contextlib.suppress(UnitError):
             assert kind.parse(f"{number} {one}") is not None

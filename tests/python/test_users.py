@@ -58,7 +58,7 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
     assert queued["arrived_packets"].min() > 0  # type: ignore[operator]
     assert users.filter(pl.col("path.s.down.scheduler") == "drop-tail")["arrived_packets"].is_null().all()
     assert set(users["link"]) == {"s.down"}
-    # Nobody is user 0 here.
+    # No flow is user 0 here.
     assert store.rows("radio_users")["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
 
 
@@ -125,7 +125,7 @@ def test_the_commands_print_them(store: Store) -> None:
     had, became = user_tables(store)
     assert len(had.rows) == len(became.rows) == 2 * len(SCHEDULERS)
     assert had.rows[0].keys() & became.rows[0].keys() == {"scheduler", "flow", "users", "seeds"}
-    # Where there is no terminal a page has 200 columns.
+    # A page has 200 columns without a terminal.
     assert max(map(len, shown.stdout.splitlines())) <= 200
     assert len(user_numbers(store)) == len(each)
 

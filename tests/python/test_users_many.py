@@ -60,5 +60,5 @@ def test_a_thousand_users_are_each_accounted_for(scheduler: str | dict[str, Any]
     # what has left and not arrived: 10 ms of the rate, and one in service
     assert 0 <= on_the_way <= 100e6 * 0.010 / 8 / 40 + 1
     assert link["delivered_bytes"] * 8 > 0.9 * 100e6 * 4.5
-    # nobody starves: whoever has a queue has had a share of it
+    # no user starves: each with a queue has had a share of it
     assert queues["sent_packets"].min() > 0.2 * sent / USERS  # type: ignore[operator]

@@ -1,5 +1,4 @@
-"""Users of a scheduled link in a real lab: kernel TCP beside a call over UDP, told apart by their ports; and under
-proportional fair, whose channels are better and worse."""
+"""Users of a scheduled link in a lab: kernel TCP beside a call over UDP, distinguished by their ports, and proportional fair with better and worse channels."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
 
 
 def _off(scenario: Path, out: Path) -> list[object]:
-    """What is not on one clock as on the other."""
+    """Return the differences between the two engines."""
     both = plan_engines(scenario, out)
     simulated, real = run_both(both)
     assert simulated.done == 1
@@ -81,18 +80,18 @@ def _off(scenario: Path, out: Path) -> list[object]:
         assert max(row["queueing_sum_s"] for row in queues.values()) > 10
     assert list(goodput[0]) == list(goodput[1])
     off: list[object] = [
-        (whose, mbit_s, goodput[1][whose])
-        for whose, mbit_s in goodput[0].items()
-        if whose[0] != "call" and goodput[1][whose] != pytest.approx(mbit_s, rel=0.15)
+        (owner, mbit_s, goodput[1][owner])
+        for owner, mbit_s in goodput[0].items()
+        if owner[0] != "call" and goodput[1][owner] != pytest.approx(mbit_s, rel=0.15)
     ]
     had = {flow: mbit_s for (flow, _), mbit_s in goodput[1].items()}
     assert had["gold"] > 1.5 * had["terminal"]
     # The caller's queue is its own: both clocks hear the same, but for what was due before the two sides agreed.
-    heard = [rate_calls(store, RatingConfig(playout=parse("60 ms"))).sort("direction") for store in stores]
-    assert [row["direction"] for row in heard[1].to_dicts()] == ["down", "up"]
+    received = [rate_calls(store, RatingConfig(playout=parse("60 ms"))).sort("direction") for store in stores]
+    assert [row["direction"] for row in received[1].to_dicts()] == ["down", "up"]
     off += [
         (one, other)
-        for one, other in zip(*(frame.to_dicts() for frame in heard), strict=True)
+        for one, other in zip(*(frame.to_dicts() for frame in received), strict=True)
         if one["rating"] != pytest.approx(other["rating"], abs=1)
         or one["delay_ms"] != pytest.approx(other["delay_ms"], abs=3)
     ]
@@ -133,7 +132,7 @@ handshake takes 60 ms or a second, and of that which of two shares a terminal ha
 
 
 def shares(store: Store) -> dict[int, list[float]]:
-    """What each terminal has of the goodput of all, by seed."""
+    """Return each terminal's share of the total goodput, by seed."""
     users = user_metrics(store).filter(direction="down").sort("seed", "user")
     found: dict[int, list[float]] = {}
     for _, run in users.group_by("run", maintain_order=True):
@@ -144,8 +143,7 @@ def shares(store: Store) -> dict[int, list[float]]:
 
 
 def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int, tuple[float, float]]:
-    """Where one more of ten runs in virtual time would have each terminal's share (Student's t of 9, 97.5 %), and 5 % of
-    it; flows begin as they are to, ``after_ms`` late."""
+    """Return the interval for the share of each terminal in one more of ten simulated runs (Student's t of 9, 97.5 %), and 5 % of it; flows begin as planned, ``after_ms`` late."""
     data = tomllib.loads(BY_CHANNEL) | {"seeds": 10}
     data["flow"][0]["start"] = f"{after_ms:.3f} ms"
     if scheduler is not None:

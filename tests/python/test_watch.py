@@ -56,18 +56,18 @@ def test_a_step(of: LinkState, kind: str, up: bool, words: str | None) -> None:
 
 
 def test_rates_and_drops_between_looks() -> None:
-    """By the instants at which the emulator renewed its counters; a look that finds the same ones adds nothing."""
+    """Rows follow the instants at which the emulator updated its counters; a read without an update adds nothing."""
     watched = PathMonitor(max_samples=2)
     for ns, size, dropped in ((0, 0, 0), (500_000_000, 125_000, 1), (500_000_000, 125_000, 1),
                               (10**9, 125_000, 4), (2 * 10**9, 375_000, 4)):  # fmt: skip
         way = {"time_ns": ns, "bytes_out": size, "queued_bytes": 7, "dropped": {"loss": dropped, "aqm": 0}}
         watched.add(PathState(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
-    kept = watched.series["sky.up"]
-    assert [(one.at_s, one.rate_bit_s, one.dropped) for one in kept] == [(1.0, 0.0, 3), (2.0, 2e6, 0)]
+    saved = watched.series["sky.up"]
+    assert [(one.at_s, one.rate_bit_s, one.dropped) for one in saved] == [(1.0, 0.0, 3), (2.0, 2e6, 0)]
     assert watched.dropped == {"sky.up": 4, "sky.down": 4}
 
 
-def test_what_is_drawn() -> None:
+def test_drawn_marks() -> None:
     assert draw_bars([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
     assert draw_bars([0, 0], 4).strip() == ""
     middle = draw_slider(line(), line(), "rate").index("●")
@@ -123,15 +123,15 @@ def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[by
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "bentpipe.cli", "watch", "--control", control]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    said = ""
+    message = ""
 
     def until(words: str, seconds: float = 20) -> None:
-        nonlocal said
+        nonlocal message
         end = time.monotonic() + seconds
-        while not re.search(words, said):
-            assert time.monotonic() < end, said
+        while not re.search(words, message):
+            assert time.monotonic() < end, message
             if select.select([ours], [], [], 0.1)[0]:
-                said += os.read(ours, 1 << 16).decode(errors="replace")
+                message += os.read(ours, 1 << 16).decode(errors="replace")
 
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as watch:
         try:

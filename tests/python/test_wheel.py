@@ -25,7 +25,7 @@ from test_dask import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What must not happen in the installed package: a file of the checkout is opened, other than the libraries in its .venv.
+# The installed package must not open a file of the checkout, except libraries in its .venv.
 WATCH = f"""
 import sys
 
@@ -52,11 +52,11 @@ class Installed:
     def environment(self) -> dict[str, str]:
         """Without cargo, without anything of bentpipe's."""
         names = ("HOME", "LANG", "TMPDIR", "XDG_CACHE_HOME")
-        kept = {name: os.environ[name] for name in names if name in os.environ}
-        return kept | {"PATH": f"{self.python.parent}:/usr/bin:/bin"}
+        saved = {name: os.environ[name] for name in names if name in os.environ}
+        return saved | {"PATH": f"{self.python.parent}:/usr/bin:/bin"}
 
     def run(self, *words: str) -> str:
-        """What ``bentpipe WORDS`` prints there."""
+        """Return the output of ``bentpipe WORDS`` there."""
         return self.process([str(self.python.with_name("bentpipe")), *words])
 
     def process(self, words: Sequence[str]) -> str:
@@ -114,10 +114,10 @@ def test_it_holds_what_git_has_and_says_so(wheel: Path) -> None:
 
 
 COME_ALONG = {"pytest", "pydantic_core"}
-"""The first loads our plug-in, or nobody does; the second is pinned by pydantic, whose documents import errors from it."""
+"""The first loads our plug-in only; the second is pinned by pydantic, and its documents import errors from it."""
 
 
-def test_what_its_modules_import_it_asks_for(wheel: Path) -> None:
+def test_its_requirements_include_all_imports(wheel: Path) -> None:
     """Libraries here come from the tests' own environment; elsewhere pip brings what the metadata name."""
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -140,7 +140,7 @@ def test_what_its_modules_import_it_asks_for(wheel: Path) -> None:
     assert not lacking
 
 
-def test_what_it_lacks_would_be_noticed(wheel: Path, tmp_path: Path) -> None:
+def test_a_missing_entry_would_be_noticed(wheel: Path, tmp_path: Path) -> None:
     less = tmp_path / wheel.name
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(less, "w") as part:
         for name in whole.namelist():
@@ -173,9 +173,9 @@ def test_the_demo(installed: Installed) -> None:
 
 @pytest.mark.nightly
 def test_a_study(installed: Installed) -> None:
-    said = json.loads(installed.run("study", "tauran-2018", "--part", "orbits", "--seeds", "1", "--json"))
-    assert said["claims"] or said["rows"]
-    assert all(part["done"] == part["runs"] > 0 for part in said["stores"])
+    message = json.loads(installed.run("study", "tauran-2018", "--part", "orbits", "--seeds", "1", "--json"))
+    assert message["claims"] or message["rows"]
+    assert all(part["done"] == part["runs"] > 0 for part in message["stores"])
 
 
 def test_pytest_has_the_fixture(installed: Installed) -> None:
@@ -225,7 +225,7 @@ def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tm
     assert runs(installed, "out/cluster") == 4
 
 
-def test_what_is_lazy_stays_lazy(installed: Installed) -> None:
+def test_lazy_modules_stay_lazy(installed: Installed) -> None:
     """``import bentpipe`` takes 20 ms, of which the interpreter's own modules are most."""
     code = "import sys; before = set(sys.modules); import bentpipe; print(*set(sys.modules) - before)"
     loaded = set(installed.process([str(installed.python), "-c", code]).split())

@@ -231,7 +231,7 @@ def _spread(values: tuple[str, ...], most: int) -> tuple[str, ...]:
 def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
     """Parse settings ``KEY=VALUE``; return the value of each fixed dimension by its column.
 
-    Of keys that always change together, only the first one names the dimension.
+    The first of several keys that always change together names the dimension.
 
     Args:
         dims: dimensions of the sweep.

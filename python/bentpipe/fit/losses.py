@@ -16,10 +16,9 @@ __all__ = ["bound_losses", "direction_losses", "drawn_mean", "single_loss_bound"
 def single_loss_bound(transfer: Transfer) -> float | None:
     """Bound the probability with which a segment is lost by itself, independently of others.
 
-    Each loss brings a retransmission, so the share of retransmissions is one bound. Bursts and overflows of queues are
-    in it. Where the log has intervals, a second bound leaves these out: under independent losses of probability p an
-    interval of n segments has one retransmission p n times as often as none (Poisson), so the counts of intervals with
-    one and with none give p.
+    Each loss causes a retransmission, so the share of retransmissions is one bound. It includes bursts and overflows
+    of queues. A log with intervals permits a second bound without these. Under independent losses of probability p, an
+    interval of n segments has one retransmission p n times as often as none (Poisson). The counts of both give p.
 
     Returns:
         the smaller bound; None: the log has no retransmissions of this direction.

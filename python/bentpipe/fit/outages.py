@@ -37,8 +37,7 @@ class Outages:
 def outages(points: Points, every_s: float, phase_s: float) -> Outages:
     """Find runs of losses too long for chance, and intervals without an answer.
 
-    Where a handover is expected, one run may be long by chance; elsewhere an interval has as many places as
-    points.
+    One run may be long by chance near an expected handover. Elsewhere an interval has as many starts as points.
     """
     lost = np.isnan(points.delay_ms)
     slots = numbers(points.at_s, every_s, phase_s)

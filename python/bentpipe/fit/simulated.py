@@ -63,7 +63,7 @@ class Comparison:
 def compare_with_link(found: MergedLogs, preset: str) -> list[Comparison]:
     """Simulate the TCP flows of each log of iperf3 over ``preset``, a TOML text.
 
-    Where a goodput does not agree, runs without one cause each tell which of them lowers it.
+    If a goodput does not agree, one run without each cause shows which of them lowers it.
     """
     segments = tomllib.loads(preset)["path"]["segment"]
     made = []

@@ -237,7 +237,10 @@ def access_document(
         "path": {"preset": access},
         "flow": [{"name": "shell", "congestion": "cubic"}],
     }
-    return load_scenario(data, overrides)
+    try:
+        return replace(load_scenario(data, overrides), name=access)
+    except ScenarioError as error:
+        raise error.with_source(access) from None
 
 
 def _require_one_path(document: ScenarioDocument) -> ScenarioDocument:

@@ -167,7 +167,7 @@ STUDENT_T = (
 )  # fmt: skip
 """``scipy.special.stdtrit(degrees, 0.975)`` of 1 to 200 degrees of freedom.
 
-Importing SciPy for one number takes longer than the whole of ``bentpipe show``. test_stats.py compares every entry.
+Importing SciPy for one number takes longer than ``bentpipe show``. test_statistics.py compares every entry.
 """
 
 

@@ -41,6 +41,10 @@ class ScenarioDocument:
     """Built-in controllers that names of the scenario stand for."""
     lists: Sequence[str] = ()
     """Keys that an override sets to a list without a sweep; an error there may be a missing sweep."""
+    overridden: Sequence[str] = ()
+    """Keys of the overrides, for messages."""
+    origin: str = ""
+    """The option or argument of the overrides, for messages."""
 
 
 def load_scenario(
@@ -70,7 +74,10 @@ def load_scenario(
     settings = list(overrides)
     lists = _apply_overrides(data, settings, folder, name, origin)
     _check_plain(data, "", name)
-    return ScenarioDocument(text, data, folder, name, tuple(shown), lists=lists)
+    overridden = tuple(key.removeprefix(SWEEP) for key, _ in settings)
+    return ScenarioDocument(
+        text, data, folder, name, tuple(shown), lists=lists, overridden=overridden, origin=origin
+    )
 
 
 def _apply_overrides(
@@ -221,10 +228,17 @@ def _override(data: dict[str, Any], key: str, value: object, name: str, origin: 
         raise error.with_source(name, f"in {origin}") from None
 
 
-def add_sweep_hint(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
-    """Return an error whose messages suggest a sweep for keys that an override sets to a list."""
+def add_override_hints(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
+    """Return an error whose messages name the option of an override.
+
+    For keys that an override sets to a list they suggest a sweep.
+    """
 
     def add_hint(key: str, text: str) -> str:
+        option = f" (in {document.origin})" if key in document.overridden else ""
+        return suggest_sweep(key, text) + option
+
+    def suggest_sweep(key: str, text: str) -> str:
         for listed in document.lists:
             # A key of a link applies to both directions, so the key of the error may have more parts.
             if text.startswith(("found [", "found a list")) and set(listed.split(".")) <= set(key.split(".")):

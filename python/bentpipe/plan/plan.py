@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bentpipe.plan.document import add_sweep_hint
+from bentpipe.plan.document import add_override_hints
 from bentpipe.plan.flow.controllers import (
     by_name,
     check_controllers,
@@ -167,7 +167,7 @@ def build_plan(
             except ScenarioError as error:
                 place = f"in the sweep, with {describe_cell(values)}" if values else ""
                 place = "" if _is_independent_of_sweep(error, resolve_cell) else place
-                raise add_sweep_hint(error, document).with_source(document.name, place) from None
+                raise add_override_hints(error, document).with_source(document.name, place) from None
             title = title or scenario.title
             cell_seeds = tuple(seeds) if seeds is not None else scenario.seeds
             seed_count = max(seed_count, len(cell_seeds))

@@ -106,13 +106,14 @@ def syntax_error(error: ValueError) -> str:
     return place + (cause or _to_line(text[:1].lower() + text[1:]))
 
 
-def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
+def unknown_name(found: str, names: Iterable[str], kind: str = "key", others: str = "") -> str:
     """Return the message for a name that is none of ``names``.
 
     Args:
         found: the unknown name.
         names: the valid names.
         kind: the kind of name, such as "preset".
+        others: further accepted values, such as "a file".
     """
     names = list(names)
     near = [f'"{name}"' for name in _nearest_names(found, names)]
@@ -123,7 +124,8 @@ def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
     )
     if not names:
         return f'no {kind} "{found}", none is defined here'
-    return f'no {kind} "{found}", expected one of: {", ".join(names)}{hint}'
+    alternative = f"; or {others}" if others else ""
+    return f'no {kind} "{found}", expected one of: {", ".join(names)}{alternative}{hint}'
 
 
 SYNONYMS = {

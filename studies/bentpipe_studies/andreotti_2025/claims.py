@@ -10,7 +10,7 @@ from bentpipe_studies.verdicts import Check
 CLOSE = 0.9
 """Ratio of the link rate that counts as reaching it, or as (very) close to it.
 
-Of 1468 bytes of a packet about 1400 are stream bytes (95 %). With a queue of half a BDP a controller that
+About 1400 of the 1468 bytes of a packet are stream bytes (95 %). With a queue of half a BDP a controller that
 halves its
 window uses at most 96 % of the link (0.75 (D+Q)² / (D²+DQ+Q²), Q = D/2). Together 0.92; 2 % are for start-up
 and random

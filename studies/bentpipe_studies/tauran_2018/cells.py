@@ -25,7 +25,7 @@ SNRS = (7, 8, 9, 10, 11, 12, 13)
 """Reference SNR of the thesis's tables, dB."""
 
 FITTED_DB = (7, 10, 13)
-"""SNRs whose figures had a part in the fit of what the thesis does not state, dB."""
+"""SNRs in dB of the figures from which unstated parameters were fitted."""
 
 VARIANTS = {"newreno": "NewReno", "cubic": "CUBIC", "hybla": "Hybla"}
 """Variants of TCP by their keys in the published file."""

@@ -1,4 +1,4 @@
-"""What each run comes to, in the thesis's terms."""
+"""Results of each run in the terms of the thesis."""
 
 from __future__ import annotations
 

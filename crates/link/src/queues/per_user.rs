@@ -70,7 +70,7 @@ impl QueueFactory for PerUserSpec {
 
 /// One first-in-first-out queue per user. An arrival above the limit of its queue is dropped. An arrival above the
 /// total limit evicts packets from the tail of the longest queue (McKenney, INFOCOM 1990), unless its queue is the
-/// longest. Otherwise heavy users would crowd out light ones.
+/// longest. Otherwise heavy users would displace light ones.
 #[derive(Debug)]
 pub struct PerUserQueue {
     scheduler: Box<dyn Scheduler>,

@@ -180,7 +180,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
             )| {
                 let (coded_bits, (overhead_bits, first_overhead_bits), frame_bytes, rate_bit_s) =
                     code;
-                let (delay_ns, loss, patience) = feedback;
+                let (delay_ns, loss, margin_ns) = feedback;
                 StageSpec::Radio(Box::new(RadioSpec {
                     queue,
                     channel: Some(channel),
@@ -196,7 +196,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                         attempts: Some(attempts),
                         window,
                         feedback: (attempts > 1).then_some(FeedbackSpec { delay_ns, loss }),
-                        timeout_ns: (loss > 0.0).then_some(delay_ns + patience),
+                        timeout_ns: (loss > 0.0).then_some(delay_ns + margin_ns),
                     },
                     reordering: buffer.map(|(packets, time_limit_ns)| ReorderingSpec {
                         packets,

@@ -203,11 +203,15 @@ fn addresses(listen: &[String]) -> Result<Vec<SocketAddr>, ProgramError> {
     let mut addresses = Vec::new();
     for text in listen {
         let mut found = text.to_socket_addrs().map_err(|error| {
-            ProgramError::Input(format!("listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
+            ProgramError::Input(format!(
+                "--listen: found \"{text}\", expected ADDRESS:PORT: {error}"
+            ))
         })?;
         let address = found.next();
         addresses.push(address.ok_or_else(|| {
-            ProgramError::Input(format!("listen: no address is known for \"{text}\""))
+            ProgramError::Input(format!(
+                "--listen: found \"{text}\", expected an address of this host"
+            ))
         })?);
     }
     Ok(addresses)
@@ -271,14 +275,16 @@ fn in_use(error: &io::Error) -> bool {
 
 fn bind_error(what: &str, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => format!("listen: {what} is in use; give another port"),
+        io::ErrorKind::AddrInUse => format!(
+            "--listen: {what} is in use, expected a free port; give another by --listen ADDRESS:PORT"
+        ),
         io::ErrorKind::PermissionDenied => {
-            format!("listen: {what} requires root; use a port from 1024 on")
+            format!("--listen: {what} requires root, expected a port from 1024 on")
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("listen: {what}: not an address of this host")
+            format!("--listen: {what}: not an address of this host")
         }
-        _ => format!("listen: {what}: {error}"),
+        _ => format!("--listen: {what}: {error}"),
     }
 }
 

@@ -143,11 +143,11 @@ async fn serve(
     activity: Arc<ConnectionActivity>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
-    let patience = Duration::from_nanos(shared.limits.handshake_timeout_ns);
-    if shared.serves_plain && timeout(patience, is_plain(&stream)).await?? {
+    let time_limit = Duration::from_nanos(shared.limits.handshake_timeout_ns);
+    if shared.serves_plain && timeout(time_limit, is_plain(&stream)).await?? {
         return serve_http(shared, stream, HttpVersion::Http1, peer, activity).await;
     }
-    let stream = timeout(patience, shared.acceptor.accept(stream)).await??;
+    let stream = timeout(time_limit, shared.acceptor.accept(stream)).await??;
     // Without ALPN the protocol is HTTP/1.1 (RFC 9112), if it is served.
     let protocol = match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => HttpVersion::Http2,
@@ -174,8 +174,8 @@ async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     activity.mark_established();
     let index = shared.opened.fetch_add(1, Ordering::Relaxed);
     shared.log.update_totals(|totals| totals.tcp_connections += 1);
-    let patience = Duration::from_nanos(shared.limits.idle_timeout_ns);
-    let io = TokioIo::new(IdleTimeoutIo::new(stream, patience, activity));
+    let time_limit = Duration::from_nanos(shared.limits.idle_timeout_ns);
+    let io = TokioIo::new(IdleTimeoutIo::new(stream, time_limit, activity));
     let limits = shared.limits;
     let first = AtomicBool::new(true);
     let service = service_fn(move |request| {
@@ -300,8 +300,8 @@ struct IdleTimeoutIo<S> {
 }
 
 impl<S> IdleTimeoutIo<S> {
-    fn new(inner: S, patience: Duration, activity: Arc<ConnectionActivity>) -> IdleTimeoutIo<S> {
-        IdleTimeoutIo { inner, timeout: patience, timer: Box::pin(sleep(patience)), activity }
+    fn new(inner: S, time_limit: Duration, activity: Arc<ConnectionActivity>) -> IdleTimeoutIo<S> {
+        IdleTimeoutIo { inner, timeout: time_limit, timer: Box::pin(sleep(time_limit)), activity }
     }
 
     /// Restarts the timer after progress, and fails when it expires.

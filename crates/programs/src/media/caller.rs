@@ -49,9 +49,9 @@ fn run_call(
     number: u32,
     stop: &AtomicBool,
 ) -> Result<CallResult, ProgramError> {
-    let patience = Duration::from_nanos(plan.timeout_ns.max(1));
+    let timeout = Duration::from_nanos(plan.timeout_ns.max(1));
     let why = |error| ProgramError::Run(format!("{remote}: {error}"));
-    let mut line = TcpStream::connect_timeout(&remote, patience).map_err(why)?;
+    let mut line = TcpStream::connect_timeout(&remote, timeout).map_err(why)?;
     line.set_nodelay(true).map_err(why)?;
     let local = line.local_addr().map_err(why)?.ip();
     let socket = UdpSocket::bind((local, 0)).map_err(why)?;
@@ -78,7 +78,7 @@ fn run_call(
     };
     signalling::send_line(&mut line, &ask).map_err(why)?;
     let answer: CallAnswer =
-        signalling::receive_line(&mut line, signalling::MAX_OFFER_BYTES, patience).map_err(why)?;
+        signalling::receive_line(&mut line, signalling::MAX_OFFER_BYTES, timeout).map_err(why)?;
     let trip = clock.now().since(requested_at);
     let CallAnswer::Ready { port, machine: other, clock_ns } = answer else {
         let CallAnswer::Refused(text) = answer else { unreachable!("an answer is one of two") };
@@ -105,7 +105,7 @@ fn run_call(
     // A caller that stops early still receives the report.
     line.shutdown(std::net::Shutdown::Write).map_err(why)?;
     let report: RemoteReport =
-        signalling::receive_line(&mut line, signalling::MAX_REPORT_BYTES, patience).map_err(why)?;
+        signalling::receive_line(&mut line, signalling::MAX_REPORT_BYTES, timeout).map_err(why)?;
     Ok(CallResult {
         call: number,
         peer: remote.to_string(),

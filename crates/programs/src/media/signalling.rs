@@ -75,20 +75,20 @@ pub fn send_line(stream: &mut TcpStream, line: &impl Serialize) -> io::Result<()
     stream.write_all(&text)
 }
 
-/// Receives a line of at most `max_bytes` bytes within `patience`.
+/// Receives a line of at most `max_bytes` bytes within `timeout`.
 ///
 /// # Errors
 /// An error of the kernel, or an invalid line.
 pub fn receive_line<T: DeserializeOwned>(
     stream: &mut TcpStream,
     max_bytes: usize,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<T> {
     let clock = Clock::start();
     let mut line = LineReader::new(max_bytes);
     let mut piece = [0; 4096];
     loop {
-        let left = patience.saturating_sub(Duration::from_nanos(clock.now().nanos()));
+        let left = timeout.saturating_sub(Duration::from_nanos(clock.now().nanos()));
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }

@@ -8,8 +8,9 @@ use crate::ProgramError;
 pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ProgramError> {
     let plain = host.trim_start_matches('[').trim_end_matches(']');
     let found = (plain, port).to_socket_addrs();
-    found
-        .ok()
-        .and_then(|mut addresses| addresses.next())
-        .ok_or_else(|| ProgramError::Input(format!("HOST: no address is known for \"{host}\"")))
+    found.ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
+        ProgramError::Input(format!(
+            "HOST: found \"{host}\", expected a host name or address; no address is known for it"
+        ))
+    })
 }

@@ -21,7 +21,7 @@ pub(super) fn server_verification(
             Ok((ServerVerification::AcceptAny, None))
         }
         ServerVerificationPlan::Private => Err(ProgramError::Input(format!(
-            "{} is not a private address: use --fingerprint with the value that the server prints, or --insecure",
+            "HOST: found {}, expected a loopback or private address; for others give --fingerprint as the server prints it, or --insecure",
             remote.ip()
         ))),
         ServerVerificationPlan::Fingerprint(text) => {

@@ -1,6 +1,6 @@
 //! Bounds that hold for every run, over random paths, transports and loads. A failure prints the command that replays
 //! it. Runs with other queues, several hops and proxies are compared with a second implementation
-//! (tests/python/test_verify_drawn.py).
+//! (tests/python/test_trace_check_drawn.py).
 
 use crate::common::{Case, HEADER, MSS, MTU, data, time_up};
 use crate::drawn::{run_twice, tries};

@@ -1,6 +1,6 @@
 //! Conservation of bundles under random plans, outages, losses, CLAs, stores, lifetimes, fragments, failures and
 //! flooding. A failure prints the replay command. `bentpipe verify` checks the same
-//! (tests/python/test_verify_bundles.py).
+//! (tests/python/test_trace_check_bundles.py).
 
 use std::collections::{BTreeMap, BTreeSet};
 

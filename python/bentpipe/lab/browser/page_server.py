@@ -21,6 +21,7 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.scenario.sweep import parse_override
 from bentpipe.scenario.web_page import is_har
 
@@ -104,6 +105,15 @@ def _tcp(spec: RunSpec) -> str | None:
     return named["name"] if kernel_name(named["name"], catalogue) else None
 
 
+def _suggest_path(path: Path) -> str:
+    """Return a hint with the file or folder that has the most similar name."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f'; there is no folder "{folder}"'
+    similar = nearest(path.name, [entry.name for entry in folder.iterdir()])
+    return f'; did you mean "{path.with_name(similar)}"?' if similar else ""
+
+
 def _planned(serving: Serving) -> Plan:
     """Return a plan whose runs all have the page."""
     given = [parse_override(text) for text in serving.settings]
@@ -126,7 +136,7 @@ def _planned(serving: Serving) -> Plan:
                 problem = f"requires a HAR file, found the folder {serving.page}"
                 raise ScenarioError([("--har-page", problem)])
         elif "/" in serving.page and not is_har(serving.page):
-            raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
+            raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"{_suggest_path(source)}')])
         else:
             page = page_named(serving.page, "PAGE", "a file or folder", serving.har_page)
         data = {

@@ -189,7 +189,7 @@ def page_named(source: str, key: str, others: str, har_page: str | None = None) 
         raise ScenarioError([("--har-page", f"requires a HAR file, found {source}")])
     names = [page.name for page in presets.pages()]
     if source not in names:
-        raise ScenarioError([(key, f"{unknown_name(source, names, 'page')}; or {others}")])
+        raise ScenarioError([(key, unknown_name(source, names, "page", others))])
     return source
 
 

@@ -1,4 +1,4 @@
-"""Which interpretation of what chapter 6 leaves open its numbers support: counted and measured, not chosen."""
+"""Interpretations of ambiguities in chapter 6, ranked by the agreement with its numbers."""
 
 from __future__ import annotations
 

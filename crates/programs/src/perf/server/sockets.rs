@@ -64,10 +64,9 @@ pub(super) fn resolve_listen(text: &str) -> Result<SocketAddr, ProgramError> {
     let addresses = text.to_socket_addrs().map_err(|error| {
         ProgramError::Input(format!("--listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
     })?;
-    addresses
-        .into_iter()
-        .next()
-        .ok_or_else(|| ProgramError::Input(format!("--listen: no address is known for \"{text}\"")))
+    addresses.into_iter().next().ok_or_else(|| {
+        ProgramError::Input(format!("--listen: found \"{text}\", expected an address of this host"))
+    })
 }
 
 /// Opens a socket at `address` by `bind`.

@@ -1,0 +1,188 @@
+"""Tests of ``bentpipe time``: errors before a lab starts, numbers, and a command with a known duration."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import commands
+import realtime
+from bentpipe.lab import command_timing as comparing
+from bentpipe.report import timing_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.lab.access import SharedPath
+
+NEAR, FAR = "lte-4g", "geo-konnect"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            f"{NEAR} {FAR} -- no-such-command-here x",
+            'CMD: command "no-such-command-here" not found, or not executable',
+        ),
+        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command after the accesses"),
+        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command after the accesses"),
+        (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        (
+            f"{NEAR} --report no/such/folder.html -- true",
+            "--report: no/such/folder.html cannot be written, expected a",
+        ),
+        (f"{NEAR} --pep earyl -- true", '--pep: no set-up "earyl", expected one of: early, relayed'),
+        (f"{NEAR} --background-mix call=1 -- true", "--background-mix: requires --background-users"),
+        (f"{NEAR} --background-users 0 -- true", "--background-users: found 0"),
+        (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
+        (
+            f"{NEAR} --export-json no/such/folder.json -- true",
+            "--export-json: no/such/folder.json cannot be written, expected a",
+        ),
+    ],
+)
+def test_errors_are_reported_before_any_lab(tmp_path: Path, words: str, message: str) -> None:
+    program = tmp_path / "bentpipe-rt"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    done = commands.bentpipe(
+        tmp_path, "time", *words.split(), environment={**os.environ, "BENTPIPE_RT": str(program)}
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}"), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "started").exists()
+
+
+def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three presets with times that are known; each round begins with the next access, the first two do not count."""
+    order: list[str] = []
+    base = {"ftth": 1.0, "adsl": 2.0, "oneweb": 4.0}
+
+    def once(access: str, _path: object, _command: object) -> tuple[float, bool]:
+        order.append(access)
+        turn = (len(order) - 1) // 3
+        return base[access] * (100 if turn < 2 else 1 + 0.1 * (turn - 2)), turn != 3
+
+    monkeypatch.setattr(comparing, "_time_once", once)
+    found = {one.access: one for one in comparing.time_command(list(base), ["true"], runs=3, warmup=2)}
+    assert order[:9] == ["ftth", "adsl", "oneweb", "adsl", "oneweb", "ftth", "oneweb", "ftth", "adsl"]
+    assert len(order) == 15
+    assert found["adsl"].seconds == pytest.approx((2.0, 2.2, 2.4))
+    assert found["adsl"].mean == pytest.approx(2.2)
+    assert found["adsl"].deviation == pytest.approx(0.2)
+    assert [one.invalid for one in found.values()] == [1, 1, 1]
+    assert found["ftth"].ratio is None
+    # what all accesses have in common in a round cancels out: the ratio is 4 in every one
+    ratio = found["oneweb"].ratio
+    assert ratio is not None
+    assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((4.0, 4.0, 4.0))
+    row = found["adsl"].as_row()
+    assert (row["min_s"], row["max_s"], row["ratio"]) == pytest.approx((2.0, 2.4, 2.0))
+
+
+def test_every_access_has_the_proxy_and_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: dict[str, SharedPath] = {}
+
+    def once(access: str, path: SharedPath, _command: object) -> tuple[float, bool]:
+        paths[access] = path
+        return 1.0, True
+
+    monkeypatch.setattr(comparing, "_time_once", once)
+    comparing.time_command([NEAR, FAR], ["true"], runs=1, pep="early", users=3, mix="tcp=1")
+    for path in paths.values():
+        assert [proxy["handshake"] for proxy in path.proxies] == ["early"]
+        assert path.background is not None
+        assert len(path.background["flows"]) == 3
+        assert path.background["graph"] == path.lab["graph"]
+    comparing.time_command([FAR], ["true"], runs=1)
+    assert paths[FAR].background is None
+    if os.geteuid() == 0:
+        assert not paths[FAR].proxies
+
+
+def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    times = iter([(1.0, True), (4.0, True), (5.0, False), (1.5, True)])
+    monkeypatch.setattr(comparing, "_time_once", lambda *_: next(times))
+    words = f"{NEAR} {FAR} --runs 2 --pep relayed --background-users 1 --report times.html --export-json times.json"
+    done = commands.bentpipe(tmp_path, "time", *words.split(), "--", "sh", "-c", "exit 0 </dev/null")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "times.html"
+    assert done.stderr.splitlines()[-1] == f"warning: {FAR}: the lab missed its deadlines in 1 run"
+    page = (tmp_path / "times.html").read_text()
+    for text in (
+        f"takes 1.25 s over {NEAR} and 4.5 s over {FAR}, 3.6 times as long",
+        "2 runs over each access network",
+        "A proxy (relayed) splits TCP",
+        "1 simulated user shares each access",
+        f"{FAR}: the lab missed its deadlines in 1 run.",
+        "sh -c &#39;exit 0 &lt;/dev/null&#39;",
+    ):
+        assert text in page.replace("\u00a0", " "), text
+    found = json.loads((tmp_path / "times.json").read_text())
+    assert (found["pep"], found["background_users"]) == ("relayed", 1)
+    assert [one["seconds"] for one in found["accesses"]] == [[1.0, 1.5], [4.0, 5.0]]
+    report = timing_page.TimingReport("sh", {NEAR: (1.0, 1.5), FAR: (4.0, 5.0)}, [], [])
+    drawn = timing_page.figure(report)
+    assert drawn.rows == 4
+    drawn.write(tmp_path / "times.svg")
+
+
+PATH = """
+[[path.segment]]
+name = "satellite"
+delay = "{} ms"
+both = {{ rate = "10 Mbit/s" }}
+"""
+CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_SERVER'], {})).close()"
+
+
+@pytest.mark.lab
+def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: Path) -> None:
+    realtime.need_namespaces()
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    (tmp_path / "near.toml").write_text(PATH.format(10))
+    (tmp_path / "far.toml").write_text(PATH.format(260))
+    with socket.create_server(("", 0)) as server:
+        program = CONNECT.format(server.getsockname()[1])
+        words = [
+            "far.toml",
+            "near.toml",
+            "--runs",
+            "2",
+            "--export-json",
+            "times.json",
+            "--",
+            sys.executable,
+            "-S",
+            "-c",
+            program,
+        ]
+        with realtime.resting() as at_rest:
+            done = commands.process(tmp_path, "time", *words, environment=environment)
+            rested = at_rest()
+    assert done.returncode == 0, done.stderr
+    far, near = json.loads((tmp_path / "times.json").read_text())["accesses"]
+    assert (far["access"], near["access"]) == ("far.toml", "near.toml")
+    assert min(far["seconds"]) > 0.52
+    assert min(near["seconds"]) > 0.02
+    ratios = [long / short for long, short in zip(far["seconds"], near["seconds"], strict=True)]
+    assert math.isclose(far["ratio"], math.prod(ratios) ** (1 / len(ratios)))
+    assert far["ratio_low"] <= far["ratio"] <= far["ratio_high"]
+    assert "far.toml " in done.stdout
+    failing = ["near.toml", "--runs", "1", "--", "sh", "-c", "echo no such luck >&2; exit 7"]
+    done = commands.process(tmp_path, "time", *failing, environment=environment)
+    assert done.returncode == 1
+    assert done.stderr == "error: over near.toml: sh ended with status 7: no such luck\n"
+    # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
+    apart = min(far["seconds"]) - min(near["seconds"])
+    if apart != pytest.approx(0.5, abs=0.2) and not rested:
+        realtime.give_up(f"{apart:.2f} s apart")
+    assert apart == pytest.approx(0.5, abs=0.2)
