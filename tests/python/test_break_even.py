@@ -200,12 +200,8 @@ NUMBERS = ("break-even", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "620m
 def test_the_command_says_its_option(words: list[str], message: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
     assert isinstance(done.exception, ScenarioError)
-<<<<<<< HEAD:tests/python/test_crossover.py
-    assert str(done.exception).startswith(said)
-    assert list(tmp_path.iterdir()) == []
-=======
     assert str(done.exception).startswith(message)
->>>>>>> 64b45459 (Name the option in errors; rename test modules and tests to the field's terms; rewrite their comments):tests/python/test_break_even.py
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_break_even_is_where_the_logarithms_cross() -> None:
@@ -303,11 +299,7 @@ def _map(tcp: tuple[float, ...], *quics: tuple[float, ...], line_rate: tuple[flo
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD:tests/python/test_crossover.py
     ("found", "texts"),
-=======
-    ("quics", "message"),
->>>>>>> 64b45459 (Name the option in errors; rename test modules and tests to the field's terms; rewrite their comments):tests/python/test_break_even.py
     [
         # 0.5 at 10 kB and 2 at 100 kB: even at their geometric mean
         (_map((0.5, 0.5, 2.0, 3.0, 2.0), (0.5, 0.5, 2.0, 3.14, 2.0)),
@@ -327,28 +319,21 @@ def _map(tcp: tuple[float, ...], *quics: tuple[float, ...], line_rate: tuple[flo
           "A plain PEP gains at most 2 % over QUIC and at most 3 % over TCP.")),
     ],
 )  # fmt: skip
-<<<<<<< HEAD:tests/python/test_crossover.py
 def test_the_answer_is_a_sentence(found: Map, texts: tuple[str, ...]) -> None:
-    said = headline_text(found)
-    assert [text for text in texts if text not in said] == [], said
-    assert max(len(sentence.split()) for sentence in said.split(". ")) <= 25
+    reported = headline_text(found)
+    assert [text for text in texts if text not in reported] == [], reported
+    assert max(len(sentence.split()) for sentence in reported.split(". ")) <= 25
 
 
 def test_the_answer_names_what_it_assumes_of_the_proxy() -> None:
-    said = supporting_text(_map((2.0,) * 5, (2.0,) * 5, line_rate=(0.5,) * 5))
-    assert "starts with cubic and an initial window of 10 packets; its buffers hold" in said
-    assert "sends at the link rate (50 Mbit/s down) from the first byte" in said
+    reported = supporting_text(_map((2.0,) * 5, (2.0,) * 5, line_rate=(0.5,) * 5))
+    assert "starts with cubic and an initial window of 10 packets; its buffers hold" in reported
+    assert "sends at the link rate (50 Mbit/s down) from the first byte" in reported
 
 
 def test_a_map_without_finished_loads_says_so() -> None:
     config = parse_config(numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), sizes=SIZES)
     assert headline_text(build_map(config, {}, "test")).startswith("No page loads over split TCP and over a")
-=======
-def test_the_answer_is_a_sentence(quics: tuple[tuple[float | None, ...], ...], message: str) -> None:
-    found = _map(*quics)
-    assert own_rtt(found) == "600 ms"
-    assert message in headline_text(found)
->>>>>>> 64b45459 (Name the option in errors; rename test modules and tests to the field's terms; rewrite their comments):tests/python/test_break_even.py
 
 
 def test_the_answer_as_data() -> None:

@@ -159,7 +159,6 @@ def test_a_build_is_known_by_what_it_is(
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD:tests/python/test_regress.py
     ("before", "after", "options"),
     [
         ("mine=a.py", "mine=b.py:B", ("--controller mine=a.py", "--controller mine=b.py:B")),
@@ -225,10 +224,7 @@ def test_built_in_controllers_are_compared_where_the_change_touches(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("does", "said"),
-=======
-    ("does", "message"),
->>>>>>> 64b45459 (Name the option in errors; rename test modules and tests to the field's terms; rewrite their comments):tests/python/test_build_comparison.py
+    ("does", "output"),
     [
         ('echo "error: s.toml: no key" >&2; exit 2', "other: s.toml: no key"),
         ('echo "Killed" >&2; exit 137', "other: Killed"),

@@ -118,7 +118,7 @@ def _result(limits: Sequence[int], largest: int = 10_000, **words: Any) -> Capac
 
 
 @pytest.mark.parametrize(
-    ("limits", "words", "said"),
+    ("limits", "words", "message"),
     [
         ((40, 42, 44), {}, "42 users fit (95 % interval 37 to 47): 95 % of them have a MOS of at least 3.5 and a page load time"),
         ((41, 41), {"page": "3s"}, " of at most 3 s (mix call 50 %, page 50 %)."),
@@ -130,9 +130,9 @@ def _result(limits: Sequence[int], largest: int = 10_000, **words: Any) -> Capac
         ((100, 90), {"largest": 100}, "At least 95 users fit (95 % interval 31 to 159)"),
     ],
 )  # fmt: skip
-def test_the_answer_is_a_sentence(limits: Sequence[int], words: dict[str, Any], said: str) -> None:
+def test_the_answer_is_a_sentence(limits: Sequence[int], words: dict[str, Any], message: str) -> None:
     result = _result(limits, **words)
-    assert said in headline_text(result)
+    assert message in headline_text(result)
     if not result.is_none and not result.is_bounded_by_search:
         assert "fails by the page load time" in supporting_text(result)
     assert ("one seed gives no confidence interval" in supporting_text(result)) == (len(limits) == 1)
@@ -237,7 +237,7 @@ def test_a_search_that_was_ended_resumes(tmp_path: Path, how: signal.Signals) ->
     assert not (tmp_path / "out/capacity.html").exists()
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert f", {kept} from earlier runs" in done.stdout
+    assert f", {saved} from earlier runs" in done.stdout
     assert bentpipe(tmp_path, *words[:-1], "whole").returncode == 0
     assert (tmp_path / "out/capacity.json").read_bytes() == (tmp_path / "whole/capacity.json").read_bytes()
 
@@ -290,7 +290,7 @@ def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "ACCESS: missing, expected a preset"),
         (["geo-konect"], 'ACCESS: no preset "geo-konect"'),
@@ -329,12 +329,12 @@ def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
         (["A", "--out", "file"], "--out: file is a file, expected a folder"),
     ],
 )
-def test_wrong_words_start_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_words_start_nothing(words: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     numbers = ["--down", "1Mbit/s", "--up", "1Mbit/s", "--rtt", "60ms"]
     done = bentpipe(tmp_path, "capacity", *(numbers if words[:1] == ["A"] else words[:1]), *words[1:])
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("error: ")
     assert not (tmp_path / "out").exists()
 

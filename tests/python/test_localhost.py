@@ -378,8 +378,8 @@ def test_why_localhost_is_the_commands_own() -> None:
         done = over(
             place, "echo", "http://127.0.0.1:8000/", more=("--isolated",), words=(*as_root, *environment)
         )
-        said = "nft: entity not found (Debian: nftables); write {server}, or $BENTPIPE_SERVER in a script, in place of localhost"
-        assert (done.returncode, done.stderr) == (0, f"bentpipe: localhost is the command's own: {said}\n")
+        message = "nft: entity not found (Debian: nftables); write {server}, or $BENTPIPE_SERVER in a script, in place of localhost"
+        assert (done.returncode, done.stderr) == (0, f"bentpipe: localhost is the command's own: {message}\n")
 
 
 def test_a_lab_of_several_hosts_has_no_one_localhost() -> None:

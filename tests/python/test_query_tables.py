@@ -200,7 +200,7 @@ def test_every_table_that_may_be_empty_has_its_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "message"),
     [
         (
             "SELECT goodput FROM metrics",
@@ -225,10 +225,10 @@ def test_every_table_that_may_be_empty_has_its_key() -> None:
         ("SELECT x.flow FROM metrics", 'no table or alias "x" in this query'),
     ],
 )
-def test_a_wrong_query_names_what_is_meant(folder: Path, sql: str, said: str) -> None:
+def test_a_wrong_query_names_what_is_meant(folder: Path, sql: str, message: str) -> None:
     done = command(folder, "query", "mixed", sql)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -168,7 +168,7 @@ def test_diff_names_differing_paths_in_its_first_line(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["show", "plain", "plain"], "is in plain and in plain; expected stores with different settings"),
         (["show", "plain", "nowhere"], "nowhere is not a store: there is no such directory"),
@@ -176,11 +176,11 @@ def test_diff_names_differing_paths_in_its_first_line(folder: Path) -> None:
         (["report", "plain", "recorded"], "recorded: a recording has a page of its own, expected stores"),
     ],
 )
-def test_stores_that_cannot_be_joined(folder: Path, words: list[str], said: str) -> None:
+def test_stores_that_cannot_be_joined(folder: Path, words: list[str], message: str) -> None:
     (folder / "recorded").mkdir(exist_ok=True)
     for name in (LINKS, PLAN):
         (folder / "recorded" / name).write_text("{}")
     done = command(folder, *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1

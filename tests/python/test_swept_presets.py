@@ -112,7 +112,7 @@ def test_the_command_line_sweeps_presets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ["--sweep", "path.preset=lte-4g,adls"],
@@ -138,10 +138,10 @@ def test_the_command_line_sweeps_presets(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_preset_of_a_sweep_is_one_message(tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_wrong_preset_of_a_sweep_is_one_message(tmp_path: Path, words: list[str], message: str) -> None:
     _write(tmp_path)
     done = command(tmp_path, "run", "s.toml", *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()

@@ -95,16 +95,16 @@ def test_without_what_merges_counts_nothing_is_begun(rustup: bool, tmp_path: Pat
         (tmp_path / "rustup").write_text("#!/bin/sh\n")
         (tmp_path / "rustup").chmod(0o755)
         remedy = "install it with `rustup component add llvm-tools`"
-    said = f"error: no llvm-profdata at {tmp_path}/bin/llvm-profdata; {remedy}\n"
+    output = f"error: no llvm-profdata at {tmp_path}/bin/llvm-profdata; {remedy}\n"
     done = train("one", "false", environment=environment)
-    assert (done.returncode, done.stderr) == (1, said)
+    assert (done.returncode, done.stderr) == (1, output)
     for target in ("wheel", "train"):
         made = subprocess.run(
             ["make", target, f"PYTHON={tmp_path}/no-python"],
             cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (made.returncode, made.stdout) == (2, ""), made
-        assert made.stderr.startswith(said)
+        assert made.stderr.startswith(output)
     assert not (tmp_path / "target").exists()
     (tmp_path / "rustc").unlink()
     done = train("one", "false", environment=environment | {"PATH": f"{tmp_path}:{no_rust(tmp_path)}"})
