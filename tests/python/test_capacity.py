@@ -229,11 +229,11 @@ def test_a_search_that_was_ended_resumes(tmp_path: Path, how: signal.Signals) ->
         time.sleep(0.01)
     os.killpg(process.pid, how)
     _, error = process.communicate(timeout=60)
-    kept = len(list(runs.iterdir()))
-    assert kept >= 2
+    saved = len(list(runs.iterdir()))
+    assert saved >= 2
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert f"interrupted: {kept} runs are in out/store; rerun the command to resume" in error.decode()
+        assert f"interrupted: {saved} runs are in out/store; rerun the command to resume" in error.decode()
     assert not (tmp_path / "out/capacity.html").exists()
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr
