@@ -154,13 +154,14 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-types: venv-dev engine ## write run_spec.py, generated.py, docs/manual/options.md and metrics.md from engine and registry
+types: venv-dev engine ## write run_spec.py, the generated tables, docs/manual/options.md and metrics.md from engine and registry
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
 	$(BIN)/ruff format --quiet --config pyproject.toml target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
-	PYTHONPATH=python $(BIN)/python scripts/scenario-types > target/generated.py
-	$(BIN)/ruff format --quiet --config pyproject.toml target/generated.py
-	mv target/generated.py python/bentpipe/scenario/link/generated.py
+	for one in link/generated link/generated_services dtn/generated; do \
+	  PYTHONPATH=python $(BIN)/python scripts/scenario-types $$one > target/generated.py && \
+	  $(BIN)/ruff format --quiet --config pyproject.toml target/generated.py && \
+	  mv target/generated.py python/bentpipe/scenario/$$one.py || exit 1; done
 	PYTHONPATH=python $(BIN)/python scripts/option-tables > target/options.md
 	mv target/options.md docs/manual/options.md
 	PYTHONPATH=python $(BIN)/python scripts/metric-table > target/metrics.md

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.node import Client, plan_of
-from bentpipe.dtn.node_config import OVER_UDP
+from bentpipe.scenario.dtn.generated import TRANSPORTS
 from bentpipe.lab.free_port import free_port
 from bentpipe.lab.process_plans import to_json
 
@@ -184,7 +184,7 @@ def _texts(layer: str) -> dict[str, str]:
         """The node ``own`` opens connections to nodes behind it; over LTP each side has a port, and knows the other's."""
         listen = f'listen = "127.0.0.1:{ports[name + own]}"\n'
         peer = f'peer = "127.0.0.1:{ports[own + name]}"\n'
-        if layer in OVER_UDP:
+        if TRANSPORTS[layer] == "udp":
             ways = f'{listen}{peer}rate = "{LTP_RATE}"\n'
         elif layer == "mtcp":
             ways = f'{listen}{peer}connections = "each"\n'

@@ -15,7 +15,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe.plan.randomness import RandomInput, random_inputs
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.link.acm import AdaptiveCoding
+from bentpipe.scenario.link.generated_services import AdaptiveCoding
 from bentpipe.store.codec import decode
 
 FADE = [

@@ -12,6 +12,8 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MADE = {
     "python/bentpipe/plan/spec/run_spec.py",
     "python/bentpipe/scenario/link/generated.py",
+    "python/bentpipe/scenario/link/generated_services.py",
+    "python/bentpipe/scenario/dtn/generated.py",
     "docs/manual/options.md",
 }
 """Written by ``make types``."""
@@ -36,6 +38,16 @@ EXAMPLES = {
         r"RayleighSpec|rayleigh_power|\"rayleigh\"",
         ("crates/link/tests/suite/channel_*.rs", "crates/link/tests/suite/common/*.rs"),
         ("crates/emu/src/forwarder_tests.rs",),
+    ),
+    "As `go-back-n` is": (
+        r"(?i)go.?back.?n\b",
+        (TESTS,),
+        ("crates/link/src/service.rs", "crates/link/src/transmitter.rs"),
+    ),
+    "As `qubicle` is": (
+        r"QubicleSpec|\"qubicle\"|draft-ek-dtn-qubicle",
+        ("crates/bundle/tests/suite/cla/*.rs",),
+        ("crates/bundle/tests/suite/cla/link_properties.rs",),
     ),
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (

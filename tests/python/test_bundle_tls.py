@@ -75,5 +75,5 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("layer", ["quiccl", "qubicle", "ltp"])
 def test_other_layers_do_not_begin_it(layer: str) -> None:
     scenario = hop("require", "-W 1 -P 500 -D 500", layer)
-    with pytest.raises(ScenarioError, match=f'found tls = "require" with layer = "{layer}"'):
+    with pytest.raises(ScenarioError, match=f'found tls beside "{layer}", expected it with tcpcl'):
         build_plan(load_scenario(scenario), "test")

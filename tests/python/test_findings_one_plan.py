@@ -15,7 +15,7 @@ import commands
 import script_loader
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
-from bentpipe.scenario.dtn.nodes import LAYERS
+from bentpipe.scenario.dtn.generated import LAYERS
 from nightly import keep
 
 bentpipe = pytest.importorskip("bentpipe")

@@ -59,7 +59,7 @@ def test_unsupported_options_of_ltp_are_refused(settings: list[tuple[str, object
 
 def test_a_rate_is_refused_where_a_controller_finds_it() -> None:
     settings = [(f"{OF}.layer", "quiccl"), ("flow.hop.transport", "quic"), ("flow.hop.congestion", "cubic")]
-    with pytest.raises(ScenarioError, match="rate: found 1 Mbit/s"):
+    with pytest.raises(ScenarioError, match='found rate beside "quiccl", expected it with ltp or ltp-green'):
         spec(*settings, (f"{OF}.rate", "1 Mbit/s"))
 
 

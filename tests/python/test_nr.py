@@ -189,7 +189,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"nr": {**ONE, "margin": 1.1}}, GEO, "found margin, which cannot be combined with block_error_rate"),
     ({"nr": {**ONE, "slot": "1 us"}}, GEO, "slot: found 1 us"),
     ({"nr": {**ONE, "rlc": "tm"}}, f"{GEO}.rlc", "am, um"),
-    ({"nr": {**ONE, "rlc": {"mode": "um", "reassembly": "1 ms"}}}, f"{GEO}.rlc", 'requires mode = "am"'),
+    ({"nr": {**ONE, "rlc": {"mode": "um", "reassembly": "1 ms"}}}, f"{GEO}.rlc", 'found reassembly beside "um", expected it with am'),
     ({"nr": {**ONE, "rlc": {"mode": "am", "max_retransmissions": 33}}}, f"{GEO}.rlc.max_retransmissions", "at most 32"),
     ({"nr": {**ONE, "in_order": False, "reordering": "1 s"}}, GEO, "in_order = true"),
     ({"nr": {**ONE, "process": 3}}, f"{GEO}.process", 'did you mean "processes"'),

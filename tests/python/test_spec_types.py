@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bentpipe.runners import engine
 from script_loader import load_script
 
@@ -23,9 +25,10 @@ def test_the_types_are_those_of_the_engine() -> None:
     assert made == (ROOT / "python/bentpipe/plan/spec/run_spec.py").read_text(encoding="utf-8"), "make types"
 
 
-def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
-    made = formatted(load_script("scenario-types").module(engine.descriptors()))
-    committed = ROOT / "python/bentpipe/scenario/link/generated.py"
+@pytest.mark.parametrize("module", ["link/generated", "link/generated_services", "dtn/generated"])
+def test_the_scenario_tables_are_those_of_the_descriptors(module: str) -> None:
+    made = formatted(load_script("scenario-types").MODULES[module](engine.descriptors()))
+    committed = ROOT / f"python/bentpipe/scenario/{module}.py"
     assert made == committed.read_text(encoding="utf-8"), "make types"
 
 

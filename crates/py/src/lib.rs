@@ -105,15 +105,19 @@ fn run<'py>(
 
 /// Returns the descriptors of all kinds that a scenario names, as JSON: each kind's members in the order of the manual.
 #[pyfunction]
-fn descriptors() -> String {
-    serde_json::json!({
+fn descriptors() -> PyResult<String> {
+    let kinds = serde_json::json!({
         "channels": link::ChannelSpec::DESCRIPTORS,
         "controllers": cc::catalogue_json(),
+        "convergence_layers": spec::convergence_layers().map_err(invalid)?,
+        "link_layers": link::LINK_LAYERS,
         "loss_models": link::LossModel::DESCRIPTORS,
         "queue_disciplines": link::QueueSpec::DESCRIPTORS,
+        "rlc_modes": link::RlcSpec::DESCRIPTORS,
         "schedulers": link::SchedulerSpec::DESCRIPTORS,
-    })
-    .to_string()
+        "services": link::SERVICES,
+    });
+    Ok(kinds.to_string())
 }
 
 /// Returns the JSON Schema of a resolved run, from which the planner's types are generated.

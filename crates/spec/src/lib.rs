@@ -3,10 +3,12 @@
 //! Parsing dominated the compile time of the simulation; this crate is compiled for size (docs/decisions/0065).
 
 use bundle::DtnSpec;
+use bundle::cla::{ClaSpec, ClaTransport};
 use link::{ChannelSpec, RadioSpec};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use topology::TopologySpec;
 use transport::LoadSpec;
 use transport::pep::ProxySpec;
@@ -75,6 +77,26 @@ pub fn parse_channel(text: &str) -> serde_json::Result<ChannelSpec> {
 /// Invalid input, with line and column.
 pub fn parse_radio(text: &str) -> serde_json::Result<RadioSpec> {
     serde_json::from_str(text)
+}
+
+/// Returns the descriptors of the convergence layers, each with its `transport`.
+///
+/// # Errors
+/// A member that its kind alone does not describe.
+pub fn convergence_layers() -> serde_json::Result<Vec<serde_json::Value>> {
+    ClaSpec::DESCRIPTORS
+        .iter()
+        .map(|member| {
+            let cla: ClaSpec = serde_json::from_value(json!({ "kind": member.spec_kind }))?;
+            let mut value = serde_json::to_value(member)?;
+            value["transport"] = match cla.transport() {
+                ClaTransport::Quic(_) => "quic".into(),
+                ClaTransport::Tcp => "tcp".into(),
+                ClaTransport::Udp => "udp".into(),
+            };
+            Ok(value)
+        })
+        .collect()
 }
 
 fn is_first(user: &u32) -> bool {

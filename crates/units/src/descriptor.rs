@@ -10,7 +10,8 @@ pub struct Descriptor {
     pub scenario_name: &'static str,
     /// The tag in the resolved run.
     pub spec_kind: &'static str,
-    /// Other names, in lower case. A scenario may use those of a controller; those of other kinds are suggestions.
+    /// Other names, in lower case. A scenario may use those of a controller or of a convergence layer; those of other
+    /// kinds are suggestions.
     pub aliases: &'static [&'static str],
     /// A title of one line for users.
     pub title: &'static str,
@@ -41,6 +42,8 @@ pub struct Opt {
     pub max: Option<f64>,
     /// The value of an absent option, in the unit of the resolved run.
     pub default: DefaultValue,
+    /// Whether the resolved run lacks the field where the option has its default.
+    pub omitted: bool,
     /// Whether the scenario must give a value.
     pub required: bool,
     /// The effect, for messages and the manual.
@@ -69,6 +72,8 @@ pub enum Quantity {
     Angle,
     /// A distance; metres.
     Distance,
+    /// A symbol rate; symbols per second.
+    SymbolRate,
     /// A number.
     Number,
     /// An integer.
@@ -77,6 +82,8 @@ pub enum Quantity {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// The word at the place of the member's name among its names and aliases.
+    ByName(&'static [&'static str]),
     /// A value that depends on the rest of the scenario: the planner's function of this name resolves it.
     Hook(&'static str),
 }
@@ -123,6 +130,7 @@ impl Opt {
             min: None,
             max: None,
             default: DefaultValue::Absent,
+            omitted: false,
             required: false,
             meaning,
         }
@@ -213,6 +221,33 @@ impl Opt {
         Opt::new(key, key, Quantity::Choice(words), meaning)
     }
 
+    /// Describes a symbol rate.
+    pub const fn symbol_rate(
+        key: &'static str,
+        spec_field: &'static str,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new(key, spec_field, Quantity::SymbolRate, meaning)
+    }
+
+    /// Describes a field that is always `word`.
+    pub const fn constant(
+        spec_field: &'static str,
+        word: &'static str,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new("", spec_field, Quantity::Choice(&[]), meaning).default_word(word)
+    }
+
+    /// Describes a field that the name of the member determines: `words` are in the order of the names.
+    pub const fn by_name(
+        spec_field: &'static str,
+        words: &'static [&'static str],
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new("", spec_field, Quantity::ByName(words), meaning)
+    }
+
     /// Describes a value that the planner's function `hook` resolves.
     pub const fn hook(
         key: &'static str,
@@ -244,6 +279,12 @@ impl Opt {
     /// Requires the option.
     pub const fn required(mut self) -> Opt {
         self.required = true;
+        self
+    }
+
+    /// Omits the field from the resolved run where the option has its default.
+    pub const fn omitted(mut self) -> Opt {
+        self.omitted = true;
         self
     }
 

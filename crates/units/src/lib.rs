@@ -5,6 +5,7 @@
 
 mod descriptor;
 mod flow_hash;
+mod kind;
 mod packet;
 mod rate;
 mod rng;

@@ -9,8 +9,9 @@ from pydantic import Field, StrictBool, StrictStr, ValidationError, model_valida
 from bentpipe.dtn.contact_plan import read, tables
 from bentpipe.runners import engine
 from bentpipe.scenario.base import DurationText, RateText, SizeText, Table
+from bentpipe.scenario.dtn.generated import LAYERS, TRANSPORTS, Layer
 from bentpipe.scenario.dtn.integrity import Integrity
-from bentpipe.scenario.dtn.nodes import Copies, Layer, Routing, check_routing
+from bentpipe.scenario.dtn.nodes import Copies, Routing, check_routing
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.flow.datagrams import check_udp_payload
 from bentpipe.scenario.network.contact_plan import ContactPlan, NextHop, NodeName
@@ -25,9 +26,7 @@ __all__ = ["IdentityOptions", "NodeFile", "RealNeighbour", "RealNode", "node_fil
 
 SHA_256 = "^([0-9a-fA-F]{2}:?){32}$"
 
-OVER_UDP = ("ltp", "ltp-green")
-
-WITHOUT_TLS = ("mtcp", *OVER_UDP)
+WITHOUT_TLS = ("mtcp", *(layer for layer in LAYERS if TRANSPORTS[layer] == "udp"))
 """Layers without TLS."""
 
 EID = r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$"
@@ -70,7 +69,7 @@ class RealNeighbour(Table):
     def _check_keys(self) -> RealNeighbour:
         if self.listen is None and self.peer is None:
             raise ValueError("found neither listen nor peer, expected one of them or both")
-        if self.layer in OVER_UDP:
+        if TRANSPORTS[self.layer] == "udp":
             self._check_ltp()
         elif self.rate is not None or self.owlt is not None or self.mtu is not None:
             key = next(name for name in ("rate", "owlt", "mtu") if getattr(self, name) is not None)
@@ -81,12 +80,7 @@ class RealNeighbour(Table):
             raise ValueError(
                 'found layer = "mtcp", which is unidirectional, with connections = "shared"; expected "each"'
             )
-        if self.on_return == "cue" and self.layer not in (
-            "quiccl",
-            "quiccl-each",
-            "quiccl-priorities",
-            "qubicle",
-        ):
+        if self.on_return == "cue" and TRANSPORTS[self.layer] != "quic":
             raise ValueError(
                 f'found on_return = "cue" with layer = "{self.layer}", whose transport gets no event of a return; '
                 'expected "alone" or "reopen"'

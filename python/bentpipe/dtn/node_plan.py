@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.dtn.bundle_keys import read_secrets
-from bentpipe.dtn.node_config import OVER_UDP
 from bentpipe.plan.dtn.integrity import integrity_spec
-from bentpipe.plan.dtn.nodes import CONTACT_START, SINCE_2000_S, add_ltp_rate, cla_spec
+from bentpipe.plan.dtn.nodes import CONTACT_START, SINCE_2000_S, check_ltp_rate
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
+from bentpipe.scenario.base import construct_table
+from bentpipe.scenario.dtn.generated import TRANSPORTS, ClaOptions
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.network.contact_plan import FOREVER_NS
 
@@ -28,9 +29,6 @@ __all__ = ["node_id", "node_plan"]
 
 WINDOW_BYTES = 64 << 20
 """Flow control and send buffer in bytes: 600 ms of a geostationary path at 890 Mbit/s."""
-
-DATAGRAMS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", *OVER_UDP)
-"""Layers over UDP."""
 
 LTP_PORT = 1113
 """Default port of LTP (RFC 5326 section 10.1)."""
@@ -64,13 +62,13 @@ def node_plan(config: NodeFile, contacts: PlanSpec, name: str | None, source: st
     folder = Path(source).parent
     interfaces = []
     for neighbour in config.neighbour:
+        options = construct_table(
+            ClaOptions, tls=_tls_policy(neighbour, config), rate=neighbour.rate, owlt=neighbour.owlt
+        )
+        layer = options.to_spec(neighbour.layer)
         try:
-            layer = add_ltp_rate(
-                cla_spec(neighbour.layer, _tls_policy(neighbour, config)),
-                (neighbour.rate, neighbour.owlt),
-                (node_name, neighbour.name),
-                contacts["contacts"],
-                f"neighbour.{neighbour.name}.rate",
+            check_ltp_rate(
+                layer, (node_name, neighbour.name), contacts["contacts"], f"neighbour.{neighbour.name}.rate"
             )
         except ScenarioError as error:
             raise error.with_source(source) from None
@@ -163,7 +161,7 @@ def _interfaces(
     neighbour: RealNeighbour, layer: ClaSpec, source: str, tls: NeighbourTls
 ) -> list[NeighbourPlan]:
     key = f"neighbour.{neighbour.name}"
-    kind = socket.SOCK_DGRAM if neighbour.layer in DATAGRAMS else socket.SOCK_STREAM
+    kind = socket.SOCK_STREAM if TRANSPORTS[neighbour.layer] == "tcp" else socket.SOCK_DGRAM
     peer = None if neighbour.peer is None else _address(neighbour.peer, f"{key}.peer", source, kind)
     is_ipv6 = peer is not None and peer.startswith("[")
     default_port = LTP_PORT if layer["kind"] == "ltp" else 0

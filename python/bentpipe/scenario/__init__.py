@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bentpipe.scenario.base import *
+    from bentpipe.scenario.dtn.generated import *
     from bentpipe.scenario.dtn.integrity import *
     from bentpipe.scenario.dtn.nodes import *
     from bentpipe.scenario.errors import *
@@ -46,12 +47,11 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.proxy import *
     from bentpipe.scenario.flow.quic import *
     from bentpipe.scenario.flow.tcp import *
-    from bentpipe.scenario.link.arq import *
     from bentpipe.scenario.link.channel import *
     from bentpipe.scenario.link.direction import *
     from bentpipe.scenario.link.generated import *
+    from bentpipe.scenario.link.generated_services import *
     from bentpipe.scenario.link.handover import *
-    from bentpipe.scenario.link.nr import *
     from bentpipe.scenario.link.scheduler import *
     from bentpipe.scenario.model import *
     from bentpipe.scenario.network.constellations import *
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "errors", "quantity_text", "quantities", "network.places", "base", "link.generated", "link.channel",
-    "link.arq", "link.nr", "link.scheduler", "flow.tcp", "flow.quic", "link.direction", "link.handover",
+    "errors", "quantity_text", "quantities", "network.places", "base", "link.channel", "link.generated",
+    "link.generated_services", "link.scheduler", "flow.tcp", "flow.quic", "link.direction", "link.handover",
     "flow.proxy", "network.topology", "flow.datagrams", "network.constellations", "network.orbit", "web_page",
     "flow.page_load", "network.contact_plan", "dtn.nodes", "model",
 )  # fmt: skip

@@ -54,6 +54,9 @@ FrequencyText = Annotated[
     Frequency, PlainValidator(Frequency.parse), text_schema("2.2 GHz", "a frequency above 0")
 ]
 SpeedText = Annotated[Speed, PlainValidator(Speed.parse), text_schema("60 km/h", "a speed above 0")]
+SymbolRateText = Annotated[
+    SymbolRate, PlainValidator(SymbolRate.parse), text_schema("27.5 Mbaud", "symbols per second, above 0")
+]
 AngleText = Annotated[Angle, PlainValidator(Angle.parse), text_schema("25 deg", "an angle")]
 QueueText = Annotated[
     QueueSize, PlainValidator(QueueSize.parse), text_schema("1 BDP", "the bound of a queue")

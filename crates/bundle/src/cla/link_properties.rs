@@ -88,19 +88,16 @@ impl LinkProperties {
 
     /// Adjusts a CLA: response timeout of the gap plus four round trips, acknowledgement timeout of three.
     pub fn adjust_cla(&self, spec: &ClaSpec) -> ClaSpec {
-        let round_trip = self.round_trip.nanos();
-        let response_timeout = self.max_gap.nanos().saturating_add(round_trip.saturating_mul(4));
-        let mut spec = spec.clone();
-        match &mut spec {
-            ClaSpec::Quiccl(quiccl) => {
-                quiccl.response_timeout_ns = quiccl.response_timeout_ns.max(response_timeout);
-                quiccl.ack_timeout_ns = quiccl.ack_timeout_ns.max(round_trip.saturating_mul(3));
-            }
-            ClaSpec::Tcpcl(tcpcl) => {
-                tcpcl.response_timeout_ns = tcpcl.response_timeout_ns.max(response_timeout)
-            }
-            ClaSpec::Qubicle(_) | ClaSpec::Mtcp(_) | ClaSpec::Ltp(_) => {}
-        }
-        spec
+        spec.factory().adjust(self)
+    }
+
+    /// Returns the minimum response timeout of a CLA.
+    pub(super) fn min_response_timeout_ns(&self) -> u64 {
+        self.max_gap.nanos().saturating_add(self.round_trip.nanos().saturating_mul(4))
+    }
+
+    /// Returns the minimum acknowledgement timeout of a CLA.
+    pub(super) fn min_ack_timeout_ns(&self) -> u64 {
+        self.round_trip.nanos().saturating_mul(3)
     }
 }

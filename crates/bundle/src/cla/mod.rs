@@ -8,6 +8,7 @@
 //! TCPCLv4 and QUICCL), `tcpcl`, `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows
 //! from the contact plan).
 
+mod cla_factory;
 mod link_properties;
 pub mod ltp;
 pub mod messages;
@@ -21,10 +22,10 @@ mod session;
 mod session_app;
 mod tcpcl;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use transport::quic::QuicRequirements;
+use units::kind;
 
+pub use cla_factory::ClaTransport;
 pub use link_properties::LinkProperties;
 pub use ltp::{Colour, Ltp, LtpSpec};
 pub use mtcp::{Mtcp, MtcpSpec};
@@ -38,31 +39,17 @@ pub use session::{
 pub use session_app::{Mailbox, SessionApp};
 pub use tcpcl::{Tcpcl, TcpclSpec};
 
-/// A CLA and its options.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ClaSpec {
-    /// draft-caini-dtn-quiccl-01.
-    Quiccl(QuicclSpec),
-    /// draft-ek-dtn-qubicle-02.
-    Qubicle(QubicleSpec),
-    /// RFC 9174.
-    Tcpcl(TcpclSpec),
-    /// draft-ietf-dtn-mtcpcl.
-    Mtcp(MtcpSpec),
-    /// RFC 5326 over UDP (RFC 7122).
-    Ltp(LtpSpec),
-}
+pub(crate) use cla_factory::ClaFactory;
 
-/// The transport of a CLA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaTransport {
-    /// QUIC, with the requirements of the CLA.
-    Quic(QuicRequirements),
-    /// TCP.
-    Tcp,
-    /// UDP, without connections.
-    Udp,
+kind! {
+    /// A CLA and its options.
+    ClaSpec, "kind", ClaFactory {
+        Quiccl(QuicclSpec),
+        Qubicle(QubicleSpec),
+        Tcpcl(TcpclSpec),
+        Mtcp(MtcpSpec),
+        Ltp(LtpSpec),
+    }
 }
 
 impl ClaSpec {
@@ -78,13 +65,7 @@ impl ClaSpec {
         node: &str,
         parameters: ConnectionParameters,
     ) -> Box<dyn Session> {
-        match self {
-            ClaSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node, parameters)),
-            ClaSpec::Qubicle(spec) => Box::new(Qubicle::new(spec, parameters)),
-            ClaSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node, parameters)),
-            ClaSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role, parameters)),
-            ClaSpec::Ltp(spec) => Box::new(Ltp::new(spec, node, &parameters)),
-        }
+        self.factory().build(role, node, parameters)
     }
 
     /// Builds a session for a connection with early data. Bundles use early data if the CLA supports it.
@@ -94,31 +75,17 @@ impl ClaSpec {
         node: &str,
         remembered: &RememberedParameters,
     ) -> Box<dyn Session> {
-        match self {
-            ClaSpec::Quiccl(spec) => Box::new(
-                Quiccl::new(spec, role, node, ConnectionParameters::default())
-                    .with_early_data(remembered),
-            ),
-            _ => self.build_session(role, node),
-        }
+        self.factory().build_with_early_data(role, node, remembered)
     }
 
     /// Returns the transport.
     pub fn transport(&self) -> ClaTransport {
-        match self {
-            ClaSpec::Quiccl(spec) => ClaTransport::Quic(spec.quic_requirements()),
-            ClaSpec::Qubicle(spec) => ClaTransport::Quic(spec.quic_requirements()),
-            ClaSpec::Tcpcl(_) | ClaSpec::Mtcp(_) => ClaTransport::Tcp,
-            ClaSpec::Ltp(_) => ClaTransport::Udp,
-        }
+        self.factory().transport()
     }
 
     /// Returns the TLS policy of sessions that start TLS.
     pub fn tls_policy(&self) -> TlsPolicy {
-        match self {
-            ClaSpec::Tcpcl(spec) => spec.tls,
-            _ => TlsPolicy::No,
-        }
+        self.factory().tls_policy()
     }
 
     /// Returns the requirements for QUIC; `None` for other transports.
@@ -131,35 +98,26 @@ impl ClaSpec {
 
     /// Returns whether sessions need the planned link state ([`SessionCommand::LinkState`]).
     pub fn needs_link_state(&self) -> bool {
-        matches!(self, ClaSpec::Ltp(_))
+        self.factory().needs_link_state()
     }
 
     /// Returns the ALPN protocol name; `None` without QUIC.
     pub fn alpn(&self) -> Option<&'static str> {
-        match self {
-            ClaSpec::Quiccl(_) => Some(quiccl::ALPN),
-            ClaSpec::Qubicle(_) => Some(qubicle::ALPN),
-            ClaSpec::Tcpcl(_) | ClaSpec::Mtcp(_) | ClaSpec::Ltp(_) => None,
-        }
+        self.factory().alpn()
     }
 
     /// Returns the default port; `None` if no port is assigned.
     pub fn port(&self) -> Option<u16> {
-        match self {
-            ClaSpec::Quiccl(_) => Some(quiccl::PORT),
-            ClaSpec::Tcpcl(_) => Some(tcpcl::PORT),
-            ClaSpec::Ltp(_) => Some(ltp::PORT),
-            ClaSpec::Qubicle(_) | ClaSpec::Mtcp(_) => None,
-        }
+        self.factory().port()
     }
 
     /// Returns whether one connection carries bundles in both directions.
     pub fn is_bidirectional(&self) -> bool {
-        !matches!(self, ClaSpec::Mtcp(_))
+        self.factory().is_bidirectional()
     }
 
     /// Returns whether the first packet of a resumed connection can carry bundles.
     pub fn supports_early_data(&self) -> bool {
-        matches!(self, ClaSpec::Quiccl(_))
+        self.factory().supports_early_data()
     }
 }

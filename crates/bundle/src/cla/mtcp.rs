@@ -7,12 +7,12 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::{AppEvent, ReadStatus, Streams};
-use units::Time;
+use units::{Descriptor, Time};
 
-use super::ConnectionParameters;
 use super::messages::{decode_byte_string_head, encode_byte_string_head};
 use super::parameters::{INCOMING_BYTES, TRANSFER_BYTES};
 use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
+use super::{ClaFactory, ClaSpec, ClaTransport, ConnectionParameters, LinkProperties};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
 /// The only stream.
@@ -29,6 +29,38 @@ pub struct MtcpSpec {
 impl Default for MtcpSpec {
     fn default() -> MtcpSpec {
         MtcpSpec { transfer_bytes: TRANSFER_BYTES }
+    }
+}
+
+impl MtcpSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "mtcp",
+        spec_kind: "mtcp",
+        aliases: &[],
+        title: "MTCP: bundles as CBOR byte strings over TCP, in one direction",
+        reference: "draft-ietf-dtn-mtcpcl",
+        options: &[],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ClaFactory for MtcpSpec {
+    fn build(&self, role: Role, _: &str, parameters: ConnectionParameters) -> Box<dyn Session> {
+        Box::new(Mtcp::new(self, role, parameters))
+    }
+
+    fn transport(&self) -> ClaTransport {
+        ClaTransport::Tcp
+    }
+
+    fn adjust(&self, _: &LinkProperties) -> ClaSpec {
+        self.clone().into()
+    }
+
+    fn is_bidirectional(&self) -> bool {
+        false
     }
 }
 

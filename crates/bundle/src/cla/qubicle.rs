@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::QuicRequirements;
 use transport::{AppEvent, ReadStatus, Streams};
-use units::Time;
+use units::{Descriptor, Time};
 
-use super::ConnectionParameters;
 use super::messages::{decode_byte_string_head, encode_byte_string_head};
 use super::parameters::{INCOMING_BYTES, TRANSFER_BYTES};
 use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
-use crate::{DeliveryMode, RefusalReason, Session, SessionCommand, SessionEvent, Transfer};
+use super::{ClaFactory, ClaSpec, ClaTransport, ConnectionParameters, LinkProperties};
+use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer};
 
 /// The ALPN protocol name.
 pub const ALPN: &str = "qbcl";
@@ -91,8 +91,37 @@ impl Default for QubicleSpec {
 }
 
 impl QubicleSpec {
-    pub(super) fn quic_requirements(&self) -> QuicRequirements {
-        QuicRequirements { max_uni_streams: self.max_streams, ..QuicRequirements::default() }
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "qubicle",
+        spec_kind: "qubicle",
+        aliases: &[],
+        title: "QUBICLE: a QUIC stream for each bundle",
+        reference: "draft-ek-dtn-qubicle-02",
+        options: &[],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ClaFactory for QubicleSpec {
+    fn build(&self, _: Role, _: &str, parameters: ConnectionParameters) -> Box<dyn Session> {
+        Box::new(Qubicle::new(self, parameters))
+    }
+
+    fn transport(&self) -> ClaTransport {
+        ClaTransport::Quic(QuicRequirements {
+            max_uni_streams: self.max_streams,
+            ..QuicRequirements::default()
+        })
+    }
+
+    fn adjust(&self, _: &LinkProperties) -> ClaSpec {
+        self.clone().into()
+    }
+
+    fn alpn(&self) -> Option<&'static str> {
+        Some(ALPN)
     }
 }
 

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::{AppEvent, Streams};
-use units::{Span, Time};
+use units::{Descriptor, Opt, Span, Time};
 
 use super::messages::{SessInit, WireFormat};
 use super::parameters::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
 use super::rfc9174::{Rfc9174Session, SessionConfig, StreamMapping};
-use super::{ConnectionParameters, TlsPolicy};
+use super::{ClaFactory, ClaSpec, ClaTransport, ConnectionParameters, LinkProperties, TlsPolicy};
 use crate::{Role, Session, SessionCommand, SessionEvent};
 
 /// The port that IANA has assigned (section 9.1).
@@ -42,6 +42,45 @@ impl Default for TcpclSpec {
             response_timeout_ns: RESPONSE_TIMEOUT_NS,
             tls: TlsPolicy::No,
         }
+    }
+}
+
+impl TcpclSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "tcpcl",
+        spec_kind: "tcpcl",
+        aliases: &[],
+        title: "TCPCLv4: sessions over TCP",
+        reference: "RFC 9174",
+        options: &[Opt::choice("tls", &["no", "require"], "TLS of sessions")
+            .default_word("no")
+            .omitted()],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ClaFactory for TcpclSpec {
+    fn build(&self, role: Role, node: &str, parameters: ConnectionParameters) -> Box<dyn Session> {
+        Box::new(Tcpcl::new(self, role, node, parameters))
+    }
+
+    fn transport(&self) -> ClaTransport {
+        ClaTransport::Tcp
+    }
+
+    fn adjust(&self, link: &LinkProperties) -> ClaSpec {
+        let response_timeout_ns = self.response_timeout_ns.max(link.min_response_timeout_ns());
+        TcpclSpec { response_timeout_ns, ..self.clone() }.into()
+    }
+
+    fn tls_policy(&self) -> TlsPolicy {
+        self.tls
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(PORT)
     }
 }
 

@@ -26,10 +26,8 @@ pub use three_state::ThreeStateSpec;
 
 pub(crate) use channel_factory::ChannelFactory;
 
-use units::{Span, Time};
-
-use crate::kind::kind;
 use crate::{Channel, SpecError};
+use units::{Span, Time, kind};
 
 kind! {
     /// A radio channel. Its signal-to-noise ratio is Es/N0 per coded symbol.

@@ -16,7 +16,7 @@ pub use trace::TraceLossSpec;
 pub(crate) use bernoulli::BernoulliLoss;
 pub(crate) use loss_process::{LossFactory, LossProcess};
 
-use crate::kind::kind;
+use units::kind;
 
 kind! {
     /// A loss model.

@@ -14,7 +14,7 @@ pub use per_user::{MAX_USERS, PerUserQueue, PerUserSpec};
 
 pub(crate) use queue_factory::QueueFactory;
 
-use crate::kind::kind;
+use units::kind;
 
 kind! {
     /// A queue discipline.

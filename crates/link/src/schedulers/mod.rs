@@ -29,7 +29,7 @@ pub use round_robin::RoundRobinSpec;
 
 pub(crate) use scheduler::{HeadOfLine, Scheduler, SchedulerFactory, Selection, UserIndexes};
 
-use crate::kind::kind;
+use units::kind;
 
 kind! {
     /// A scheduler of users. A rate is the mutual information per coded bit of a user's channel.

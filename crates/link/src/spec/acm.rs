@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt};
 
 use crate::{ChannelSpec, QueueSpec};
 
@@ -45,6 +46,41 @@ pub struct ModcodSpec {
 const MAX_REPORT_DELAY_NS: u64 = 1_000_000_000;
 
 impl AcmSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "acm",
+        spec_kind: "acm",
+        aliases: &[],
+        title: "Adaptive coding and modulation: the rate follows the reports of the receivers",
+        reference: "ETSI EN 302 307-1",
+        options: &[
+            Opt::symbol_rate("symbol_rate", "symbols_s", "symbols per second").required(),
+            Opt::duration("report_delay", "report_delay_ns", "delay of a report of the channel")
+                .max(MAX_REPORT_DELAY_NS as f64)
+                .required(),
+            Opt::duration("report_interval", "report_interval_ns", "interval between reports")
+                .min(1.0)
+                .default_integer(100_000_000),
+            Opt::decibels("margin", "margin_db", "reported Es/N0 above the threshold of a mode")
+                .min(0.0)
+                .max(100.0)
+                .default_number(0.0),
+            Opt::decibels("hysteresis", "hysteresis_db", "additional margin for a faster mode")
+                .min(0.0)
+                .max(100.0)
+                .default_number(0.0),
+            Opt::hook(
+                "modes",
+                "modes",
+                "modes",
+                "modes in use, such as `[\"QPSK 1/4\", \"8PSK 3/4\"]`; the default is all of DVB-S2",
+            ),
+            Opt::hook("", "*", "queue_and_channel", "queue and channel of the direction"),
+        ],
+        draws: false,
+        live_name: "",
+    };
+
     /// Returns the data rate of a mode in bits per second.
     pub(crate) fn rate_bit_s(&self, mode: &ModcodSpec) -> u64 {
         let bits = u128::from(self.symbols_s) * u128::from(mode.data_bits);

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt};
 
 use crate::checks::{above_zero, probability};
 use crate::{ChannelSpec, DecoderSpec, FeedbackSpec, HarqCombining, QueueSpec};
@@ -87,7 +88,147 @@ pub struct PdcpReorderingSpec {
     pub time_limit_ns: Option<u64>,
 }
 
+/// Minimum slot: a subcarrier spacing of 960 kHz (TS 38.211 section 4.3.2).
+const MIN_SLOT_NS: f64 = 15_625.0;
+const MAX_SLOT_NS: f64 = 1e8;
+
+impl RlcSpec {
+    /// The descriptors of the modes in the order of the manual.
+    pub const DESCRIPTORS: &'static [&'static Descriptor] =
+        &[&RlcAcknowledgedSpec::DESCRIPTOR, &RlcSpec::UNACKNOWLEDGED];
+
+    const UNACKNOWLEDGED: Descriptor = Descriptor {
+        scenario_name: "um",
+        spec_kind: "unacknowledged",
+        aliases: &[],
+        title: "Unacknowledged mode: no retransmissions",
+        reference: "TS 38.322 section 4.2.1.2",
+        options: &[],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl RlcAcknowledgedSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "am",
+        spec_kind: "acknowledged",
+        aliases: &[],
+        title: "Acknowledged mode: status reports and retransmissions",
+        reference: "TS 38.322 section 7",
+        options: &[
+            Opt::hook("poll_pdus", "poll_pdus", "poll_pdus", "`pollPDU`, 1 to 65,536")
+                .default_integer(32),
+            Opt::size("poll_bytes", "poll_bytes", "`pollByte`; the default is infinity").min(1.0),
+            Opt::hook(
+                "poll_retransmit",
+                "poll_retransmit_ns",
+                "poll_retransmit_ns",
+                "`t-PollRetransmit`",
+            ),
+            Opt::hook("reassembly", "reassembly_ns", "reassembly_ns", "`t-Reassembly`"),
+            Opt::hook(
+                "status_prohibit",
+                "status_prohibit_ns",
+                "status_prohibit_ns",
+                "`t-StatusProhibit`",
+            ),
+            Opt::integer("max_retransmissions", 1, 32, "`maxRetxThreshold`").default_integer(32),
+        ],
+        draws: false,
+        live_name: "",
+    };
+}
+
 impl NrSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "nr",
+        spec_kind: "nr",
+        aliases: &[],
+        title: "A bearer of 5G New Radio: transport blocks in slots, HARQ processes, RLC and PDCP",
+        reference: "3GPP Release 17",
+        options: &[
+            Opt::duration("slot", "slot_ns", "slot, which has one block of `rate` times `slot`")
+                .min(MIN_SLOT_NS)
+                .max(MAX_SLOT_NS)
+                .default_integer(1_000_000),
+            Opt::integer("processes", 1, MAX_PROCESSES as u64, "HARQ processes").default_integer(16),
+            Opt::integer(
+                "feedback_disabled_processes",
+                0,
+                MAX_PROCESSES as u64,
+                "HARQ processes that send a block once and wait for no feedback",
+            )
+            .default_integer(0),
+            Opt::integer(
+                "repetitions",
+                1,
+                MAX_REPETITIONS as u64,
+                "consecutive slots in which a block is sent each time",
+            )
+            .default_integer(1),
+            Opt::integer("retransmissions", 0, 1_000, "retransmissions of a block by HARQ")
+                .field("")
+                .default_integer(3),
+            Opt::integer(
+                "scheduling_offset",
+                0,
+                1_024,
+                "slots from the decision about a block to the block",
+            )
+            .field("offset_slots")
+            .default_integer(0),
+            Opt::hook(
+                "block_error_rate",
+                "",
+                "block_error_rate",
+                "probabilities by slot of a block with repetitions, instead of the channel; the last applies to all \
+                 that follow",
+            ),
+            Opt::hook("code_rate", "", "code_rate", "code rate of a slot; required over a channel"),
+            Opt::choice(
+                "combining",
+                &["none", "chase", "incremental"],
+                "combining of slots that a receiver could not decode",
+            )
+            .default_word("incremental"),
+            Opt::number(
+                "margin",
+                1.0,
+                100.0,
+                "mutual information that a block needs, over its information bits",
+            )
+            .field("")
+            .default_number(1.05),
+            Opt::duration(
+                "feedback_delay",
+                "",
+                "delay of feedback from the end of a block; the default is the round trip of the segment",
+            )
+            .min(1.0),
+            Opt::probability("feedback_loss", "loss of the feedback")
+                .field("")
+                .default_number(0.0),
+            Opt::hook(
+                "rlc",
+                "rlc",
+                "rlc",
+                "mode of RLC, `\"am\"` or `\"um\"`, or a table with `mode`; the default is `\"am\"`",
+            ),
+            Opt::flag("in_order", "whether PDCP delivers in order").field("").default_flag(true),
+            Opt::duration(
+                "reordering",
+                "",
+                "`t-Reordering` of PDCP; the default is infinity in acknowledged mode",
+            ),
+            Opt::hook("", "*", "bearer", "queue, channel, block, decoder, attempts, feedback and reordering"),
+        ],
+        draws: false,
+        live_name: "",
+    };
+
     /// Returns the slots from one scheduling decision of a process with feedback to the next. They comprise the offset,
     /// the block, and the feedback delay rounded up to slots.
     pub fn cycle_slots(&self) -> u64 {

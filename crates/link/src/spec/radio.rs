@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt};
 
 use crate::checks::{ValidationResult, above_zero, not_empty, probability};
 use crate::{ChannelSpec, FeedbackSpec, QueueSpec};
@@ -231,6 +232,31 @@ pub struct ReorderingSpec {
     pub time_limit_ns: Option<u64>,
     /// The sequence numbers in use.
     pub numbering: Numbering,
+}
+
+impl ReorderingSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "reordering_buffer",
+        spec_kind: "",
+        aliases: &[],
+        title: "A buffer behind a link layer that restores the order of packets",
+        reference: "Tauran 2018, section 4.4.1",
+        options: &[
+            Opt::integer("packets", 0, 1 << 20, "limit of packets for each flow; 0 is no buffer")
+                .default_integer(125),
+            Opt::duration(
+                "time_limit",
+                "time_limit_ns",
+                "longest waiting time; the default is no limit",
+            )
+            .min(1.0),
+            Opt::choice("numbering", &["link", "tcp"], "sequence numbers in use")
+                .default_word("link"),
+        ],
+        draws: false,
+        live_name: "",
+    };
 }
 
 /// The sequence numbers of a reordering buffer.

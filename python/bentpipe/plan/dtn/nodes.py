@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import ClaSpec, ContactStartSpec, DtnPerfSpec, DtnSpec, PlanSpec, RunSpec
     from bentpipe.scenario.dtn.nodes import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
-    from bentpipe.scenario.quantities import Duration, Rate
 
-__all__ = ["CONTACT_START", "SINCE_2000_S", "add_dtn", "add_ltp_rate", "cla_spec", "perf_spec"]
+__all__ = ["CONTACT_START", "SINCE_2000_S", "add_dtn", "check_ltp_rate", "perf_spec"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of DTN time (RFC 9171 section 4.2.6)."""
@@ -38,9 +37,6 @@ CONTACT_START: dict[str, ContactStartSpec] = {
     "cue": "link_up",
 }
 """Action on an open connection when a contact starts, by its name in a scenario."""
-
-_COLOURS = {"ltp": "red", "ltp-green": "green"}
-_STREAMS = {"quiccl": "one", "quiccl-each": "each", "quiccl-priorities": "priorities"}
 
 
 def _bundles(flow: Flow) -> Bundles | None:
@@ -219,23 +215,18 @@ def _add_neighbour_routes(
 
 def _cla(bundles: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> ClaSpec:
     """Return the convergence layer of a link. Raises ScenarioError."""
-    key = f"flow.{flow}.load.bundles.rate"
-    layer = cla_spec(bundles.layer, bundles.tls)
-    return add_ltp_rate(layer, (bundles.rate, bundles.owlt), pair, plan["contacts"], key)
+    cla = bundles.to_spec(bundles.layer)
+    check_ltp_rate(cla, pair, plan["contacts"], f"flow.{flow}.load.bundles.rate")
+    return cla
 
 
-def add_ltp_rate(
-    layer: ClaSpec,
-    rate_and_owlt: tuple[Rate | None, Duration | None],
-    pair: tuple[str, str],
-    contacts: Iterable[Mapping[str, Any]],
-    key: str,
-) -> ClaSpec:
-    """Add rate and one-way light time to an LTP layer, which has no congestion controller.
+def check_ltp_rate(
+    cla: ClaSpec, pair: tuple[str, str], contacts: Iterable[Mapping[str, Any]], key: str
+) -> None:
+    """Check that LTP, which has no congestion controller, has a rate or a contact.
 
     Args:
-        layer: the convergence layer; other layers than LTP are returned unchanged.
-        rate_and_owlt: rate and one-way light time for the time without a contact.
+        cla: the convergence layer.
         pair: the two nodes.
         contacts: contacts of the contact plan.
         key: key of the rate, for errors.
@@ -243,36 +234,14 @@ def add_ltp_rate(
     Raises:
         ScenarioError: neither a rate nor a contact of these nodes.
     """
-    if layer["kind"] != "ltp":
-        return layer
-    rate, owlt = rate_and_owlt
-    if owlt is not None:
-        layer["owlt_ns"] = owlt.ns
-    if rate is not None:
-        layer["rate_bit_s"] = rate.bit_s
-    elif not any({contact["from"], contact["to"]} == set(pair) for contact in contacts):
+    if cla["kind"] != "ltp" or "rate_bit_s" in cla:
+        return
+    if not any({contact["from"], contact["to"]} == set(pair) for contact in contacts):
         text = (
             f"missing, expected one: LTP sends at the rate of a contact, and none between {pair[0]} and "
             f"{pair[1]} is planned"
         )
         raise ScenarioError([(key, text)])
-    return layer
-
-
-def cla_spec(layer: str, tls: str = "no") -> ClaSpec:
-    """Return the ``ClaSpec`` of a convergence layer.
-
-    Args:
-        layer: its name in the scenario.
-        tls: the TLS policy of TCPCL (RFC 9174 section 4.4).
-    """
-    if tls != "no":
-        return cast("ClaSpec", {"kind": layer, "tls": tls})
-    if layer in _COLOURS:
-        return cast("ClaSpec", {"kind": "ltp", "colour": _COLOURS[layer]})
-    if layer in _STREAMS:
-        return cast("ClaSpec", {"kind": "quiccl", "streams": _STREAMS[layer]})
-    return cast("ClaSpec", {"kind": layer})
 
 
 def perf_spec(

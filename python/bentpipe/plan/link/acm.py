@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import AcmStageSpec, ModcodSpec, QueueSpec
-    from bentpipe.scenario.link.acm import AdaptiveCoding
     from bentpipe.scenario.link.direction import Direction
+    from bentpipe.scenario.link.generated import Channel
+    from bentpipe.scenario.link.generated_services import AdaptiveCoding
+    from bentpipe.scenario.link.hooks import QueueAndChannel
 
 __all__ = ["MODES", "Mode", "check", "rate_max", "stage"]
 
@@ -138,23 +140,35 @@ def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> Acm
     acm, channel = direction.acm, direction.channel
     if acm is None or channel is None:
         raise ScenarioError([(f"{key}.acm", "missing")])
-    modes: list[ModcodSpec] = [
-        {
-            "es_n0_db": mode.es_n0_db,
-            "data_bits": mode.data_bits,
-            "coded_bits": FRAME_BITS,
-            "symbols": mode.symbols,
+    return acm.to_spec(_AcmHooks(acm, channel, queue, files, key))
+
+
+@dataclass(frozen=True, slots=True)
+class _AcmHooks:
+    """Modes, queue and channel of a link with adaptive coding (``AcmHooks`` of the scenario)."""
+
+    acm: AdaptiveCoding
+    channel: Channel
+    queue: QueueSpec
+    files: Files
+    key: str
+
+    def modes(self, names: Sequence[str] | None, key: str) -> list[ModcodSpec]:
+        """Return the modes in use, slowest first."""
+        del names, key
+        return [
+            {
+                "es_n0_db": mode.es_n0_db,
+                "data_bits": mode.data_bits,
+                "coded_bits": FRAME_BITS,
+                "symbols": mode.symbols,
+            }
+            for mode in select_modes(self.acm, f"{self.key}.acm")
+        ]
+
+    def queue_and_channel(self) -> QueueAndChannel:
+        """Return queue and channel of the direction."""
+        return {
+            "queue": self.queue,
+            "channel": link_channel.channel(self.channel, self.files, f"{self.key}.channel"),
         }
-        for mode in select_modes(acm, f"{key}.acm")
-    ]
-    return {
-        "kind": "acm",
-        "queue": queue,
-        "channel": link_channel.channel(channel, files, f"{key}.channel"),
-        "symbols_s": acm.symbol_rate.symbols_s,
-        "modes": modes,
-        "margin_db": acm.margin.db,
-        "hysteresis_db": acm.hysteresis.db,
-        "report_interval_ns": acm.report_interval.ns,
-        "report_delay_ns": acm.report_delay.ns,
-    }

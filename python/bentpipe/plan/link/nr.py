@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.link import channel
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import FeedbackSpec, NrStageSpec, PdcpReorderingSpec, QueueSpec, RlcSpec
     from bentpipe.scenario.link.direction import Direction
-    from bentpipe.scenario.link.nr import Nr
+    from bentpipe.scenario.link.generated_services import Nr, Rlc
+    from bentpipe.scenario.link.hooks import Bearer
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["check", "cycle_slots", "rate_max_bit_s", "stage", "utilisation", "with_feedback_delay"]
@@ -79,30 +81,28 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         raise ScenarioError([(f"{key}.nr.slot", text)])
     feedback = _feedback(nr, key)
     cycle = nr.slot.ns * _cycle(nr.scheduling_offset, nr.repetitions, feedback, nr.slot.ns)
-    harq_ns = (nr.attempts - 1) * cycle
+    harq_ns = (_attempts(nr) - 1) * cycle
     coded = math.ceil(round(8 * block / (nr.code_rate or 1.0), 6))
-    return {
-        "kind": "nr",
+    bearer: Bearer = {
         "queue": queue,
         "channel": channel.channel(direction.channel, files, f"{key}.channel")
         if direction.channel is not None
         else None,
-        "slot_ns": nr.slot.ns,
         "block_bytes": block,
         "coded_bits": min(coded, 2**32 - 1),
         "decoder": {"kind": "information", "margin": nr.margin}
         if nr.block_error_rate is None
         else {"kind": "block_errors", "probabilities": [one.value for one in nr.block_error_rate]},
-        "combining": nr.combining,
-        "processes": nr.processes,
-        "feedback_disabled_processes": nr.feedback_disabled_processes,
-        "repetitions": nr.repetitions,
-        "attempts": nr.attempts,
-        "offset_slots": nr.scheduling_offset,
+        "attempts": _attempts(nr),
         "feedback": feedback,
-        "rlc": _rlc(nr, cycle, harq_ns),
         "reordering": _reordering(nr, harq_ns),
     }
+    return nr.to_spec(_NrHooks(bearer, nr, cycle, harq_ns))
+
+
+def _attempts(nr: Nr) -> int:
+    """Return the largest number of transmissions of a block."""
+    return 1 if nr.feedback_disabled_processes == nr.processes else nr.retransmissions + 1
 
 
 def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
@@ -118,29 +118,47 @@ def _feedback(nr: Nr, key: str) -> FeedbackSpec | None:
     return {"delay_ns": nr.feedback_delay.ns, "loss": nr.feedback_loss.value}
 
 
-def _rlc(nr: Nr, cycle: int, harq_ns: int) -> RlcSpec:
-    """Return the RLC entity; ``harq_ns`` is the longest duration of HARQ retransmissions."""
-    rlc = nr.rlc
-    if rlc.mode == "um":
-        return {"kind": "unacknowledged"}
-    reassembly = rlc.reassembly.ns if rlc.reassembly is not None else harq_ns
-    prohibit = (
-        rlc.status_prohibit.ns
-        if rlc.status_prohibit is not None
-        else cycle + STATUS_MARGIN_SLOTS * nr.slot.ns
-    )
-    poll_retransmit = (
-        rlc.poll_retransmit.ns if rlc.poll_retransmit is not None else cycle + harq_ns + reassembly + prohibit
-    )
-    return {
-        "kind": "acknowledged",
-        "poll_pdus": rlc.poll_pdus,
-        "poll_bytes": rlc.poll_bytes.bytes if rlc.poll_bytes is not None else None,
-        "poll_retransmit_ns": poll_retransmit,
-        "reassembly_ns": reassembly,
-        "status_prohibit_ns": prohibit,
-        "max_retransmissions": rlc.max_retransmissions,
-    }
+@dataclass(frozen=True, slots=True)
+class _NrHooks:
+    """Values of a 5G link that depend on several options (``NrHooks`` and ``RlcHooks`` of the scenario)."""
+
+    fields: Bearer
+    nr: Nr
+    cycle_ns: int
+    harq_ns: int
+    """Longest duration of HARQ retransmissions."""
+
+    def bearer(self) -> Bearer:
+        """Return the fields that depend on the direction and on several options."""
+        return self.fields
+
+    def rlc(self, rlc: Rlc, key: str) -> RlcSpec:
+        """Return the RLC entity."""
+        del key
+        return rlc.to_spec(self)
+
+    def poll_pdus(self, count: int | None, key: str) -> int | None:
+        """Return the PDUs between two polls; None for no limit."""
+        del key
+        return count
+
+    def reassembly_ns(self, timer: Duration | None, key: str) -> int:
+        """Return ``t-Reassembly``, by default the time of HARQ."""
+        del key
+        return self.harq_ns if timer is None else timer.ns
+
+    def status_prohibit_ns(self, timer: Duration | None, key: str) -> int:
+        """Return ``t-StatusProhibit``, by default some slots above a cycle."""
+        del key
+        return self.cycle_ns + STATUS_MARGIN_SLOTS * self.nr.slot.ns if timer is None else timer.ns
+
+    def poll_retransmit_ns(self, timer: Duration | None, key: str) -> int:
+        """Return ``t-PollRetransmit``, by default the longest time until a status report arrives."""
+        if timer is not None:
+            return timer.ns
+        reassembly_ns = self.reassembly_ns(self.nr.rlc.reassembly, key)
+        prohibit_ns = self.status_prohibit_ns(self.nr.rlc.status_prohibit, key)
+        return self.cycle_ns + self.harq_ns + reassembly_ns + prohibit_ns
 
 
 def _reordering(nr: Nr, harq_ns: int) -> PdcpReorderingSpec | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.link import channel
 from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.link.arq import link_layer_attempts
 
 if TYPE_CHECKING:
     from bentpipe.plan.input_files import Files
@@ -14,27 +16,18 @@ if TYPE_CHECKING:
         CodeSpec,
         DecoderSpec,
         FeedbackSpec,
-        HarqCombining,
-        LinkLayerSpec,
         QueueSpec,
         RadioStageSpec,
-        ReorderingSpec,
     )
-    from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
     from bentpipe.scenario.link.direction import Direction
+    from bentpipe.scenario.link.generated_services import LinkLayer
+    from bentpipe.scenario.link.hooks import LinkLayerFields
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["check", "stage"]
 
 WINDOW = 500
 """Default window in packets: the buffer of Tauran 2018, section 3.4.3."""
-
-_COMBINING: dict[str, HarqCombining] = {
-    "harq-chase": "chase",
-    "harq-2": "incremental",
-    "harq-3": "incremental",
-    "adaptive-harq": "incremental",
-}
 
 
 def check(direction: Direction, key: str) -> None:
@@ -74,7 +67,7 @@ def check(direction: Direction, key: str) -> None:
 
 def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key: str) -> RadioStageSpec:
     """Return the stage of a radio link; ``rate`` is that of coded bits. Raises ScenarioError."""
-    layer = direction.link_layer
+    layer, buffer = direction.link_layer, direction.reordering_buffer
     if layer is None:
         raise ScenarioError([(f"{key}.link_layer", "missing")])
     return {
@@ -83,42 +76,42 @@ def stage(direction: Direction, queue: QueueSpec, rate: Rate, files: Files, key:
         "channel": channel.channel(direction.channel, files, f"{key}.channel")
         if direction.channel is not None
         else None,
-        "link_layer": link_layer(layer, rate.bit_s),
-        "reordering": reordering(direction.reordering_buffer),
+        "link_layer": layer.to_spec(_LinkLayerHooks(layer, rate.bit_s)),
+        "reordering": buffer.to_spec() if buffer is not None and buffer.packets else None,
     }
 
 
-def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
-    """Return the ``LinkLayerSpec`` of a link layer, given the rate of coded bits."""
-    attempts, information = layer.attempts, layer.frame.bytes * 8
-    feedback: FeedbackSpec | None = None
-    time_out = None
-    decoder: DecoderSpec = {"kind": "information", "margin": layer.margin}
-    if layer.block_error_rate is not None:
-        decoder = {
-            "kind": "block_errors",
-            "probabilities": [one.value for one in layer.block_error_rate],
+@dataclass(frozen=True, slots=True)
+class _LinkLayerHooks:
+    """Values of a link layer that depend on several options (``LinkLayerHooks`` of the scenario)."""
+
+    layer: LinkLayer
+    rate_bit_s: int
+
+    def link_layer(self) -> LinkLayerFields:
+        """Return the fields that depend on the rate and on several options."""
+        layer, attempts = self.layer, link_layer_attempts(self.layer)
+        feedback: FeedbackSpec | None = None
+        timeout = None
+        decoder: DecoderSpec = {"kind": "information", "margin": layer.margin}
+        if layer.block_error_rate is not None:
+            decoder = {
+                "kind": "block_errors",
+                "probabilities": [one.value for one in layer.block_error_rate],
+            }
+        if attempts != 1:
+            loss = layer.feedback_loss.value
+            feedback = {"delay_ns": layer.feedback_delay.ns, "loss": loss}
+            timeout = layer.timeout or (layer.feedback_delay if loss > 0 else None)
+        return {
+            "rate_bit_s": self.rate_bit_s,
+            "code": _code(layer, layer.frame.bytes * 8),
+            "decoder": decoder,
+            "attempts": attempts,
+            "window": _window(layer),
+            "feedback": feedback,
+            "timeout_ns": timeout.ns if timeout is not None else None,
         }
-    if attempts != 1:
-        loss = layer.feedback_loss.value
-        feedback = {"delay_ns": layer.feedback_delay.ns, "loss": loss}
-        time_out = layer.timeout or (layer.feedback_delay if loss > 0 else None)
-    spec: LinkLayerSpec = {
-        "rate_bit_s": rate_bit_s,
-        "frame_bytes": layer.frame.bytes,
-        "overhead_bits": layer.overhead_bits,
-        "code": _code(layer, information),
-        "decoder": decoder,
-        "combining": _COMBINING.get(layer.scheme, "none"),
-        "repeat": "go_back_n" if layer.scheme == "go-back-n" else "selective",
-        "attempts": attempts,
-        "window": _window(layer),
-        "feedback": feedback,
-        "timeout_ns": time_out.ns if time_out is not None else None,
-    }
-    if layer.first_overhead_bits:
-        spec["first_overhead_bits"] = layer.first_overhead_bits
-    return spec
 
 
 def _code(layer: LinkLayer, information: int) -> CodeSpec:
@@ -136,15 +129,3 @@ def _window(layer: LinkLayer) -> int | None:
     if layer.scheme == "code":
         return None
     return 1 if layer.scheme == "stop-and-wait" else layer.window or WINDOW
-
-
-def reordering(buffer: ReorderingBuffer | None) -> ReorderingSpec | None:
-    """Return the ``ReorderingSpec`` of a reordering buffer; None without one."""
-    if buffer is None or buffer.packets == 0:
-        return None
-    limit = buffer.time_limit
-    return {
-        "packets": buffer.packets,
-        "time_limit_ns": limit.ns if limit is not None else None,
-        "numbering": buffer.numbering,
-    }

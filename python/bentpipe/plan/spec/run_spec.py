@@ -165,7 +165,7 @@ class ClaLinkSpec(TypedDict):
 
 
 class QuicclClaSpec(TypedDict):
-    """draft-caini-dtn-quiccl-01."""
+    """Options of QUICCL."""
 
     kind: Literal["quiccl"]
     streams: NotRequired[StreamMappingSpec]
@@ -180,7 +180,7 @@ class QuicclClaSpec(TypedDict):
 
 
 class QubicleClaSpec(TypedDict):
-    """draft-ek-dtn-qubicle-02."""
+    """Options of qubicle."""
 
     kind: Literal["qubicle"]
     max_streams: NotRequired[int]
@@ -189,7 +189,7 @@ class QubicleClaSpec(TypedDict):
 
 
 class TcpclClaSpec(TypedDict):
-    """RFC 9174."""
+    """Options of TCPCLv4."""
 
     kind: Literal["tcpcl"]
     keepalive_s: NotRequired[int]
@@ -201,14 +201,14 @@ class TcpclClaSpec(TypedDict):
 
 
 class MtcpClaSpec(TypedDict):
-    """draft-ietf-dtn-mtcpcl."""
+    """Options of MTCP."""
 
     kind: Literal["mtcp"]
     transfer_bytes: NotRequired[int]
 
 
 class LtpClaSpec(TypedDict):
-    """RFC 5326 over UDP (RFC 7122)."""
+    """Options of LTP."""
 
     kind: Literal["ltp"]
     colour: NotRequired[Colour]

@@ -9,27 +9,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema, model_validator
 
-from bentpipe.scenario.base import DurationText, Name, PositiveText, RateText, SizeText, Table
+from bentpipe.scenario.base import DurationText, Name, PositiveText, SizeText, Table, check_options
+from bentpipe.scenario.dtn.generated import TRANSPORTS, ClaOptions, Layer
 from bentpipe.scenario.dtn.integrity import Integrity
 from bentpipe.scenario.network.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import Duration
 
 __all__ = [
-    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "NodeOutage", "Routing", "check_routing",
+    "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "NodeOutage", "Routing", "check_routing",
     "parse_dtnperf",
 ]  # fmt: skip
-
-LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green")
-"""Convergence layers.
-
-QUICCL with all bundles on one stream, with one stream per bundle and with streams of priorities; qubicle; TCPCLv4;
-MTCP; LTP with red and with green blocks.
-"""
-
-Layer = Literal["quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green"]
-
-_TRANSPORTS = {"tcpcl": "tcp", "mtcp": "tcp", "ltp": "udp", "ltp-green": "udp"}
-"""Transport of a layer; the others use QUIC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +138,7 @@ def _set_option(option: str, value: str, fields: dict[str, object]) -> None:
         raise ValueError(f'dtnperf --crc: found "{value}", expected 0, 16 or 32')
 
 
-class Bundles(Table):
+class Bundles(ClaOptions):
     """Flow between two bundle nodes: its convergence layer, and optionally a client of dtnperf at its client.
 
     ``connections``: one that the client opens and both sides use, or one from each side. They are opened with the
@@ -166,12 +155,10 @@ class Bundles(Table):
     opened: Literal["with_contact", "on_demand"] = "with_contact"
     closed: Literal["with_contact", "never"] | None = None
     on_return: Literal["alone", "reopen", "resume", "cue"] | None = None
-    rate: RateText | None = None
-    owlt: DurationText | None = None
-    tls: Literal["no", "require"] = "no"
 
     @model_validator(mode="after")
     def _check_combination(self) -> Bundles:
+        check_options(self.layer, self.model_fields_set, self.option_owners)
         if self.dtnperf is not None:
             parse_dtnperf(self.dtnperf)
         elif self.to is not None or self.monitor is not None:
@@ -180,10 +167,6 @@ class Bundles(Table):
             raise ValueError(
                 'found layer = "mtcp", which has one direction only, with connections = "shared"; expected "each"'
             )
-        if self.tls != "no" and self.layer != "tcpcl":
-            raise ValueError(
-                f'found tls = "{self.tls}" with layer = "{self.layer}"; expected layer = "tcpcl"'
-            )
         if self.connections == "shared" and self.opened == "on_demand":
             raise ValueError(
                 'found opened = "on_demand" with connections = "shared": the server could not open one; '
@@ -191,12 +174,6 @@ class Bundles(Table):
             )
         if self.transport == "udp":
             self._check_without_connections()
-        elif self.rate is not None or self.owlt is not None:
-            key = "owlt" if self.rate is None else "rate"
-            raise ValueError(
-                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport measures rate and '
-                "delay; expected none"
-            )
         self._check_on_return()
         return self
 
@@ -216,12 +193,12 @@ class Bundles(Table):
     @property
     def transport(self) -> str:
         """Transport protocol of the layer."""
-        return _TRANSPORTS.get(self.layer, "quic")
+        return TRANSPORTS[self.layer]
 
     def _check_on_return(self) -> None:
         """Check ``on_return`` against the layer and ``closed``. Raises ValueError."""
         action = self.on_return
-        if action in ("resume", "cue") and self.layer in ("tcpcl", "mtcp"):
+        if action in ("resume", "cue") and self.transport == "tcp":
             raise ValueError(
                 f'on_return: found "{action}" with layer = "{self.layer}", whose TCP connections cannot be '
                 'resumed or signalled; expected "alone" or "reopen"'

@@ -17,10 +17,8 @@ from bentpipe.scenario.base import (
     merge_tables,
     require_one,
 )
-from bentpipe.scenario.link.acm import AdaptiveCoding
-from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
 from bentpipe.scenario.link.generated import Aqm, Channel, Loss
-from bentpipe.scenario.link.nr import Nr
+from bentpipe.scenario.link.generated_services import AdaptiveCoding, LinkLayer, Nr, ReorderingBuffer
 from bentpipe.scenario.link.reconfiguration import Reconfiguration
 from bentpipe.scenario.link.scheduler import Scheduler
 from bentpipe.scenario.quantities import Duration

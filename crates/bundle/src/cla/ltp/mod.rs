@@ -17,8 +17,8 @@ use transport::{AppEvent, Streams};
 use units::Time;
 
 use self::engine::LtpEngine;
-use super::ConnectionParameters;
-use crate::{RefusalReason, Session, SessionCommand, SessionEvent};
+use super::{ClaFactory, ClaSpec, ClaTransport, ConnectionParameters, LinkProperties};
+use crate::{RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
 pub use segment::{
     Canceller, Checkpoint, DataSegment, DataSegmentType, LtpSegment, LtpSessionId, ReportSegment,
@@ -28,6 +28,28 @@ pub use spec::{Colour, LtpSpec, engine_id};
 
 /// The UDP port (RFC 5326 section 10.1).
 pub const PORT: u16 = 1113;
+
+impl ClaFactory for LtpSpec {
+    fn build(&self, _: Role, node: &str, parameters: ConnectionParameters) -> Box<dyn Session> {
+        Box::new(Ltp::new(self, node, &parameters))
+    }
+
+    fn transport(&self) -> ClaTransport {
+        ClaTransport::Udp
+    }
+
+    fn adjust(&self, _: &LinkProperties) -> ClaSpec {
+        self.clone().into()
+    }
+
+    fn needs_link_state(&self) -> bool {
+        true
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(PORT)
+    }
+}
 
 /// One side of a span.
 pub struct Ltp {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt};
 
 use crate::cla::parameters::{INCOMING_BYTES, TRANSFER_BYTES};
 
@@ -66,6 +67,29 @@ impl Default for LtpSpec {
             incoming_bytes: INCOMING_BYTES,
         }
     }
+}
+
+impl LtpSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "ltp",
+        spec_kind: "ltp",
+        aliases: &["ltp-green"],
+        title: "LTP over UDP: a block for each bundle",
+        reference: "RFC 5326 and RFC 7122",
+        options: &[
+            Opt::by_name(
+                "colour",
+                &["red", "green"],
+                "blocks that are retransmitted, or sent once",
+            ),
+            Opt::rate("rate", "rate_bit_s", "rate without a planned contact").omitted(),
+            Opt::duration("owlt", "owlt_ns", "one-way light time without a planned contact")
+                .omitted(),
+        ],
+        draws: false,
+        live_name: "",
+    };
 }
 
 /// Returns the engine ID of a node: N for `ipn:N.0`, otherwise 63 bits of the FNV-1a hash of the node ID.

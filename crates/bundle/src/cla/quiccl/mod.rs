@@ -10,14 +10,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::QuicRequirements;
 use transport::{AppEvent, Streams};
-use units::{Span, Time};
+use units::{Descriptor, Opt, Span, Time};
 
 use self::datagrams::{DatagramEvent, DatagramTransfers};
 use super::messages::{SessInit, WireFormat};
 use super::parameters::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
 use super::reassembly::ByteQuota;
 use super::rfc9174::{Rfc9174Session, SessionConfig, StreamMapping};
-use super::{ConnectionParameters, RememberedParameters, TlsPolicy};
+use super::{
+    ClaFactory, ClaSpec, ClaTransport, ConnectionParameters, LinkProperties, RememberedParameters,
+    TlsPolicy,
+};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
 /// The ALPN protocol name.
@@ -79,13 +82,66 @@ impl Default for QuicclSpec {
 }
 
 impl QuicclSpec {
-    pub(super) fn quic_requirements(&self) -> QuicRequirements {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "quiccl",
+        spec_kind: "quiccl",
+        aliases: &["quiccl-each", "quiccl-priorities"],
+        title: "QUICCL: sessions as in TCPCLv4, over QUIC",
+        reference: "draft-caini-dtn-quiccl-01",
+        options: &[Opt::by_name(
+            "streams",
+            &["one", "each", "priorities"],
+            "all bundles on one stream, one stream for each bundle, or streams of priorities",
+        )],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl ClaFactory for QuicclSpec {
+    fn build(&self, role: Role, node: &str, parameters: ConnectionParameters) -> Box<dyn Session> {
+        Box::new(Quiccl::new(self, role, node, parameters))
+    }
+
+    fn build_with_early_data(
+        &self,
+        role: Role,
+        node: &str,
+        remembered: &RememberedParameters,
+    ) -> Box<dyn Session> {
+        let session = Quiccl::new(self, role, node, ConnectionParameters::default());
+        Box::new(session.with_early_data(remembered))
+    }
+
+    fn transport(&self) -> ClaTransport {
         let each = self.streams == StreamMappingSpec::Each;
-        QuicRequirements {
+        ClaTransport::Quic(QuicRequirements {
             datagram_buffer_bytes: self.datagram_bytes,
             max_bidi_streams: each.then_some(self.max_streams.saturating_add(1)),
             ..QuicRequirements::default()
+        })
+    }
+
+    fn adjust(&self, link: &LinkProperties) -> ClaSpec {
+        QuicclSpec {
+            response_timeout_ns: self.response_timeout_ns.max(link.min_response_timeout_ns()),
+            ack_timeout_ns: self.ack_timeout_ns.max(link.min_ack_timeout_ns()),
+            ..self.clone()
         }
+        .into()
+    }
+
+    fn alpn(&self) -> Option<&'static str> {
+        Some(ALPN)
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(PORT)
+    }
+
+    fn supports_early_data(&self) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,9 @@
-//! Kinds: a loss model, a queue discipline and a scheduler are each one of a list of members.
+//! Kinds: a loss model, a queue discipline, a scheduler, a channel and a convergence layer are each one of a list of members.
 
 /// Defines the specification of a kind: an enum with one variant per member. The text `$tag` is the key that names the
 /// member in the resolved run. A member is a specification type with an associated constant `DESCRIPTOR` that
 /// implements the factory trait of the kind.
+#[macro_export]
 macro_rules! kind {
     ($(#[$doc:meta])* $name:ident, $tag:literal, $factory:ident {
         $($(#[$attribute:meta])* $variant:ident($member:ty)),+ $(,)?
@@ -17,11 +18,11 @@ macro_rules! kind {
 
         impl $name {
             /// The descriptors of all members in the order of the manual.
-            pub const DESCRIPTORS: &'static [&'static units::Descriptor] =
+            pub const DESCRIPTORS: &'static [&'static $crate::Descriptor] =
                 &[$(&<$member>::DESCRIPTOR),+];
 
             /// Returns the descriptor of the member.
-            pub fn descriptor(&self) -> &'static units::Descriptor {
+            pub fn descriptor(&self) -> &'static $crate::Descriptor {
                 match self {
                     $($name::$variant(_) => &<$member>::DESCRIPTOR),+
                 }
@@ -42,5 +43,3 @@ macro_rules! kind {
         })+
     };
 }
-
-pub(crate) use kind;
