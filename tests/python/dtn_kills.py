@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.node import Client, plan_of
-from bentpipe.scenario.dtn.generated import TRANSPORTS
 from bentpipe.lab.free_port import free_port
 from bentpipe.lab.process_plans import to_json
+from bentpipe.scenario.dtn.generated import TRANSPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,10 @@ from pydantic import Field, PlainValidator, StrictInt, WithJsonSchema
 if TYPE_CHECKING:
     from bentpipe.scenario.link.generated_services import LinkLayer
 
-__all__ = ["INCREMENTAL", "Bits", "CodeRate", "link_layer_attempts"]
+__all__ = ["HARQ", "INCREMENTAL", "Bits", "CodeRate", "link_layer_attempts"]
+
+HARQ = ("harq-1", "harq-chase", "harq-2", "harq-3", "adaptive-harq")
+"""Hybrid ARQ schemes."""
 
 INCREMENTAL = ("harq-2", "harq-3", "adaptive-harq")
 """Schemes with incremental redundancy: each attempt has new bits of the code."""
