@@ -105,8 +105,8 @@ fn has_default_in_range(option: &Opt) -> bool {
         units::DefaultValue::Number(value) => value,
         units::DefaultValue::Integer(value) => value as f64,
         units::DefaultValue::Word(word) => {
-            return option.key.is_empty()
-                || matches!(option.quantity, Quantity::Choice(words) if words.contains(&word));
+            let Quantity::Choice(words) = option.quantity else { return true };
+            return option.key.is_empty() || words.contains(&word);
         }
         _ => return true,
     };
