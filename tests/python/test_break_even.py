@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bentpipe.break_even import resolve_access
 from bentpipe.break_even.access import access, numbers, with_loss
 from bentpipe.break_even.config import BreakEvenConfig, duration_ns, parse_config, scenario
-from bentpipe.break_even.execution import compute, plan_map
+from bentpipe.break_even.execution import plan_map
 from bentpipe.break_even.page import interactive_figure
 from bentpipe.break_even.ratios import Cell, LoadTimes, Map, break_even, build_map, read_map
 from bentpipe.break_even.recommendation import gains, headline_text, supporting_text
@@ -25,7 +21,6 @@ from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
 from bentpipe.plan.access import split_rtt
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Plan, build_plan
-from bentpipe.runners.execute import Observer
 from bentpipe.scenario.errors import ScenarioError
 
 
@@ -446,62 +441,3 @@ def test_a_small_map(tmp_path: Path) -> None:
         assert times.load.sent == pytest.approx(0.6 if name in ("QUIC", "line-rate PEP") else 1.2, abs=0.04)
         assert times.load.first_byte - times.load.sent == pytest.approx(0.6, abs=0.04)
         assert (f">{times.load.end:.2f} s<" in picture) == (size == "1 MB")
-
-
-def test_a_map_with_loss_has_a_first_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page exists after the first seed, and after an interruption; the same command completes it."""
-    config = parse_config(
-        with_loss(numbers("20 Mbit/s", "5 Mbit/s", "100 ms"), "2 %"), sizes=("30 kB", "300 kB"), rtts=("40 ms", "100 ms"),
-        controllers=("cubic",),
-    )  # fmt: skip
-    messages: list[str] = []
-    states: list[str] = []
-
-    def interrupt(text: str) -> None:
-        messages.append(text)
-        states.append((tmp_path / "map.html").read_text(encoding="utf-8"))
-        if len(messages) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        compute(config, tmp_path, 1, watch=Observer(on_message=interrupt))
-    assert "1 seed." in states[0]
-    assert "Stage 1 of 3" in states[0]
-    assert "one seed gives no confidence interval" in states[0]
-    assert "intervals of 95\u00a0% from 5\u00a0seeds" in states[1]
-    first = json.loads((tmp_path / "map.json").read_text())
-    assert {cell["seeds"] for cell in first["cells"]} == {1, 5}
-    result, summary = compute(config, tmp_path, 1)
-    assert (summary.kept, summary.done) == (2 * 2 * 4 + 2 * 4 * 4, 2 * 4 * 4)
-    page = (tmp_path / "map.html").read_text(encoding="utf-8")
-    assert "Stage" not in page.partition("<script")[0]
-    assert {cell.ratio.n for cell in result.cells if cell.ratio is not None} == {5}
-    # The interval of the row that was complete is the same: a stage changes no run.
-    own = [cell for cell in first["cells"] if cell["rtt_s"] == 0.1]
-    assert [cell.as_row()["ratio_low"] for cell in result.cells if cell.rtt == "100 ms"] == [
-        cell["ratio_low"] for cell in own
-    ]
-
-
-@settings(max_examples=6, deadline=None)
-@given(loss=st.sampled_from(["0.5 %", "2 %", "5 %"]), rtt=st.sampled_from(["40 ms", "100 ms"]))
-def test_loss_makes_no_load_faster_on_average(loss: str, rtt: str) -> None:
-    """The mean over seeds of a load that crosses a lossy link is not below that of one without loss.
-
-    A single load may be faster: a lost packet can end slow start before it overflows the queue. Hence means, and a
-    queue that holds the object.
-    """
-    means = []
-    for probability in (None, loss):
-        config = parse_config(
-            with_loss(numbers("20 Mbit/s", "5 Mbit/s", rtt), probability), sizes=("100 kB",), rtts=(rtt,),
-            controllers=("cubic",), seeds=5,
-        )  # fmt: skip
-        with tempfile.TemporaryDirectory() as folder:
-            result, _ = compute(config, Path(folder), 1)
-        means.append(
-            {key[0]: times.mean.estimate for key, times in result.times.items() if times.mean is not None}
-        )
-    before, after = means
-    assert before.keys() == after.keys()
-    assert all(after[name] >= before[name] * (1 - 1e-9) for name in before), (before, after)
