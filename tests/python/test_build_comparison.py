@@ -224,7 +224,7 @@ def test_built_in_controllers_are_compared_where_the_change_touches(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("does", "output"),
+    ("does", "message"),
     [
         ('echo "error: s.toml: no key" >&2; exit 2', "other: s.toml: no key"),
         ('echo "Killed" >&2; exit 137', "other: Killed"),
