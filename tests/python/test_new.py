@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import commands
 from bentpipe.plan.analysis.lint import lint_plan
 from bentpipe.scenario.new_scenario import NewScenario, parse_load, parse_rtt, write_scenario
+from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantities import Duration, Probability, Rate, Size
 
 pytest.importorskip("bentpipe._engine")
@@ -41,6 +42,21 @@ def test_the_three_commands_work_in_their_order(tmp_path: Path, load: str) -> No
         assert done.stderr == "" or words[1] == "run"  # the short run warns about its load
 
 
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_gives_a_scenario_without_warnings(tmp_path: Path, preset: str) -> None:
+    from bentpipe.api.plan import plan_scenario
+    from bentpipe.plan.analysis.lint import lint_plan
+
+    for load in ("30 s", "10MB", "page", "call"):
+        done = commands.bentpipe(tmp_path, "new", "--force", "--preset", preset, "--load", load)
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / "scenario.toml").read_text()
+        assert text.count("\n") <= 25
+        data = tomllib.loads(text)
+        assert data["path"] == {"preset": preset}
+        assert lint_plan(plan_scenario(data)) == ()
+
+
 rates = st.integers(8_000, 10**9).map(Rate)
 rtts = st.integers(1_000_000, 3 * 10**9).map(lambda ns: Duration(ns // 2 * 2))
 losses = st.sampled_from([Probability(0.0), Probability.parse("0.01 %"), Probability.parse("5 %")])
@@ -59,7 +75,7 @@ def test_a_written_scenario_says_the_answers(
     """It has at most 25 lines, its values are those of the answers, and nothing in it is probably wrong."""
     from bentpipe.api.plan import plan_scenario
 
-    text = write_scenario(NewScenario(down, up, rtt, loss, parse_load(load)))
+    text = write_scenario(NewScenario(parse_load(load), down, up, rtt, loss))
     assert len(text.splitlines()) <= 25
     assert max(map(len, text.splitlines())) <= 100
     data = tomllib.loads(text)
@@ -96,6 +112,10 @@ def test_a_written_scenario_says_the_answers(
         ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 3bit", '--load: found "3bit", expected a duration'),
         ("nowhere/x.toml --down 5Mbit/s", "FILE: no folder nowhere, expected an existing folder"),
         (". --down 5Mbit/s", "FILE: . is a folder, expected the name of a file to write"),
+        ("--preset geo --load 30s", '--preset: no preset "geo", expected one of: adsl,'),
+        ("--preset adsl", '--load: missing, expected a load such as "30s", "10MB", page or call'),
+        ("--preset adsl --load pge", '--load: found "pge", expected a duration such as "30 s"'),
+        ("--preset adsl --rtt 1s --load 30s", "--preset: found --rtt beside it, expected only --load"),
     ],
 )  # fmt: skip
 def test_a_mistake_leaves_no_file(tmp_path: Path, words: str, message: str) -> None:

@@ -33,7 +33,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "capacity --down 50Mbit/s --up 6Mbit/s --rtt 620ms --mix call=0.3,page=0.7",
     ),
     "link-layer": ("link-layer", "link-layer tauran-lms --seeds 10 --out out/harq"),
-    "new": ("new", "new mine.toml --down 50Mbit/s --up 6Mbit/s --rtt 620ms --loss 0.1% --load 10MB"),
+    "new": (
+        "new mine.toml --down 50Mbit/s --up 6Mbit/s --rtt 620ms --loss 0.1% --load 10MB",
+        "new mine.toml --preset geo-konnect --load 30s",
+    ),
     "orbit": (
         "orbit Toulouse Lima --constellation iridium --duration '100 min'",
         "orbit Paris 'New York' --constellation starlink-shell-1 --out out/paris",

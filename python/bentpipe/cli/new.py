@@ -31,9 +31,13 @@ def new(
         str | None,
         typer.Option(metavar="LOAD", help="download for a time (30s) or of a size (10MB), or page, or call"),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="access of bentpipe presets, instead of rates, RTT and loss"),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite FILE")] = False,
 ) -> None:
-    """Write a commented scenario from rates, RTT, loss and load.
+    """Write a commented scenario from rates, RTT, loss and load, or from a preset and a load.
 
     Without these options, the command asks for them at a terminal.
     """
@@ -47,14 +51,22 @@ def new(
 
     _require_target(file, force=force)
     given = {"down": down, "up": up, "rtt": rtt, "loss": loss, "load": load}
-    if not any(given.values()) and sys.stdin.isatty() and sys.stderr.isatty():
+    answers: dict[str, Any]
+    if preset is not None:
+        answers = _parse_preset(preset, given)
+    elif not any(given.values()) and sys.stdin.isatty() and sys.stderr.isatty():
         answers = {name: _ask(question, parse) for name, (question, parse) in _questions().items()}
     else:
         answers = _parse_options(given)
     text = write_scenario(NewScenario(**answers))
     # A plan also finds what only the whole scenario shows, such as a queue of no packet.
     try:
-        plan_document(load_scenario(parse_toml(text)), on_cell=patience())
+        plan = plan_document(load_scenario(parse_toml(text)), on_cell=patience())
+        if preset is not None:
+            with_seeds = write_scenario(NewScenario(**answers, has_seeds=True))
+            # A cell that does not depend on the seed has one run.
+            if len(plan_document(load_scenario(parse_toml(with_seeds))).runs) > len(plan.runs):
+                text = with_seeds
     except ScenarioError as error:
         raise ScenarioError(error.problems, NO_FILE) from None
     is_replaced = file.exists()
@@ -63,6 +75,25 @@ def new(
     name = shlex.quote(str(file))
     print(f"bentpipe check {name}", f"bentpipe run {name}", sep="\n")
     print(f"bentpipe show {shlex.quote(str(Path('out') / file.stem))}")
+
+
+def _parse_preset(preset: str, given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the answers for the path of a preset."""
+    from bentpipe.scenario.errors import unknown_name
+    from bentpipe.scenario.new_scenario import parse_load
+    from bentpipe.scenario.package_data import preset_names
+    from bentpipe.scenario.quantities import UnitError
+
+    if excess := [f"--{name}" for name, text in given.items() if text and name != "load"]:
+        refuse(f"--preset: found {', '.join(excess)} beside it, expected only --load; the preset has a path")
+    if preset not in preset_names():
+        refuse(f"--preset: {unknown_name(preset, preset_names(), 'preset')}")
+    if not given["load"]:
+        refuse('--load: missing, expected a load such as "30s", "10MB", page or call')
+    try:
+        return {"preset": preset, "load": parse_load(given["load"])}
+    except UnitError as error:
+        refuse(f"--load: {error}")
 
 
 def _require_target(file: Path, *, force: bool) -> None:

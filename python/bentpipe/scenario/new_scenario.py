@@ -36,15 +36,26 @@ class NewLoad:
     size: Size | None = None
 
 
+_SLOWEST_DOWN, _SLOWEST_UP = Rate(5_000_000), Rate(2_500_000)
+_LONGEST_RTT, _NO_LOSS = Duration(750_000_000), Probability(0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class NewScenario:
-    """Path with one link and a flow over it."""
+    """Path with one link, or of a preset, and a flow over it.
 
-    down: Rate
-    up: Rate
-    rtt: Duration
-    loss: Probability
+    With a ``preset``, rates, RTT and loss only determine the duration of runs. The defaults are those of the slowest
+    presets: 4G's 5 Mbit/s, Konnect's 750 ms.
+    """
+
     load: NewLoad
+    down: Rate = _SLOWEST_DOWN
+    up: Rate = _SLOWEST_UP
+    rtt: Duration = _LONGEST_RTT
+    loss: Probability = _NO_LOSS
+    preset: str | None = None
+    has_seeds: bool = False
+    """Whether the path of a preset depends on the seed."""
 
 
 def parse_rtt(text: str) -> Duration:
@@ -80,16 +91,11 @@ def write_scenario(new: NewScenario) -> str:
     seeds = [(f"seeds = {LOSS_SEEDS}", "runs of each cell, each with other random streams")]
     lines = [
         ("", "docs/manual/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
-        (f'title = "{name.capitalize()} at {new.down} down, {new.up} up, RTT {new.rtt}"', ""),
+        (f'title = "{name.capitalize()} {_path_title(new)}"', ""),
         (f'duration = "{_run_duration(new)}"', "virtual time of each run"),
-        *(seeds if new.loss.value else []),
+        *(seeds if new.loss.value or new.has_seeds else []),
         ("", ""),
-        ("[[path.segment]]", "a link; further tables add links, in order from client to server"),
-        ('name = "access"', ""),
-        (f'delay = "{Duration(new.rtt.ns // 2)}"', "one-way: half of the RTT"),
-        (f'down = {{ rate = "{new.down}" }}', "from server to client"),
-        (f'up = {{ rate = "{new.up}" }}', "from client to server"),
-        (f'both = {{ queue = "1 BDP", loss = "{new.loss}" }}', "keys of both directions"),
+        *_path_lines(new),
         ("", ""),
         ("[[flow]]", "a load between client and server"),
         (f'name = "{name}"', ""),
@@ -99,6 +105,29 @@ def write_scenario(new: NewScenario) -> str:
         sweep,
     ]
     return "".join(f"{_format_line(*line)}\n" for line in lines)
+
+
+def _path_title(new: NewScenario) -> str:
+    if new.preset is not None:
+        return f"over {new.preset}"
+    return f"at {new.down} down, {new.up} up, RTT {new.rtt}"
+
+
+def _path_lines(new: NewScenario) -> list[tuple[str, str]]:
+    """Return the lines of the path, each with its comment."""
+    if new.preset is not None:
+        return [
+            ("[path]", ""),
+            (f'preset = "{new.preset}"', "`bentpipe presets` lists all; a sweep takes several"),
+        ]
+    return [
+        ("[[path.segment]]", "a link; further tables add links, in order from client to server"),
+        ('name = "access"', ""),
+        (f'delay = "{Duration(new.rtt.ns // 2)}"', "one-way: half of the RTT"),
+        (f'down = {{ rate = "{new.down}" }}', "from server to client"),
+        (f'up = {{ rate = "{new.up}" }}', "from client to server"),
+        (f'both = {{ queue = "1 BDP", loss = "{new.loss}" }}', "keys of both directions"),
+    ]
 
 
 COMMENT_COLUMN = 32
