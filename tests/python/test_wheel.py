@@ -178,12 +178,27 @@ def test_a_study(installed: Installed) -> None:
     assert all(part["done"] == part["runs"] > 0 for part in message["stores"])
 
 
+PATHS = """
+import pytest
+from bentpipe import ScenarioError
+
+def test_simulated(bentpipe_path):
+    flow = {"congestion": "cubic", "direction": "down", "load": {"bytes": "10 kB"}}
+    found = bentpipe_path("geo-konnect").simulate(flow, duration="10 s")
+    assert found.metrics()["completion_p50_s"].mean() >= 0.75
+
+def test_wrong(bentpipe_path):
+    with pytest.raises(ScenarioError, match="did you mean .geo-konnect."):
+        bentpipe_path("geo-konect")
+    with pytest.raises(ScenarioError, match="did you mean .loss."):
+        bentpipe_path("geo-konnect", {"path.konnect.up.los": "1 %"})
+"""
+
+
 def test_pytest_has_the_fixture(installed: Installed) -> None:
-    (installed.folder / "test_path.py").write_text(
-        "def test_path(bentpipe_path):\n    assert callable(bentpipe_path)\n"
-    )
+    (installed.folder / "test_path.py").write_text(PATHS)
     words = [str(installed.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_path.py"]
-    assert "1 passed" in installed.process(words)
+    assert "2 passed" in installed.process(words)
 
 
 def test_real_time_is_found(installed: Installed) -> None:

@@ -97,7 +97,7 @@ def _read_setting(file: str) -> str:
 
 PROGRAMS = (
     ("ip", "iproute2", "network configuration of a lab"),
-    ("nft", "nftables", "uplink of `shell`, PEPs"),
+    ("nft", "nftables", "uplink and localhost of `shell`, PEPs"),
     ("pasta|slirp4netns", "passt, or slirp4netns", "uplink of `shell` without root"),
 )
 """Names of programs, their Debian packages and their use. The first installed program of several names is
