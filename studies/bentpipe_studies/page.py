@@ -47,7 +47,7 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         rows=[table(lines) for lines in row_tables(findings)],
         tables=[(text_table.title, table(text_table.rows)) for text_table in findings.tables],
         claims=table(claim_rows(findings)),
-        said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
+        statements=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
         reasons=differences(findings),
         figures=charts,
         carrying=LEADING_FIGURES,

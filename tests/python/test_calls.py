@@ -451,7 +451,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
 def test_every_sweep_of_calls_has_its_scores(
     tmp_path: Path, sweep: dict[str, Any], labels: list[str], lines: int
 ) -> None:
-    """Of amounts points are joined by lines, of alternatives not."""
+    """Lines join points of amounts, but not points of alternatives."""
     data = scenario({**CALL, "name": "calls", "count": 1}, duration="4 s", sweep=sweep)
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     figure = FIGURES["call-mos"](FigureContext(open_store(path)))

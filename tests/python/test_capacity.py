@@ -83,7 +83,7 @@ def test_numbers_of_users_grow_kind_by_kind(parts: list[int]) -> None:
 
 @pytest.mark.parametrize(("share", "value"), [(1.0, 1.0), (0.95, 2.0), (0.9, 3.0), (0.5, 11.0), (0.01, 20.0)])
 def test_a_share_of_the_users_has_a_value(share: float, value: float) -> None:
-    """Of 20 users 95 % are 19: the worst of these has the value."""
+    """19 users are 95 % of 20: the worst of these has the value."""
     assert Quality(tuple(float(score) for score in range(20, 0, -1))).mos_of(share) == value
     assert Quality(page_s=tuple(float(at) for at in range(1, 21))).page_of(share) == 21 - value
 

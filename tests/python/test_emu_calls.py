@@ -31,7 +31,7 @@ def window(number: int, sent: int, received: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-TOLD = {
+REPORTS = {
     "call": 1, "peer": "10.0.0.1:4433", "one_clock": True, "clock_offset_ns": 0, "zero_ns": 1000 * S, "start_ns": 5000,
     "late_ns": [20_000, None],
     "up": {"windows": [window(0, 500, 490), window(1, 100, 100)]}, "down": {"windows": [window(0, 300, 300)]},
@@ -72,7 +72,7 @@ def test_unsupported_options_of_calls_in_real_time() -> None:
 
 def test_reports_of_both_sides_become_tables(tmp_path: Path) -> None:
     spec = plan_of(scenario(call(), duration="20 s", sample_interval="5 s")).runs[0].spec
-    (tmp_path / "told").write_text(json.dumps(TOLD))
+    (tmp_path / "told").write_text(json.dumps(REPORTS))
     messages = read_result(tmp_path / "told")
     load = spec["flows"][0]["load"]
     assert load["kind"] == "datagrams"

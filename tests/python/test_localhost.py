@@ -116,7 +116,7 @@ with socket.socket(socket.AF_INET6 if ":" in peer else socket.AF_INET, socket.SO
 
 
 def over(folder: Path, *command: str, more: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Any:
-    """What a command over :data:`PATH` has done."""
+    """Return the result of a command over :data:`PATH`."""
     (folder / "path.toml").write_text(PATH)
     line = [
         *words,
@@ -255,7 +255,7 @@ except ConnectionRefusedError:
 
 @pytest.mark.lab
 def test_a_commands_own_servers_stay_its_own(tmp_path: Path) -> None:
-    """What listens inside is reached inside; a port of this machine is not given to it by chance."""
+    """A listener inside is reachable inside; it never gets a port of this machine by chance."""
     realtime.need_namespaces("nft")
     realtime.need_root("a server of this machine without pasta")
     with serving("127.0.0.1") as server:

@@ -182,7 +182,7 @@ def test_pages_follow_dark_windows(reader: Reader, pages: dict[str, Path], name:
 
 
 def test_the_cell_under_the_pointer_shows_its_loads(reader: Reader, pages: dict[str, Path]) -> None:
-    """Of four cells, the heading below the map names size and RTT, and the bars say how long the loads of all variants took."""
+    """With four cells, the heading below the map names size and RTT, and the bars show the load times of all variants."""
     reader.open(pages["map"], 1300)
     cells = "[...document.querySelectorAll('.figure .mark-rect path')]"
     reader.until(f"{cells}.length >= 108")

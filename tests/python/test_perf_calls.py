@@ -179,7 +179,7 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
         realtime.tried(judge)
 
 
-def _told(call: int, lost: int) -> dict[str, Any]:
+def _report(call: int, lost: int) -> dict[str, Any]:
     """Two windows of a call both ways; of the way up some are lost."""
 
     def window(number: int, missing: int) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def keep(folder: Path) -> None:
     """Two calls of 20 s, as `perf call-client --record` has kept them."""
     plan = call_plan(CallOptions("h", time="20 s"))
     call_recording.write(
-        folder, plan, [_told(1, 5), _told(2, 10)], RatingConfig(playout=parse("60 ms"), advantage=20)
+        folder, plan, [_report(1, 5), _report(2, 10)], RatingConfig(playout=parse("60 ms"), advantage=20)
     )
 
 

@@ -66,7 +66,7 @@ def test_round_robin_in_python_is_the_engine_s() -> None:
 def test_it_gets_packets_and_their_outcomes() -> None:
     messages: dict[str, int] = {"arrived": 0, "delivered": 0, "bytes": 0, "air": 0}
 
-    class Told(Turns):
+    class Recorded(Turns):
         def arrived(self, now: int, user: int, _bytes: int) -> None:
             assert now >= 0
             assert 1 <= user <= 4
@@ -77,7 +77,7 @@ def test_it_gets_packets_and_their_outcomes() -> None:
             messages["bytes"] += size
             messages["air"] += air_ns
 
-    results = bentpipe.run(SCENARIO, schedulers={"mine": Told})
+    results = bentpipe.run(SCENARIO, schedulers={"mine": Recorded})
     queues = results.sql(
         "SELECT sum(arrived_packets - dropped_overflow_packets), sum(sent_packets) FROM user_queues"
     )

@@ -45,7 +45,7 @@ def data_packets(context: FigureContext) -> pl.DataFrame:
     sections = packets.group_by(section, maintain_order=True).agg(
         pl.col("payload_bytes").sum().alias("carried"), delay.median().alias("median_s")
     )
-    # Of the largest connection, the section with the longest delay.
+    # The largest connection has the section with the longest delay.
     connection = [*_BY, "connection", "transport"]
     chosen = (
         sections.with_columns(pl.col("carried").max().over(connection), split=pl.len().over(connection) > 1)

@@ -185,9 +185,9 @@ def goodput_shares(context: FigureContext) -> Figure | None:
     own = lines_of["line"].n_unique() > 1
     most = max(lines_of["line"].list.len().to_list(), default=1)
     chart = facet_grid(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
-    whose = "of each flow (of a group: mean over its flows)" if context.grouped else "of each flow"
+    scope = "of each flow (of a group: mean over its flows)" if context.grouped else "of each flow"
     caption = (
-        f"Mean goodput {whose}. Points close to each other are fair shares. J is Jain's index; 1 "
+        f"Mean goodput {scope}. Points close to each other are fair shares. J is Jain's index; 1 "
         f"means equal goodput. {_intervals(context)} {where.note}"
     )
     return Figure("goodput-shares", "Goodput shares", caption.strip(), chart, frame.height)

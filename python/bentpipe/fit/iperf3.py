@@ -37,9 +37,8 @@ _EXPECTED = "expected iperf3's JSON with start, test_start and intervals"
 def read(text: str, log: Log) -> None:
     """Add the rate of each interval and the TCP transfers to ``log``.
 
-    Intervals that ``-O`` omits and a remainder at the end are left out; the others begin behind the omitted
-    ones. Of an
-    interrupted test the intervals before the end are read, with a note.
+    Intervals that ``-O`` omits and a remainder at the end are excluded; the others begin after the omitted ones. An
+    interrupted test gives the intervals before its end, and a note.
 
     Args:
         text: content of the file.

@@ -213,9 +213,9 @@ def _single_losses(found: MergedLogs, model: Model) -> dict[str, Any]:
 
 def _loss_sentences(single: dict[str, Any]) -> list[str]:
     known = [side for side in export.SIDES if single[side]["retransmissions"] is not None]
-    said = []
+    sentences = []
     if single["pings"] is not None:
-        said.append(
+        sentences.append(
             f"{100 * single['pings']:.3g} % of the pings are single losses, outside bursts and outages."
         )
     for side in known:
@@ -226,14 +226,14 @@ def _loss_sentences(single: dict[str, Any]) -> list[str]:
         if single["pings"] is None:
             base = drawn_mean(export.taken_losses(side))
             text += f" ({export.BASE_PRESET}: {100 * base:.3g} %)"
-        said.append(f"{text}.")
+        sentences.append(f"{text}.")
     unknown = [side for side in export.SIDES if side not in known]
     if unknown and single["pings"]:
-        said.append(
+        sentences.append(
             f"No log has TCP retransmissions {' or '.join(unknown)}. The preset applies the ping "
             "loss to all packets there, which may give TCP much less goodput than the link does."
         )
-    return said
+    return sentences
 
 
 def _distributions(found: MergedLogs, model: Model) -> list[dict[str, Any]]:

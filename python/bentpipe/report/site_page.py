@@ -93,8 +93,8 @@ def headline_text(load: SiteReport) -> str:
 
 def supporting_text(load: SiteReport) -> str:
     """Return the other instants and the number and size of requests."""
-    said = () if load.error else ("first contentful paint", "loaded")
-    others = [f"{name} after {_seconds(ms)}" for name, ms in load.marks.items() if name not in said]
+    listed = () if load.error else ("first contentful paint", "loaded")
+    others = [f"{name} after {_seconds(ms)}" for name, ms in load.marks.items() if name not in listed]
     first = f"{', '.join(others)[:1].upper()}{', '.join(others)[1:]}. " if others else ""
     if not load.requests:
         return f"{first}The browser made no request."
@@ -144,7 +144,10 @@ def write(load: SiteReport, out: Path, engine: str) -> Path:
     marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in load.marks.items()]
     there = {name for fall in falls for name, _, _ in fall}
     key = [one for one in KEY if one[0] in there]
-    words = [*((word, said) for _, word, said in key), *((name, said) for name, _, _, said in marks)]
+    words = [
+        *((word, meaning) for _, word, meaning in key),
+        *((name, meaning) for name, _, _, meaning in marks),
+    ]
     page = Page(urlsplit(load.url).netloc)
     return page.write(
         out, "report/site_page.html", Headline(headline_text(load), supporting_text(load)), notes=load.notes,

@@ -208,9 +208,9 @@ def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = [one for one in flows if isinstance(one, dict)] if isinstance(flows, list) else []
     pages = [one for one in found if isinstance(one.get("load"), dict) and "page" in one["load"]]
     if len(pages) != 1 or len(found) != 1:
-        said = f"{len(found)} flow{'s' if len(found) != 1 else ''}, {len(pages)} with a page"
+        counts = f"{len(found)} flow{'s' if len(found) != 1 else ''}, {len(pages)} with a page"
         raise ScenarioError(
-            [("flow", f'found {said}, expected one flow with load = {{ page = "NAME" }}')], name
+            [("flow", f'found {counts}, expected one flow with load = {{ page = "NAME" }}')], name
         )
     flow: Mapping[str, Any] = pages[0]
     return flow

@@ -175,7 +175,7 @@ class Callers(RunMeasures):
             return
         rows, link = store.rows("calls"), _link(store)
         calls = rate_rows(rows, store.rows("call_delays"), LISTENER)
-        heard = calls.group_by("run", maintain_order=True).agg(
+        ratings = calls.group_by("run", maintain_order=True).agg(
             pl.col("delay_ms", "jitter_ms", "mos").mean(), late=100 * pl.col("late_ratio").mean()
         )
         counts = rows.group_by("run", maintain_order=True).agg(
@@ -190,7 +190,7 @@ class Callers(RunMeasures):
             useful_mbps=pl.col("received_packets") * DATAGRAM_BYTES * 8 / pl.col("time_s") / 1e6,
             load_mbps=pl.col("coded_mbps") * DATAGRAM_BYTES / FRAME_BYTES,
         )
-        self.frame = _shown(store, [link, heard, load, _drops(store), _best(store)])
+        self.frame = _shown(store, [link, ratings, load, _drops(store), _best(store)])
 
 
 class Backlogged(RunMeasures):
