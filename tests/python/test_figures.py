@@ -18,7 +18,7 @@ from bentpipe.figures.downsample import MAX_ROWS, downsample
 from bentpipe.figures.export import FigureExport
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.registry import FIGURES, FigureContext, figures, parse_range, write_figures
-from bentpipe.figures.style import DARK, PALETTE, RED, palette
+from bentpipe.figures.style import DARK, PALETTE, RED, palette, panels_in_row
 from bentpipe.figures.sweep_dimensions import Dimension, Grid
 from bentpipe.store.reader import open_store
 
@@ -253,6 +253,10 @@ def test_every_colour_stands_out_from_its_page() -> None:
     assert not [shade for shade in PALETTE if _contrast(shade, light) < 4.5]
     assert not [shade for shade in DARK.values() if _contrast(shade, dark) < 4.5]
     assert all(len(set(shades)) == 8 for shades in (PALETTE, DARK.values()))
+
+
+def test_rows_of_panels_have_equal_numbers() -> None:
+    assert [panels_in_row(panels) for panels in range(1, 13)] == [1, 2, 3, 2, 3, 3, 4, 4, 3, 4, 4, 4]
 
 
 def test_rows_of_equal_data_are_drawn_each(tmp_path: Path) -> None:

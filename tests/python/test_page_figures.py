@@ -134,7 +134,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert PageLoads(alone).variants == ["HTTP/3"]
     box = FIGURES["page-load-time"](alone)
     assert box is not None
-    assert "Each box is one load" in box.caption
+    assert "Each dot is one load" in box.caption
     assert FIGURES["time-sequence"](alone) is None, "the scenario kept no packets"
     assert FIGURES["packet-sequence"](alone) is None
     assert FIGURES["autocorrelation"](alone) is None, "one unit has no autocorrelation"
@@ -165,6 +165,17 @@ def test_a_box_of_few_values_has_no_notch(maker: ModuleType, synthetic: ModuleTy
     assert "no notch below 6 values" in figure.caption
     row = frames[0].row(0, named=True)
     assert row["bottom"] == row["median"] == row["top"]
+
+
+def test_fewer_than_five_values_are_dots(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    few = FigureContext(open_store(maker.page_store(tmp_path / "few", synthetic, seeds=4, packets=False)))
+    figure, frames = _figure(few, "time-to-response")
+    assert "Each dot is one load" in figure.caption
+    assert "box" not in figure.caption
+    assert {len(str(text).split(";")) for frame in frames for text in frame["each"]} == {4}
+    drawn = figure.write(tmp_path / "few.svg").read_text(encoding="utf-8")
+    samples = sum(frame.height for frame in frames)
+    assert drawn.count('aria-roledescription="point"') == (4 + 1) * samples, "dots, and one for the lower end"
 
 
 def test_a_distribution_counts_loads_that_did_not_finish(material: FigureContext) -> None:
@@ -354,7 +365,10 @@ def test_show_has_the_loads(maker: ModuleType, synthetic: ModuleType, tmp_path: 
 
 
 def test_an_axis_of_times_begins_at_zero_or_says_so() -> None:
-    assert style.axis([6.6, 7.4], "page load time, s")["title"] == "page load time, s (does not begin at 0)"
+    assert style.axis([6.6, 7.4], "page load time, s")["title"] == [
+        "page load time, s",
+        "(does not begin at 0)",
+    ]
     assert style.axis([0.3, 7.4], "page load time, s")["title"] == "page load time, s"
     for values, zero in (([6.6, 7.4], False), ([0.3, 7.4], True)):
         assert style.axis(values, "s")["scale"].to_dict() == {"zero": zero}

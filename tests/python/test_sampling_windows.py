@@ -24,7 +24,7 @@ from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.store_comparison import KINDS, compare_stores
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.metrics.users import aggregate_users, user_metrics
-from bentpipe.metrics.windows import goodput_windows, sample_intervals
+from bentpipe.metrics.windows import goodput_windows, sample_intervals, smoothing_span
 from bentpipe.report.store_page import write_report
 from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
@@ -241,15 +241,38 @@ def test_figures_say_the_window_that_their_samples_allow(tmp_path: Path) -> None
     material = FigureContext(store)
     figure = FIGURES["goodput"](material)
     assert figure is not None
-    assert figure.title == "Goodput, windows of 5 s"
+    assert "moving mean over 15 s" in figure.caption
+    assert "windows of 5 s" in figure.caption
     assert FIGURES["fairness"](material) is None
     (rows,) = (pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
-    whole = rows.filter(pl.col("time_s") <= 40)
+    whole = rows.filter(pl.col("time_s") <= 40, pl.col("kind") == "step")
     assert sorted(set(whole["time_s"])) == [5.0 * number for number in range(1, 9)]
     (at,) = store.rows("flows", where=(pl.col("time_s") == 40) & (pl.col("side") == "server")).select(
         pl.col("received_in_order_bytes").sum()
     ).row(0)  # fmt: skip
     assert 5e6 / 8 * whole["y"].sum() == pytest.approx(at, rel=1e-6)
+
+
+def test_lines_of_goodput_are_means_over_a_round_trip(tmp_path: Path) -> None:
+    """Lines are means of the steps, and the dashed line is the rate of the bottleneck."""
+    material = FigureContext(sampled(shared(seeds=1), ["1 s"], tmp_path / "s"))
+    figure = FIGURES["goodput"](material)
+    assert figure is not None
+    (rows,) = (pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
+    for (series,), steps in rows.filter(kind="step").group_by("series"):
+        lines = rows.filter(kind="line", series=series).sort("time_s")
+        raw = steps.sort("time_s")["y"].to_list()
+        assert lines.height == len(raw) > 10
+        assert lines["time_s"][5] == pytest.approx(steps.sort("time_s")["time_s"][5] - 0.5)
+        assert lines["y"][5] == pytest.approx(sum(raw[4:7]) / 3, rel=1e-3)
+    limit = rows.filter(kind="limit")
+    assert limit.height == 2
+    assert limit["y"].unique().to_list() == [material.metrics["bottleneck_bit_s"].max() / 1e6]
+
+
+def test_the_span_of_a_moving_mean_is_odd_and_covers_a_round_trip() -> None:
+    assert [smoothing_span(1.0, rtt) for rtt in (0.0, 0.6, 3.0, 3.1)] == [3.0, 3.0, 3.0, 5.0]
+    assert smoothing_span(0.2, 0.7) == pytest.approx(1.0)
 
 
 def fairness_of(jain: dict[int, float]) -> pl.DataFrame:

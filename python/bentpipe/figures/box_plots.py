@@ -1,4 +1,4 @@
-"""Notched box plots of page load times and times to response, by load and variant."""
+"""Notched box plots of page load times (dots if values are few) and times to response, by load and variant."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from bentpipe.metrics.samples import notched_box, welch
 
 BOX_SHARE = 0.84
 """Share of the distance between two loads that boxes cover."""
+
+LEAST_BOX = 5
+"""Smallest number of values with a box; fewer are dots."""
 
 # A box as a polygon from the lower left corner; the notch is the interval of the median.
 _ACROSS = "[-1, -1, -0.45, -1, -1, 1, 1, 0.45, 1, 1]"
@@ -73,16 +76,19 @@ def _boxes(context: FigureContext, key: str, metric: str, title: str, definition
 def _meaning(samples: list[Sample], frame: pl.DataFrame) -> str:
     """Return the explanation of a box."""
     counts = sorted({len(sample.values) for sample in samples})
-    if counts[-1] == 1:
-        return "Each box is one load, drawn as a line."
+    dots = f"Each dot is one load, where there are fewer than {LEAST_BOX}." if counts[0] < LEAST_BOX else ""
+    test = " p: p-value of Welch's t-test of equal means." if frame["p"].str.len_chars().max() else ""
+    counts = [count for count in counts if count >= LEAST_BOX]
+    if not counts:
+        return f"Each dot is one load; dash: median.{test}"
     number = f"{counts[0]} loads" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} loads"
     notch = (
         "notch: 95 % confidence interval of the median."
-        if frame["notch_low"].is_not_null().all()
+        if frame.filter(pl.col("n") >= LEAST_BOX)["notch_low"].is_not_null().all()
         else "no notch below 6 values, because the median has no confidence interval."
     )
-    test = " p: p-value of Welch's t-test of equal means." if frame["p"].str.len_chars().max() else ""
-    return f"Each box shows the quartiles of {number}; whiskers: minimum and maximum; {notch}{test}"
+    box = f"Each box shows the quartiles of {number}; whiskers: minimum and maximum; {notch}{test}"
+    return f"{box} {dots}".strip()
 
 
 def _numbers(sample: Sample) -> dict[str, Any]:
@@ -92,6 +98,7 @@ def _numbers(sample: Sample) -> dict[str, Any]:
         "high": box.high, "notch_low": box.notch_low, "notch_high": box.notch_high,
         "bottom": box.median if box.notch_low is None else box.notch_low,
         "top": box.median if box.notch_high is None else box.notch_high,
+        "each": ";".join(f"{value:.5g}" for value in sample.values) if box.n < LEAST_BOX else "",
     }  # fmt: skip
 
 
@@ -157,18 +164,23 @@ def _layers(frame: pl.DataFrame, page_loads: PageLoads, half: float, name: str) 
     stroke = alt.Stroke("variant:N", scale=scale, legend=legend, title=page_loads.variant_title)
     fill = alt.Fill("variant:N", scale=scale, legend=legend, title=page_loads.variant_title)
     base = alt.Chart()
+    many = f"datum.n >= {LEAST_BOX}"
     whiskers = [
-        base.mark_rule(strokeWidth=1.4).encode(x=x("at"), y=y(a), y2=f"{b}:Q", stroke=stroke)
+        base.transform_filter(many)
+        .mark_rule(strokeWidth=1.4)
+        .encode(x=x("at"), y=y(a), y2=f"{b}:Q", stroke=stroke)
         for a, b in (("low", "q1"), ("q3", "high"))
     ]
     caps = [
         base.mark_rule(strokeWidth=1.4)
+        .transform_filter(many)
         .transform_calculate(left=f"datum.at - {half_box / 2}", right=f"datum.at + {half_box / 2}")
         .encode(x=x("left"), x2="right:Q", y=y(end), stroke=stroke)
         for end in ("low", "high")
     ]
     polygon = (
         base.mark_line(filled=True, interpolate="linear-closed", fillOpacity=0.3, strokeWidth=1.6)
+        .transform_filter(many)
         .transform_calculate(across=_ACROSS, up=_UP, corner="sequence(10)")
         .transform_flatten(["across", "up", "corner"])
         .transform_calculate(px=f"datum.at + {half_box} * datum.across")
@@ -182,8 +194,18 @@ def _layers(frame: pl.DataFrame, page_loads: PageLoads, half: float, name: str) 
     hover = base.mark_bar(opacity=0).transform_calculate(
         left=f"datum.at - {half_box}", right=f"datum.at + {half_box}"
     ).encode(x=x("left"), x2="right:Q", y=y("low"), y2="high:Q", tooltip=tips)  # fmt: skip
+    dots = (
+        base.mark_point(filled=True, size=34, opacity=0.8)
+        .transform_filter("isValid(datum.each) && datum.each != ''")
+        .transform_calculate(value="split(datum.each, ';')")
+        .transform_flatten(["value"])
+        .transform_calculate(value="toNumber(datum.value)")
+        .encode(x=x("at"), y=y("value"), fill=fill, stroke=stroke)
+    )
     floor = base.mark_point(opacity=0).encode(x=x("at"), y=y("floor"))
     layers = [floor, *whiskers, *caps, polygon, middle]
+    if frame["each"].str.len_chars().max():
+        layers.append(dots)
     if frame["p"].str.len_chars().max():
         has_text = "isValid(datum.p) && datum.p != ''"
         text = base.mark_text(fontSize=10.5, baseline="middle").transform_filter(has_text)

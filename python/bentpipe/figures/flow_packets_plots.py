@@ -153,7 +153,7 @@ def _draw(
     )
     x = alt.X("time_s:Q", title="time, s", scale=span)
     y = alt.Y("y:Q", axis=alt.Axis(tickCount=5), **axis(shown["y"].drop_nulls().to_list(), axis_title))
-    hue = colour(series, title=context.series_title)
+    hue = colour(series, title=context.series_title, known=context.colours)
     base = alt.Chart()
     layers = [
         base.mark_line(clip=True)

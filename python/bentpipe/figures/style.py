@@ -105,7 +105,7 @@ def colour(
 ) -> alt.Color:
     """Return the colour encoding of a series (:func:`palette`); a single series has no legend."""
     domain, shades = palette(labels, known)
-    legend = alt.Legend(title=title) if len(labels) > 1 else None
+    legend = alt.Legend(title=title, symbolOpacity=1) if len(labels) > 1 else None
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=domain, range=shades), legend=legend, title=title)
 
 
@@ -142,7 +142,7 @@ def axis(values: Sequence[float], title: str) -> dict[str, Any]:
     The scale begins at 0 unless more than half of the axis would be empty; then the title says so.
     """
     cut = min(values, default=0.0) > max(values, default=0.0) / 2
-    text = f"{title} (does not begin at 0)" if cut else title
+    text = [title, "(does not begin at 0)"] if cut else title
     return {"title": text, "scale": alt.Scale(zero=not cut)}
 
 
@@ -166,6 +166,12 @@ def category_axis(labels: Sequence[str], columns: int) -> alt.Axis:
     few = len(labels) <= MAX_TILTED
     broad = CHARACTER * sum(map(len, labels)) > panel_width(columns, own_axis=True)
     return alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260)
+
+
+def panels_in_row(panels: int) -> int:
+    """Return the number of panels in a row, so that rows have equal numbers: four panels are two by two."""
+    rows = -(-panels // 4) if panels > 6 else -(-panels // 3)
+    return -(-panels // rows)
 
 
 def panel_width(columns: int, own_axis: bool) -> int:
@@ -195,7 +201,8 @@ def facet_grid(
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
     parts = {row: part for row, part in parts.items() if part.height}
     parts = _distinguish(parts)
-    columns = min(4, max(part["column"].n_unique() for part in parts.values()))
+    panels = max(part["column"].n_unique() for part in parts.values())
+    columns = panels_in_row(panels) if len(parts) == 1 else min(4, panels)
     width = panel_width(columns, own_y) - max(0, _text_width(names) - AXIS) // (1 if own_y else columns)
     charts = []
     for row, part in parts.items():

@@ -14,7 +14,7 @@ import polars as pl
 
 from bentpipe.figures import split_connections, style
 from bentpipe.figures.context import FigureContext
-from bentpipe.figures.downsample import downsample
+from bentpipe.figures.downsample import MAX_ROWS, downsample
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import colour, facet_grid
 from bentpipe.metrics import compute, windows
@@ -50,17 +50,23 @@ def _while_sending(context: FigureContext, frame: pl.DataFrame, window_s: float 
 def _lines(
     context: FigureContext, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
     series: Sequence[str] | None = None, series_title: str | None = None,
-    step: bool = False, domain: tuple[float, float] | None = None,
+    domain: tuple[float, float] | None = None, steps: pl.DataFrame | None = None, limit: pl.DataFrame | None = None,
 ) -> Figure | None:  # fmt: skip
-    """Draw lines from ``frame`` with ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
-    frame = _range(context, frame)
-    shown = frame.join(context.time_runs, on="run", how="inner", maintain_order="left")
+    """Draw lines from ``frame`` with ``run, time_s, y`` and either ``series`` or ``flow, direction``.
+
+    Thin ``steps``, with the same columns, are behind the lines. A ``limit``, ``run, y``, is a dashed line.
+    """
     known = context.colours if series is None else None
+    most = MAX_ROWS if steps is None else MAX_ROWS // 2 - 100
+    shown = _rows_of_panels(context, frame, most, labelled=series is not None)
     if series is None:
-        shown = context.label(shown)
         series, series_title = context.series, context.series_title
-    panels = ["row", "column", "series", "run"]
-    shown = downsample(context.with_run_numbers(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    if steps is not None:
+        behind = _rows_of_panels(context, steps, most)
+        parts = [shown.with_columns(kind=pl.lit("line")), behind.with_columns(kind=pl.lit("step"))]
+        if limit is not None and shown.height:
+            parts.append(_limit_lines(context, shown, limit))
+        shown = pl.concat(parts, how="diagonal")
     if not shown.height:
         return None
     series = [name for name in series if name in set(shown["series"].to_list())]
@@ -74,21 +80,55 @@ def _lines(
     upright = style.axis(shown["y"].drop_nulls().to_list(), axis)
     if domain:
         upright = {"title": axis, "scale": alt.Scale(domain=list(domain))}
-    line = (
-        alt.Chart()
-        .mark_line(interpolate="step-before" if step else "linear", clip=True)
-        .encode(
-            x=alt.X("time_s:Q", title="time, s", scale=span),
-            y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), **upright),
-            color=colour(series, title=series_title, known=known),
-            opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),
-        )
-    )  # fmt: skip
+    x = alt.X("time_s:Q", title="time, s", scale=span)
+    y = alt.Y("y:Q", axis=alt.Axis(tickCount=5), **upright)
+    hue = colour(series, title=series_title, known=known)
+
+    def opacity(full: float) -> Any:
+        return alt.condition(pick, alt.value(full), alt.value(0.12)) if len(series) > 1 else alt.value(full)
+
+    line = alt.Chart().mark_line(clip=True).encode(x=x, y=y, color=hue, opacity=opacity(0.9))
+    layers = [line]
+    if steps is not None:
+        base = alt.Chart()
+        thin = base.mark_line(interpolate="step-before", strokeWidth=0.7, clip=True)
+        dashed = base.mark_line(strokeDash=[4, 4], strokeWidth=1, color=style.GREY, clip=True)
+        layers = [
+            thin.transform_filter("datum.kind == 'step'").encode(x=x, y=y, color=hue, opacity=opacity(0.4)),
+            dashed.transform_filter("datum.kind == 'limit'").encode(x=x, y=y, detail="run:N"),
+            line.transform_filter("datum.kind == 'line'"),
+        ]
     if len(series) > 1:
-        line = line.add_params(pick)
+        layers[0] = layers[0].add_params(pick)
     one = context.time_runs.select("row", "column").n_unique() == 1
-    chart = facet_grid([line], shown, context.time_grid, height=260 if one else 140)
+    chart = facet_grid(layers, shown, context.time_grid, height=260 if one else 150)
     return Figure(key, title, caption, chart, shown.height, context.time_note, of_runs=True)
+
+
+def _rows_of_panels(
+    context: FigureContext, frame: pl.DataFrame, most: int, *, labelled: bool = False
+) -> pl.DataFrame:
+    """Return about ``most`` rows of lines: ``row, column, series, run, time_s, y``; ``labelled``: they have labels."""
+    shown = _range(context, frame).join(context.time_runs, on="run", how="inner", maintain_order="left")
+    if not labelled:
+        shown = context.label(shown)
+    panels = ["row", "column", "series", "run"]
+    return downsample(
+        context.with_run_numbers(shown).select(*panels, "time_s", "y"), panels, "time_s", "y", most
+    )
+
+
+def _limit_lines(context: FigureContext, shown: pl.DataFrame, limit: pl.DataFrame) -> pl.DataFrame:
+    """Return the ends of one horizontal line for each panel and value of ``limit``, over the time of ``shown``."""
+    by = ["row", "column", "y"]
+    first, last = shown["time_s"].min(), shown["time_s"].max()
+    panels = (
+        limit.join(context.time_runs, on="run", how="inner", maintain_order="left").select(by).drop_nulls()
+    )
+    ends = panels.unique(maintain_order=True).with_row_index("run", 1).with_columns(
+        pl.format("-{}", "run").alias("run"), time_s=pl.lit([first, last], pl.List(pl.Float64))
+    )  # fmt: skip
+    return ends.explode("time_s").with_columns(kind=pl.lit("limit"))
 
 
 def _caption(context: FigureContext, text: str, group_note: str) -> str:
@@ -96,9 +136,9 @@ def _caption(context: FigureContext, text: str, group_note: str) -> str:
     return f"{text.strip()} {group_note}" if context.grouped else text.strip()
 
 
-def _scaled(metric: str) -> pl.Expr:
-    """Return the column in the unit of its axis."""
-    return pl.col(metric) * METRICS[metric].scale
+def _scaled(metric: str, unit_of: str = "") -> pl.Expr:
+    """Return the column in the unit of its axis, or of that of ``unit_of``."""
+    return pl.col(metric) * METRICS[unit_of or metric].scale
 
 
 def window(context: FigureContext) -> Figure | None:
@@ -120,20 +160,37 @@ def _received(context: FigureContext) -> pl.DataFrame:
 
 
 def goodput(context: FigureContext) -> Figure | None:
-    """Draw goodput in windows of 1 s, or of the sampling interval if that is longer; Mbit/s."""
+    """Draw goodput in windows of 1 s, or of the sampling interval if that is longer, and its moving mean; Mbit/s."""
     flows = _received(context)
     window = windows.window_of(flows)
     frame = _while_sending(context, windows.goodput_windows(flows, context.directions, window), window)
+    steps = frame.with_columns(y=_scaled("goodput_bit_s"))
+    span = windows.smoothing_span(window, _round_trip_s(context))
+    limit = context.metrics.select("run", y=_scaled("bottleneck_bit_s", "goodput_bit_s"))
+    highest, rate = steps["y"].max(), limit["y"].max()
+    # The rate of a link of many users would flatten the lines of each.
+    drawn = isinstance(highest, float) and isinstance(rate, float) and highest >= rate / 5
     return _lines(
-        context, "goodput", f"Goodput, windows of {format_significant(window)} s",
+        context, "goodput", "Goodput",
         _caption(
             context,
-            "Bytes available in order to the receiving application. A jump is data that waited "
-            "for a missing packet.",
+            f"Lines: moving mean over {format_significant(span)} s, at least a round trip. "
+            f"Thin steps: windows of {format_significant(window)} s. "
+            + ("Dashed: rate of the bottleneck. " if drawn else "")
+            + "The receiving application gets bytes in order. A jump is data that waited for a missing packet.",
             TOGETHER,
         ),
-        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_scaled("goodput_bit_s")), step=True,
+        METRICS["goodput_bit_s"].axis, windows.smooth_windows(steps, "y", window, span),
+        steps=steps, limit=limit if drawn else None,
     )  # fmt: skip
+
+
+def _round_trip_s(context: FigureContext) -> float:
+    """Return the longest median RTT of the drawn flows, seconds; 0 if no flow has one."""
+    frame = split_connections.samples(context, ["smoothed_rtt_ms"])
+    medians = frame.group_by(_BY).agg(pl.col("smoothed_rtt_ms").median())
+    longest = medians["smoothed_rtt_ms"].max()
+    return longest / 1e3 if isinstance(longest, float) else 0.0
 
 
 def goodput_since_start(context: FigureContext) -> Figure | None:

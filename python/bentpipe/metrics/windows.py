@@ -7,9 +7,19 @@ samples the counter is interpolated linearly.
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 
-__all__ = ["WINDOW_S", "goodput_since_start", "goodput_windows", "sample_intervals", "window_of"]
+__all__ = [
+    "WINDOW_S",
+    "goodput_since_start",
+    "goodput_windows",
+    "sample_intervals",
+    "smooth_windows",
+    "smoothing_span",
+    "window_of",
+]
 
 WINDOW_S = 1.0
 """Window of goodput over time, seconds, as usual in publications on congestion control."""
@@ -113,6 +123,25 @@ def goodput_since_start(flows: pl.DataFrame, directions: pl.DataFrame, starts: p
         .filter(elapsed > _TOLERANCE_S)
         .select(*_BY, "time_s", (pl.col("bytes") * 8 / elapsed).alias("goodput_bit_s"))
     )
+
+
+def smoothing_span(window_s: float, round_trip_s: float) -> float:
+    """Return the span of a moving mean, seconds: an odd number of windows, at least 3 and at least a round trip."""
+    count = max(3, math.ceil(round_trip_s / window_s - _TOLERANCE_S))
+    return (count + 1 - count % 2) * window_s
+
+
+def smooth_windows(frame: pl.DataFrame, column: str, window_s: float, span_s: float) -> pl.DataFrame:
+    """Return the centred moving mean of ``column`` at the middle of each window; fewer windows at the ends.
+
+    Args:
+        frame: consecutive windows, ``run, flow, direction, time_s`` and ``column`` (:func:`goodput_windows`).
+        column: values of the windows.
+        window_s: window, seconds.
+        span_s: span of the mean, seconds (:func:`smoothing_span`).
+    """
+    mean = pl.col(column).rolling_mean(round(span_s / window_s), min_samples=1, center=True).over(_BY)
+    return frame.with_columns(mean.alias(column), time_s=pl.col("time_s") - window_s / 2)
 
 
 def sample_intervals(flows: pl.DataFrame) -> pl.DataFrame:

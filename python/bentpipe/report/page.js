@@ -7,6 +7,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
   const AXIS = 84; // width of an axis beside a panel, labels and title
+  const GAP = 20; // between the panels of a facet grid, as Vega-Lite's default
   const LEAST = { facet: 180, concat: 240 }; // narrowest readable panel of a facet grid and of a concatenation, pixels
   const NUMBER = { roomy: 32, least: 24, small: 9 }; // number in a cell: widths of the cell and small font size
   let chosen = "0";
@@ -28,20 +29,42 @@
     return { columns: side * Math.max(...parts.map((part) => part.columns)), width: side * widest };
   }
 
-  // Fit a specification into `room` pixels: fewer panels in a row, then narrower ones.
-  function fit(spec, room) {
-    if (spec.vconcat) spec.vconcat.forEach((part) => fit(part, room));
+  // Return the width of the axis beside a panel; a title may have lines, and names are longer than numbers.
+  function side(panel) {
+    const { y } = (panel.layer || [panel])[0].encoding || {};
+    const names = y && Array.isArray(y.sort) ? y.sort : [];
+    const lines = y && Array.isArray(y.title) ? y.title.length : 1;
+    return 56 + 16 * lines + Math.max(0, -48 + Math.min(180, 6.2 * Math.max(0, ...names.map((name) => name.length))));
+  }
+
+  // Fill `room` pixels with the panels of a facet grid, in rows of equal numbers.
+  function fill(spec, room) {
+    const each = spec.resolve && spec.resolve.scale && spec.resolve.scale.y === "independent";
+    const axes = (columns) => side(spec.spec) * (each ? columns : 1) + GAP * (columns - 1);
+    const panels = (Array.isArray(spec.facet.sort) && spec.facet.sort.length) || spec.columns || 1;
+    let columns = Math.min(spec.columns || panels, panels);
+    while (columns > 1 && axes(columns) + columns * LEAST.facet > room) columns -= 1;
+    spec.columns = Math.ceil(panels / Math.ceil(panels / columns));
+    spec.spec.width = Math.max(LEAST.facet, Math.floor((room - axes(spec.columns)) / spec.columns));
+  }
+
+  // Fit a specification into `room` pixels: panels of facets fill it; others, if `tight`, have fewer panels in a row
+  // and then narrower ones.
+  function fit(spec, room, tight) {
+    if (spec.vconcat) spec.vconcat.forEach((part) => fit(part, room, tight));
+    else if (spec.facet && typeof spec.spec.width === "number") fill(spec, room);
+    else if (!tight) return spec;
     else if (spec.hconcat && across(spec).width > room) {
       spec.concat = spec.hconcat;
       spec.columns = spec.concat.length;
       delete spec.hconcat;
-      fit(spec, room);
+      fit(spec, room, tight);
     } else if (spec.concat || spec.facet) {
       if (across(spec).width > room) {
         const inner = spec.facet ? [spec.spec] : spec.concat;
         const columns = Math.max(1, Math.min(spec.columns || inner.length, Math.floor(room / (LEAST[spec.facet ? "facet" : "concat"] + AXIS))));
         spec.columns = columns;
-        inner.forEach((part) => fit(part, room / columns));
+        inner.forEach((part) => fit(part, room / columns, tight));
       }
     } else if (typeof spec.width === "number") {
       spec.width = Math.max(LEAST.facet, Math.min(spec.width, Math.floor(room - AXIS)));
@@ -78,7 +101,7 @@
     if (place.dataset.state === state) return;
     place.dataset.state = state;
     const spec = specification(text, name);
-    const shown = await window.vegaEmbed(place, across(spec).width > room + AXIS ? fit(spec, room) : spec, {
+    const shown = await window.vegaEmbed(place, fit(spec, room, across(spec).width > room + AXIS), {
       mode: "vega-lite",
       renderer: "svg",
       config: colours(room, name),
@@ -109,7 +132,7 @@
   function nearest(group, x, y) {
     let [least, found] = [Infinity, null];
     for (const items of linesOf(group)) {
-      const points = items.filter((item) => item.defined !== false && Number.isFinite(item.y));
+      const points = items.filter((item) => item.defined !== false && Number.isFinite(item.y) && runs[item.datum.run]);
       points.forEach((to, index) => {
         const from = points[Math.max(0, index - 1)];
         const distance = away(x, y, from, to);
