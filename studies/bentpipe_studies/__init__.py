@@ -135,7 +135,7 @@ def run(
             for planned_part in failed[:10]
         ),
         not failed,
-        verdict_rows(findings),
+        verdicts=verdict_rows(findings),
     )
     if files is None:
         return output

@@ -65,3 +65,11 @@ def test_open_of_sessions_leads_to_report(folder: Path) -> None:
     result = bentpipe(folder, "browse", "first.toml", "--open")
     assert result.returncode == 2
     assert "bentpipe report DIR --open" in result.stderr
+
+
+def test_open_of_a_map(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    words = ["--sizes", "10 kB", "--rtts", "20 ms", "--out", "out/map", "--open"]
+    assert bentpipe(folder, "break-even", "adsl", *words).returncode == 0
+    assert opened == [(folder / "out/map/map.html").resolve().as_uri()]

@@ -107,7 +107,7 @@ def run(
          TextTable(own_title, load_time_rows(result)), "", TextTable(sizes_title, size_rows(result)),
          _summary_line(report, out / "map.html")),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
-        not report.failed,
+        not report.failed, out / "map.html",
     )  # fmt: skip
     return output if files is None else files.added(output, [figure(result)])
 

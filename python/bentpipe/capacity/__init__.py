@@ -82,5 +82,6 @@ def run(
         (f"{headline_text(result)}\n{supporting_text(result)}\n",
          TextTable("Quality by number of users", evaluation_rows(result)),
          f"\n{search.done} runs in {search.seconds:.0f} s{reused}. Page: {page}"),
+        page=page,
     )  # fmt: skip
     return output if files is None else files.added(output, [figure(result)])

@@ -9,6 +9,7 @@ import typer
 
 from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
+from bentpipe.cli.open_page import Open, open_page
 
 __all__ = ["break_even"]
 
@@ -70,6 +71,7 @@ def break_even(
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
+    show_page: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare page loads over QUIC, TCP and split TCP: should you keep your PEP?"""
@@ -95,6 +97,8 @@ def break_even(
             config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
         )
     answer(output, as_json=as_json)
+    if show_page and output.page is not None:
+        open_page(output.page)
     if not output.good:
         raise typer.Exit(FAILED)
 

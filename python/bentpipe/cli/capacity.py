@@ -9,6 +9,7 @@ import typer
 
 from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
+from bentpipe.cli.open_page import Open, open_page
 
 __all__ = ["capacity"]
 
@@ -61,6 +62,7 @@ def capacity(
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
+    show_page: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Find how many users fit on an access."""
@@ -91,5 +93,7 @@ def capacity(
             files=files,
         )
     answer(output, as_json=as_json)
+    if show_page and output.page is not None:
+        open_page(output.page)
     if not output.good:
         raise typer.Exit(FAILED)

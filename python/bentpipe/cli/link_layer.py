@@ -9,6 +9,7 @@ import typer
 
 from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
+from bentpipe.cli.open_page import Open, open_page
 
 __all__ = ["link_layer"]
 
@@ -49,6 +50,7 @@ def link_layer(
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
+    show_page: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare HARQ, RLC and reordering settings for TCP, QUIC and a call."""
@@ -75,5 +77,7 @@ def link_layer(
             config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
         )
     answer(output, as_json=as_json)
+    if show_page and output.page is not None:
+        open_page(output.page)
     if not output.good:
         raise typer.Exit(FAILED)

@@ -120,5 +120,6 @@ def run(
         tuple(parts),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
+        page,
     )
     return output if files is None else files.added(output, [draw_comparison(comparison)])

@@ -12,6 +12,7 @@ from bentpipe.scenario.input_file import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe.metrics.registry import Metric
 
@@ -52,6 +53,8 @@ class CommandOutput:
     """Error messages, one line each."""
     good: bool = True
     """Whether every run finished and no bound is exceeded."""
+    page: Path | None = None
+    """Written HTML page."""
 
 
 def format_cell(value: object) -> str:

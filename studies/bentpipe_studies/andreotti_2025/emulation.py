@@ -77,7 +77,7 @@ def run(
         (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
         tuple(f"failed: {error}" for error in failures[:10]),
         not failures,
-        tuple(row for comparison in found.values() for row in _verdicts(comparison, published)),
+        verdicts=tuple(row for comparison in found.values() for row in _verdicts(comparison, published)),
     )
 
 

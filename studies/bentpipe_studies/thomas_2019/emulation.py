@@ -125,7 +125,7 @@ def run(
         (*format_findings(title, found), f"\nTables and figures: {page}", *commands),
         tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
         not failed,
-        verdict_rows(found),
+        verdicts=verdict_rows(found),
     )
 
 
