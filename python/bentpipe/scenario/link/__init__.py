@@ -1,7 +1,8 @@
 """Tables of one direction of a link.
 
 - ``direction``: all stages of a direction: rate, queue, delay, loss, jitter, outages
-- ``generated``: loss models, queue disciplines and schedulers, from the descriptors of the engine
+- ``generated``: loss models, queue disciplines, schedulers and channels, from the descriptors of the engine
+- ``generated_services``: link layers and other services, from the descriptors of the engine
 - ``rules``: validation of generated tables that concerns several keys
 - ``hooks``: functions by which the planner completes generated tables
 - ``scheduler``: scheduler of a link with one queue per user
