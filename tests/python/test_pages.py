@@ -68,6 +68,14 @@ FAINT = """(() => {
 """Texts with a contrast below 4.5 (WCAG 2.2, 1.4.3), with their colours."""
 
 
+PRINTED = """(async () => {
+  window.dispatchEvent(new Event('beforeprint'));
+  for (let turn = 0; turn < 10000; turn += 1) await null;
+  return [...document.querySelectorAll('.paper')].every(one => one.querySelector('svg'));
+})()"""
+"""Whether every figure is drawn for paper before a browser prints: without a timer, for which printing does not wait."""
+
+
 class Reader:
     """A window with a page in it."""
 
@@ -80,7 +88,7 @@ class Reader:
         return self.tools.call(method, self.session, timeout=60.0, **words)
 
     def value(self, expression: str) -> Any:
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -99,7 +107,7 @@ class Reader:
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
         self.call("Page.navigate", url=page.as_uri())
         self.until(f"document.readyState == 'complete' && location.href == {json.dumps(page.as_uri())}")
-        self.until("[...document.querySelectorAll('.paper')].every(one => one.querySelector('svg'))")
+        assert self.value(PRINTED)
 
 
 @pytest.fixture(scope="module")

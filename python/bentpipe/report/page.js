@@ -180,14 +180,9 @@
 
   const draw = (box) => drawn(box, box, Math.floor(box.clientWidth), dark.matches ? "dark" : "light");
 
-  // Paper shows every figure, light and in the width of the paper, even if it was never visible. A browser does not
-  // wait long enough before it prints, so all are drawn beforehand, one at a time.
-  async function drawPapers() {
-    for (const box of boxes) {
-      await new Promise((resume) => setTimeout(resume));
-      await drawn(box, box.nextElementSibling, PAPER, "light");
-    }
-  }
+  // Paper shows every figure, light and in the width of the paper, even if it was never visible. A browser prints when
+  // the promises of this function have settled, so it must not wait for a timer.
+  const drawPapers = () => boxes.forEach((box) => drawn(box, box.nextElementSibling, PAPER, "light"));
 
   const boxes = [...document.querySelectorAll(".figure")];
   const near = new Set();
@@ -213,7 +208,8 @@
     later = setTimeout(() => near.forEach(draw), 150);
   });
 
-  drawPapers();
+  window.addEventListener("beforeprint", drawPapers);
+  window.matchMedia("print").addEventListener("change", (event) => event.matches && drawPapers());
 
   for (const button of document.querySelectorAll(".choice button")) {
     button.addEventListener("click", () => {
@@ -222,7 +218,6 @@
         other.setAttribute("aria-pressed", String(other === button));
       }
       near.forEach(draw);
-      drawPapers();
     });
   }
 })();
