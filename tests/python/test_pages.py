@@ -71,6 +71,7 @@ FAINT = """(() => {
 PRINTED = """(async () => {
   window.dispatchEvent(new Event('beforeprint'));
   for (let turn = 0; turn < 10000; turn += 1) await null;
+  window.dispatchEvent(new Event('afterprint'));
   return [...document.querySelectorAll('.paper')].every(one => one.querySelector('svg'));
 })()"""
 """Whether every figure is drawn for paper before a browser prints: without a timer, for which printing does not wait."""

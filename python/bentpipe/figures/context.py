@@ -119,7 +119,8 @@ class FigureContext:
         """
         if self.shared:
             return None
-        dim = of_kind(self.dims, "congestion", "other")
+        alternatives = [dim for dim in self.dims if not dim.is_quantity]
+        dim = of_kind(alternatives, "congestion", "other") or of_kind(self.dims, "other")
         if dim is None and len(self.dims) == 1:
             dim = self.dims[0]
         return dim if dim is not None and len(dim.values) <= MAX_COLOURS else None

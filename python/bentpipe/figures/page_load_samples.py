@@ -65,12 +65,15 @@ class PageLoads:
 
     @cached_property
     def variant_dim(self) -> Dimension | None:
-        """Dimension of the variants: the version of HTTP, else the dimension of the colours."""
+        """Dimension of the variants: the version of HTTP, else that of the colours or another set of alternatives.
+
+        An amount, such as a loss rate or a number of users, is an axis and has no variants.
+        """
         dims = self.context.dims
         http = next((dim for dim in dims if any(key.endswith(".load.http") for key in dim.keys)), None)
-        if http is not None or self.context.colour_dim is not self.page_dim:
-            return http or self.context.colour_dim
-        return of_kind([dim for dim in dims if dim is not self.page_dim], "congestion", "other")
+        others = [dim for dim in dims if dim is not self.page_dim and not dim.is_quantity]
+        colours = self.context.colour_dim
+        return http or (colours if colours in others else of_kind(others, "congestion", "other"))
 
     @cached_property
     def page_dim(self) -> Dimension | None:

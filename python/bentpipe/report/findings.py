@@ -126,11 +126,8 @@ def _compare_pages(context: FigureContext) -> _VariantComparison:
     """Compare the finished page loads; each load of a session is a separate case."""
     pages = PageLoads(context)
     metric = METRICS["plt_s"]
-    amounts = pages.variant_dim is not None and pages.variant_dim.is_quantity
-    variants = (
-        {variant: variant for variant in pages.variants} if len(pages.variants) > 1 and not amounts else {}
-    )
-    dims = context.dims if amounts else tuple(pages.cell_dims)
+    variants = {variant: variant for variant in pages.variants} if len(pages.variants) > 1 else {}
+    dims = tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
     flows = pages.has_several_flows and not variants
     cases = (

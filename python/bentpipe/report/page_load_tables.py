@@ -20,6 +20,23 @@ FIGURES = (
 )  # fmt: skip
 """Figures of page loads, in the order of the page."""
 
+CRITERIA = {
+    "ratio": (
+        "geometric mean of the ratios of the first variant to the second, paired by seed if both have "
+        "the seed. The 95 % interval is that of the mean of the logarithms (Student's t). The loads "
+        "of one run count as one value, their mean. A variant is faster if the interval excludes 1"
+    ),
+    "intervals (P1)": (
+        "order P1 of Thomas 2018, section 5.1.1. A variant is faster if the interval of its median is "
+        "entirely below the other one"
+    ),
+    "dominance": (
+        "first-order stochastic dominance: at every time, the variant has finished at least as "
+        "many loads as the other. It is not a test, because few loads can show it by chance"
+    ),
+}
+"""Criteria of a faster variant with their definitions; the table explains those that it contains."""
+
 DEFINITIONS = {
     **{
         metric.short_title: f"{metric.title}, {metric.definition}"
@@ -34,11 +51,9 @@ DEFINITIONS = {
     ),
     "faster": (
         "the variant that a test selects. The value is “none” if no test selects one, if the tests "
-        "disagree, or if fewer of its loads finished. Ratio: the interval of the ratio excludes 1. "
-        "Intervals (P1): the interval of its median is entirely below the other one (Thomas 2018, "
-        "section 5.1.1). Dominance: first-order stochastic dominance of the empirical distributions. "
-        "It is listed but is not a test, because few loads can show it by chance"
+        "disagree, or if fewer of its loads finished"
     ),
+    **CRITERIA,
     "Welch p": (
         "p-value of Welch's t-test: probability of a difference of means at least this large under "
         "equal means, with unequal variances (Welch 1947)"
@@ -47,11 +62,6 @@ DEFINITIONS = {
         "result of the autocorrelation of page load times over sessions, at up to n/4 lags. The value "
         "is “yes” unless significantly many coefficients (binomial test, 2.5 %) or one extreme "
         "coefficient lie outside ±1.96/√n"
-    ),
-    "ratio": (
-        "geometric mean of the ratios of the first variant to the second, paired by seed if both have "
-        "the seed. The 95 % interval is that of the mean of the logarithms (Student's t). The loads "
-        "of one run count as one value, their mean"
     ),
 }
 """Definitions of the terms of this section."""
@@ -77,6 +87,8 @@ def tables(context: FigureContext, most: int = MAX_CELLS) -> tuple[HtmlTable, Ht
     rows = _comparisons(page_loads, samples)
     if not rows:
         return medians, None
+    met = {name for row in rows for name in CRITERIA if name in _text(row.cells[-2])}
+    notes = [f"{name[:1].upper()}{name[1:]}: {text}." for name, text in CRITERIA.items() if name in met]
     heads = [Heading(dim.title, text=True) for dim in page_loads.cell_dims]
     heads += [Heading("load"), Heading("of", text=True)]
     if len(page_loads.variants) == 2:
@@ -88,7 +100,11 @@ def tables(context: FigureContext, most: int = MAX_CELLS) -> tuple[HtmlTable, Ht
             Heading("ratio", "first / second"),
         ]
     heads += [Heading("faster", text=True), Heading("by", text=True), Heading("Welch p")]
-    return medians, HtmlTable(heads, rows, more, "cells")
+    return medians, HtmlTable(heads, rows, more, "cells", notes)
+
+
+def _text(cell: str | TabularCell) -> str:
+    return cell if isinstance(cell, str) else cell.text
 
 
 def _medians(

@@ -97,5 +97,10 @@
     });
     fold.querySelector("summary").append(link);
   }
-  addEventListener("beforeprint", () => document.querySelectorAll(".fold").forEach((fold) => (fold.open = true)));
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll(".fold:not([open])")];
+    folded.forEach((fold) => (fold.open = true));
+  });
+  addEventListener("afterprint", () => folded.forEach((fold) => (fold.open = false)));
 })();

@@ -5,13 +5,14 @@ The module imports nothing of the scenario, because the reader of a store needs 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["LABELS", "column_headings", "column_name", "sweep_key"]
+__all__ = ["LABELS", "column_headings", "column_name", "label_says", "sweep_key"]
 
 LABELS = "sweep."
 """Prefix of the column of a tied axis. The other columns of a store have no dot in their name."""
@@ -25,6 +26,11 @@ def column_name(key: str) -> str:
 def sweep_key(column: str) -> str:
     """Return the swept key of a column."""
     return column.removeprefix(LABELS)
+
+
+def label_says(label: str, value: str) -> bool:
+    """Return whether ``label`` contains ``value`` as whole words: ``cubic, 10 ms`` says ``10 ms``, but not ``0 ms``."""
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w)", label) is not None
 
 
 def column_headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
