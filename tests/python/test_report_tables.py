@@ -1,4 +1,4 @@
-"""Columns that the label of a tied axis already says, in the tables of show and of a report."""
+"""Tables and headlines: no column that a label already says, no winner among amounts, criteria with definitions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import synthetic_pages
+from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.registry import FigureContext
 from bentpipe.metrics.summary_table import summary_rows
-from bentpipe.report import tables
+from bentpipe.report import page_load_tables, tables
+from bentpipe.report.findings import findings
 from bentpipe.scenario.sweep_columns import label_says
 from bentpipe.store.reader import Store, open_store
 
@@ -76,3 +79,31 @@ def test_numbers_have_every_column(synthetic: ModuleType, tmp_path: Path) -> Non
 )
 def test_a_label_says_whole_words(label: str, value: str, says: bool) -> None:
     assert label_says(label, value) is says
+
+
+def test_a_table_explains_the_criteria_that_it_names(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = open_store(synthetic_pages.page_store(tmp_path / "s", synthetic, packets=False))
+    _, table = page_load_tables.tables(FigureContext(store))
+    assert table is not None
+    by = [head.title for head in table.heads].index("by")
+    named = {name for row in table.rows for name in page_load_tables.CRITERIA if name in str(row.cells[by])}
+    assert "intervals (P1)" in named
+    assert [note.partition(":")[0].lower() for note in table.notes] == [
+        name.lower() for name in page_load_tables.CRITERIA if name in named
+    ]
+
+
+def test_a_swept_amount_is_no_variant(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Loads at several delays are compared with no winner among the delays."""
+    store = open_store(
+        synthetic_pages.page_store(
+            tmp_path / "s", synthetic, seeds=6, arms=("2",), packets=False, delays=("10 ms", "50 ms", "90 ms")
+        )
+    )
+    context = FigureContext(store)
+    loads = PageLoads(context)
+    assert [dim.title for dim in context.dims] == ["one-way delay"]
+    assert loads.variant_dim is None
+    assert loads.variants == ["HTTP/2"]
+    assert page_load_tables.tables(context)[1] is None, "nothing is compared"
+    assert "ahead" not in findings(context)
