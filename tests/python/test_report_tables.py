@@ -12,7 +12,7 @@ from bentpipe.figures.registry import FigureContext
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.report import page_load_tables, tables
 from bentpipe.report.findings import findings
-from bentpipe.scenario.sweep_columns import label_says
+from bentpipe.scenario.sweep_columns import label_contains
 from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
@@ -33,27 +33,27 @@ def _store(synthetic: ModuleType, place: Path, labels: tuple[str, str]) -> Store
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "labelled"),
     [
         (("cubic, 10 ms", "bbr, 50 ms"), {"congestion", "delay", "controller"}),
         (("cubic near", "bbr far"), {"congestion", "controller"}),
         (("near", "far"), {"controller"}),
     ],
 )
-def test_show_leaves_out_what_a_label_says(
-    synthetic: ModuleType, tmp_path: Path, labels: tuple[str, str], said: set[str]
+def test_show_leaves_out_what_a_label_contains(
+    synthetic: ModuleType, tmp_path: Path, labels: tuple[str, str], labelled: set[str]
 ) -> None:
     """The column of the controller is also redundant beside that of its swept key."""
     rows = summary_rows(_store(synthetic, tmp_path / "s", labels)).rows
     columns = {"case", "congestion", "delay", "controller"}
-    assert columns - rows[0].keys() == said
+    assert columns - rows[0].keys() == labelled
     assert [row["case"] for row in rows] == list(labels)
 
 
 @pytest.mark.parametrize(
     ("labels", "controller"), [(("cubic, 10 ms", "bbr, 50 ms"), False), (("near", "far"), True)]
 )
-def test_a_report_has_the_controller_unless_the_label_says_it(
+def test_a_report_has_the_controller_unless_the_label_contains_it(
     synthetic: ModuleType, tmp_path: Path, labels: tuple[str, str], controller: bool
 ) -> None:
     table = tables.results(FigureContext(_store(synthetic, tmp_path / "s", labels)))
@@ -68,7 +68,7 @@ def test_numbers_have_every_column(synthetic: ModuleType, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("label", "value", "says"),
+    ("label", "value", "contains"),
     [
         ("cubic, 10 ms", "10 ms", True),
         ("cubic, 10 ms", "cubic", True),
@@ -77,8 +77,8 @@ def test_numbers_have_every_column(synthetic: ModuleType, tmp_path: Path) -> Non
         ("loss 0.5 %", "5 %", False),
     ],
 )
-def test_a_label_says_whole_words(label: str, value: str, says: bool) -> None:
-    assert label_says(label, value) is says
+def test_a_label_contains_whole_words(label: str, value: str, contains: bool) -> None:
+    assert label_contains(label, value) is contains
 
 
 def test_a_table_explains_the_criteria_that_it_names(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bentpipe.metrics.format import (
 )
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Scope, in_flow_tables, select
-from bentpipe.scenario.sweep_columns import LABELS, column_headings, label_says
+from bentpipe.scenario.sweep_columns import LABELS, column_headings, label_contains
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     mark = f"; {TOO_FEW_SEEDS}: too few seeds, the interval exceeds the mean" if is_marked else ""
     title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval{mark})"
     shown = _drop_redundant_columns(list(rows.values()))
-    return Summary(title, _drop(shown, _said_columns(store), headings), notes)
+    return Summary(title, _drop(shown, _keys_in_labels(store), headings), notes)
 
 
 def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
         for name, heading in _PAGE_HEADINGS.items():
             row[heading] = None if entry[name] is None else format_significant(entry[name])
         rows.append(row)
-    return _drop(rows, _said_columns(store), headings)
+    return _drop(rows, _keys_in_labels(store), headings)
 
 
 _MULTI_CALL_METRICS = ("mos_min", "mos_good_ratio", "blocked_ratio")
@@ -183,7 +183,7 @@ def call_rows(
         row |= {"seeds": entry["seeds"]} | ({"calls": entry["calls"]} if many else {})
         row |= {metric.heading: _format_mean(entry, metric) for metric in present}
         rows.append(row)
-    return _drop(rows, _said_columns(store), headings)
+    return _drop(rows, _keys_in_labels(store), headings)
 
 
 def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[
         row["seeds"] = entry["seeds"]
         row |= {METRICS[name].heading: _format_mean(entry, METRICS[name]) for name in NAMES}
         rows.append(row)
-    return _drop(rows, _said_columns(store), headings)
+    return _drop(rows, _keys_in_labels(store), headings)
 
 
 def user_numbers(directory: Path | Store) -> list[dict[str, Any]]:
@@ -263,8 +263,8 @@ def user_tables(directory: Path | Store) -> list[TextTable]:
         f", {key.rsplit('.', maxsplit=1)[-1]} {labels.get(cells[key][0], cells[key][0])}" for key in constant
     )
     names = [name for name in ("flow", "direction") if cells[name].n_unique() > 1]
-    said = _said_columns(store)
-    varying = [key for key in store.columns if key not in constant and key not in said]
+    labelled = _keys_in_labels(store)
+    varying = [key for key in store.columns if key not in constant and key not in labelled]
     titles = (
         f"Per-user statistics (over the users of each run; means over seeds{constants})",
         "Packet outcomes",
@@ -310,22 +310,22 @@ def _value_labels(store: Store) -> dict[str, str]:
     )
 
 
-def _said_columns(store: Store) -> set[str]:
+def _keys_in_labels(store: Store) -> set[str]:
     """Return the keys of the sweep whose value the label of a tied axis contains in every run."""
     keys = [key for key in store.columns if not key.startswith(LABELS)]
-    said = set()
+    labelled = set()
     for axis in store.columns:
         if axis.startswith(LABELS):
             labels = store.index[axis].to_list()
-            said |= {
+            labelled |= {
                 key
                 for key in keys
                 if all(
-                    value is None or (label is not None and label_says(label, value))
+                    value is None or (label is not None and label_contains(label, value))
                     for label, value in zip(labels, store.index[key].to_list(), strict=True)
                 )
             }
-    return said
+    return labelled
 
 
 def _drop(rows: list[dict[str, Any]], keys: set[str], headings: dict[str, str]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from bentpipe.report.html_table import (
     first_groups,
     mean_cell,
 )
-from bentpipe.scenario.sweep_columns import label_says
+from bentpipe.scenario.sweep_columns import label_contains
 
 RESULTS = OVER_SEEDS
 """Columns of the table of results."""
@@ -190,14 +190,14 @@ def _users(context: FigureContext, cells: pl.DataFrame, names: Sequence[str], mo
 def _has_controller_column(context: FigureContext) -> bool:
     """Return whether a column with the controller adds information to the cell."""
     swept = any(dim.kind == "congestion" for dim in context.dims)
-    return context.shared or not (swept or any(_says_controller(context, dim) for dim in context.dims))
+    return context.shared or not (swept or any(_has_controller_label(context, dim) for dim in context.dims))
 
 
-def _says_controller(context: FigureContext, dim: Dimension) -> bool:
+def _has_controller_label(context: FigureContext, dim: Dimension) -> bool:
     """Return whether the label of a tied axis contains the controller in every cell."""
     pairs = context.metrics.select(dim.key, "congestion").unique().rows()
     return dim.labelled and all(
-        label is not None and controller is not None and label_says(label, controller)
+        label is not None and controller is not None and label_contains(label, controller)
         for label, controller in pairs
     )
 

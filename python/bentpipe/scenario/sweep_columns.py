@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["LABELS", "column_headings", "column_name", "label_says", "sweep_key"]
+__all__ = ["LABELS", "column_headings", "column_name", "label_contains", "sweep_key"]
 
 LABELS = "sweep."
 """Prefix of the column of a tied axis. The other columns of a store have no dot in their name."""
@@ -28,8 +28,8 @@ def sweep_key(column: str) -> str:
     return column.removeprefix(LABELS)
 
 
-def label_says(label: str, value: str) -> bool:
-    """Return whether ``label`` contains ``value`` as whole words: ``cubic, 10 ms`` says ``10 ms``, but not ``0 ms``."""
+def label_contains(label: str, value: str) -> bool:
+    """Return whether ``label`` contains ``value`` as whole words: ``cubic, 10 ms`` contains ``10 ms``, but not ``0 ms``."""
     return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w)", label) is not None
 
 
