@@ -29,7 +29,7 @@ def sweep_key(column: str) -> str:
 
 
 def label_contains(label: str, value: str) -> bool:
-    """Return whether ``label`` contains ``value`` as whole words: ``cubic, 10 ms`` contains ``10 ms``, but not ``0 ms``."""
+    """Return whether ``label`` has ``value`` as whole words: ``cubic, 10 ms`` has ``10 ms``, but not ``0 ms``."""
     return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w)", label) is not None
 
 
