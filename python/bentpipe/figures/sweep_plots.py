@@ -186,10 +186,9 @@ def goodput_shares(context: FigureContext) -> Figure | None:
     most = max(lines_of["line"].list.len().to_list(), default=1)
     chart = facet_grid(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
     scope = "of each flow (of a group: mean over its flows)" if context.grouped else "of each flow"
-    caption = (
-        f"Mean goodput {scope}. Points close to each other are fair shares. J is Jain's index; 1 "
-        f"means equal goodput. {_intervals(context)} {where.note}"
-    )
+    competing = frame["jain"].str.len_chars().max()
+    fair = "Points close to each other are fair shares. J is Jain's index; 1 means equal goodput. "
+    caption = f"Mean goodput {scope}. {fair if competing else ''}{_intervals(context)} {where.note}"
     return Figure("goodput-shares", "Goodput shares", caption.strip(), chart, frame.height)
 
 

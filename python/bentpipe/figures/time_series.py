@@ -301,7 +301,8 @@ def queue_length(context: FigureContext) -> Figure | None:
 
 def fairness(context: FigureContext) -> Figure | None:
     """Draw Jain's index of goodput in windows of 1 s; None with a longer sampling interval."""
-    if context.flow_metrics.select("flow", "direction").n_unique() < 2:
+    competing = context.flow_metrics.drop_nulls("jain").select("run", "direction").unique()
+    if not competing.height:
         return None
     starts = context.flow_metrics.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
@@ -312,6 +313,7 @@ def fairness(context: FigureContext) -> Figure | None:
     ways = compute.flow_directions(context.flow_summary)
     frame = jain_over_time(windows.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == context.directions["direction"][0])
+    frame = frame.join(competing, on=["run", "direction"], how="semi", maintain_order="left")
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
     return _lines(
         context, "fairness", "Fairness over time",

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from bentpipe.metrics.competition import competing_directions
 from bentpipe.metrics.fairness import convergence
 from bentpipe.metrics.intervals import CONFIDENCE, mean_ci, median_ci
 from bentpipe.metrics.registry import OVER_SEEDS, Metric, Scope, select
@@ -296,7 +297,8 @@ def run_metrics(store: Store) -> pl.DataFrame:
     sent_bytes, congestion_events, ptos, received_bytes``, the metrics of flows of the registry, ``completed`` (count of
     completion times), ``convergence_reason``, ``bottleneck_bit_s``, the metrics of the direction's bottleneck
     (:func:`bottlenecks`), and with groups ``flow_group``. ``jain``, ``convergence_s`` and ``convergence_reason`` are
-    equal in all rows of a run and direction; the reason explains a null time (:mod:`bentpipe.metrics.fairness`).
+    equal in all rows of a run and direction, and null without competition (:mod:`bentpipe.metrics.competition`); the
+    reason explains a null time (:mod:`bentpipe.metrics.fairness`).
     """
     expressions = evaluate(select(Scope.FLOW))
     inputs = {name for expression in expressions for name in expression.meta.root_names()}
@@ -337,8 +339,15 @@ def run_metrics(store: Store) -> pl.DataFrame:
     total = pl.col("goodput_bit_s").sum().over("run", "direction")
     squares = (pl.col("goodput_bit_s") ** 2).sum().over("run", "direction")
     count = pl.len().over("run", "direction")
-    rows = rows.with_columns(jain=pl.when((count > 1) & (squares > 0)).then(total**2 / (count * squares)))
-    shared = rows.filter(count > 1).select("run", "direction").unique(maintain_order=True)
+    shared = competing_directions(store, starts)
+    rows = rows.join(
+        shared.with_columns(competing=pl.lit(True)),
+        on=["run", "direction"],
+        how="left",
+        maintain_order="left",
+    )
+    index = pl.when(pl.col("competing") & (squares > 0)).then(total**2 / (count * squares))
+    rows = rows.with_columns(jain=index).drop("competing")
     runs = shared["run"].unique(maintain_order=True)
     counters = ["time_s", "flow", "side", "received_in_order_bytes"]
     flows = store.rows("flows", counters, runs) if len(runs) else pl.DataFrame()
