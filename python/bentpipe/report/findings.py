@@ -129,15 +129,13 @@ def _compare_pages(context: FigureContext) -> _VariantComparison:
     variants = {variant: variant for variant in pages.variants} if len(pages.variants) > 1 else {}
     dims = tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
-    flows = pages.has_several_flows and not variants
     cases = (
         *(key for dim in dims for key in dim.keys),
-        *((pages.flow_column,) if flows else ()),
         *(("load",) if loads else ()),
     )
     frame = _average_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
     results = _compare_loads(pages) if variants else None
-    labels = _case_labels(context, dims, flow_column=pages.flow_column if flows else "", loads=loads)
+    labels = _case_labels(context, dims, loads=loads)
     return _VariantComparison(metric, frame, variants, cases, labels, results=results, medians=True)
 
 
@@ -242,11 +240,10 @@ def _value_label(context: FigureContext, dim: Dimension, value: str) -> str:
 
 
 def _case_labels(
-    context: FigureContext, dims: Sequence[Dimension], *, flow_column: str = "", loads: bool = False
+    context: FigureContext, dims: Sequence[Dimension], *, loads: bool = False
 ) -> Callable[[Mapping[str, Any]], str]:
     def case_label(row: Mapping[str, Any]) -> str:
-        parts = [row[flow_column]] if flow_column else []
-        parts += [_value_label(context, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
+        parts = [_value_label(context, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
         return ", ".join([*parts, *([f"load {row['load']}"] if loads else [])])
 
     return case_label
