@@ -154,8 +154,8 @@ _ALL = (
     Metric(
         "jain", "Jain's index", scope=Scope.RUN, short_title="Jain", better=1, is_difference=True,
         definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction: 1 if all are equal, 1/n if one flow "
-        "has everything (Jain, Chiu and Hawe 1984); missing unless two of the flows share a link of limited rate at the "
-        "same time",
+        "has everything (Jain, Chiu and Hawe 1984); missing unless two of the flows share a link of limited rate at "
+        "the same time",
     ),
     Metric(
         "convergence_s", "convergence time", "s", scope=Scope.RUN, short_title="median convergence", better=-1,
