@@ -41,7 +41,7 @@ def competing_directions(store: Store, starts: pl.DataFrame) -> pl.DataFrame:
         return several.select("run", "direction")
     cells = store.index.select("run", *store.columns)
     cells = cells.join(several.select("run").unique(), on="run", how="semi", maintain_order="left")
-    keys = list(store.columns) or [pl.lit(0).alias("cell")]
+    keys = [pl.col(key) for key in store.columns] or [pl.lit(0)]
     cells = cells.with_columns(first=pl.col("run").first().over(keys))
     rows: list[tuple[str, str, str, str]] = []
     for run, spec in store.specs(cells["first"].unique(maintain_order=True).to_list()).items():
