@@ -5,6 +5,7 @@
 - ``censoring``: restricted completion times of transfers that a run's end cut off
 - ``change_table``: tables of a comparison as JSON, text and Markdown
 - ``compare``: paired t-test, Holm's correction, verdict of metric changes, equivalence test
+- ``competition``: directions of runs in which flows share a link at the same time
 - ``compute``: metrics of runs, links and cells, by the expressions of the registry
 - ``computed_tables``: tables of metrics for SQL and exports
 - ``fairness``: Jain's index over time and convergence time
