@@ -35,6 +35,7 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 ELSEWHERE = {
     "cwnd_bytes": "a series, of which cwnd_max_bytes is the metric",
+    **dict.fromkeys(("delay_p95_ms", "residual_loss_ratio"), "of packets, whose table has no samples"),
     "completion_s": "of one stream; the metrics are its quantiles",
     "smoothed_rtt_ms": "of agree: the mean of samples",
     "rtt_min_ms": "of agree",

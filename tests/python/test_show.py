@@ -81,7 +81,7 @@ def test_a_mean_of_some_runs_says_of_how_many() -> None:
     found = mean_of(known, "delay_ms")
     assert found == ConfidenceInterval(11.0, known["delay_ms_low"], known["delay_ms_high"], 2)
     assert format_metric_mean(metric, found, 4) == "11 ± 13? (2 of 4)"  # the interval exceeds the mean
-    assert format_metric_mean(metric, found, 2) == "11 ± 13"
+    assert format_metric_mean(metric, found, 2) == "11 ± 13?"
     assert mean_of(mean_columns("delay_ms", []), "delay_ms") is None
 
 

@@ -200,7 +200,9 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         line["interpretation"]: list(line.values())[1:]
         for line in spreads(STUDY.published, STUDY.directory).rows
     }
-    table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
+    table_of = {
+        name: cells_ for name, *cells_ in lines_of("The first table has the number of agreeing values")
+    }
     assert table_of == shown
 
 
