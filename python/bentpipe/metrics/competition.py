@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bentpipe.plan.spec.queries import rate_bit_s
+
 if TYPE_CHECKING:
-    from bentpipe.plan.spec.run_spec import RunSpec
+    from bentpipe.plan.spec.run_spec import RunSpec, StageSpec
     from bentpipe.store.reader import Store
 
 __all__ = ["competing_directions", "links_of_flows"]
-
-_UNLIMITED = frozenset(
-    {"delay", "delay_trace", "jitter", "loss", "outage", "reconfiguration_delay", "reorder"}
-)
-"""Stages for which packets do not compete."""
 
 _ANY = ""
 """Link of all flows of a run whose routes are unknown."""
@@ -83,11 +80,16 @@ def links_of_flows(spec: RunSpec) -> dict[str, dict[str, list[str]]]:
                 f"{link['name']}.{side}"
                 for link, forward in route
                 for side in ("up" if forward == (way == "up") else "down",)
-                if any(stage["kind"] not in _UNLIMITED for stage in link[side])
+                if any(_is_limited(stage) for stage in link[side])
             ]
             for way in ("up", "down")
         }
     return found
+
+
+def _is_limited(stage: StageSpec) -> bool:
+    """Return whether packets wait for each other in a stage."""
+    return stage["kind"] == "transmit" or rate_bit_s(stage) is not None
 
 
 _Neighbours = Mapping[str, Sequence[tuple[str, Mapping[str, Any], bool]]]
