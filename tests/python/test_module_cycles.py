@@ -1,8 +1,9 @@
 """Files of one crate use each other in one direction: no file uses an item of a file that uses one of its items, directly or not.
 
 A use is a path outside of tests, in a declaration or in code. It leads to the file that defines the item, past
-re-exports. Two things are no use. The first is a re-export of a file below, which is the content of a folder. The second
-is the type of an inherent `impl` block: the methods of one type may be in several files.
+re-exports. Three things are no use. The first is a re-export of a file below, which is the content of a folder. The
+second is a member of a `kind!`, for the same reason. The third is the type of an inherent `impl` block: the methods of one
+type may be in several files.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ NOT_CODE = re.compile(
 )  # fmt: skip
 """Comments and literals."""
 
+KIND_MEMBERS = re.compile(r"(\bkind!\s*\{\s*\w+)[^{]*\{[^}]*\}")
+"""The members of a `kind!`, which are the content of a folder, as re-exports are."""
+
 TEST_ONLY = re.compile(r"#\[cfg\((?:test|any\(test|feature = \"test)[^\]]*\](?:\s*#\[[^\]]*\])*")
 DECLARATION = re.compile(r"(?P<public>\bpub(?:\([a-z: ]+\))?\s+)?\buse\s+(?P<tree>[^;]+);")
 DEFINITION = re.compile(r"(?:\b(?:struct|enum|trait|fn|type|const|static)\s+|\bkind!\s*\{\s*)(\w+)")
@@ -53,7 +57,7 @@ def end_of_item(code: str, start: int) -> int:
 
 def code_of(text: str) -> str:
     """Rust without comments, literals and items of tests."""
-    code = NOT_CODE.sub(" ", text)
+    code = KIND_MEMBERS.sub(r"\1 ", NOT_CODE.sub(" ", text))
     while found := TEST_ONLY.search(code):
         code = code[: found.start()] + code[end_of_item(code, found.end()) :]
     return code

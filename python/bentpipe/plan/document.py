@@ -74,7 +74,8 @@ def load_scenario(
     settings = list(overrides)
     lists = _apply_overrides(data, settings, folder, name, origin)
     _check_plain(data, "", name)
-    overridden = tuple(key.removeprefix(SWEEP) for key, _ in settings)
+    # A message about a swept key names its cell.
+    overridden = tuple(key for key, _ in settings if not key.startswith(SWEEP))
     return ScenarioDocument(
         text, data, folder, name, tuple(shown), lists=lists, overridden=overridden, origin=origin
     )

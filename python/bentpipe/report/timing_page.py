@@ -12,6 +12,7 @@ import polars as pl
 from bentpipe.figures import style
 from bentpipe.figures.figure import Figure
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.registry import METRICS
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page import Page
@@ -78,7 +79,7 @@ def figure(timing: TimingReport) -> Figure:
     # A data set for each layer would repeat the rows.
     chart = alt.Chart(style.inline_csv(frame))
     y = alt.Y("access:N", sort=names, title=None)
-    horizontal = style.axis(frame["seconds"].to_list(), "wall time, s")
+    horizontal = style.axis(frame["seconds"].to_list(), METRICS["command_s"].axis)
     runs = chart.mark_circle(size=60, opacity=0.6).encode(
         x=alt.X("seconds:Q", **horizontal),
         y=y,

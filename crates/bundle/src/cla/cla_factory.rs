@@ -1,20 +1,9 @@
 //! The boundary of the specification of a CLA.
 
-use transport::quic::QuicRequirements;
-
-use super::{ClaSpec, ConnectionParameters, LinkProperties, RememberedParameters, TlsPolicy};
+use super::{
+    ClaSpec, ClaTransport, ConnectionParameters, LinkProperties, RememberedParameters, TlsPolicy,
+};
 use crate::{Role, Session};
-
-/// The transport of a CLA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaTransport {
-    /// QUIC, with the requirements of the CLA.
-    Quic(QuicRequirements),
-    /// TCP.
-    Tcp,
-    /// UDP, without connections.
-    Udp,
-}
 
 /// The specification of a CLA.
 pub(crate) trait ClaFactory {

@@ -9,6 +9,7 @@
 //! from the contact plan).
 
 mod cla_factory;
+mod cla_transport;
 mod link_properties;
 pub mod ltp;
 pub mod messages;
@@ -25,7 +26,7 @@ mod tcpcl;
 use transport::quic::QuicRequirements;
 use units::kind;
 
-pub use cla_factory::ClaTransport;
+pub use cla_transport::ClaTransport;
 pub use link_properties::LinkProperties;
 pub use ltp::{Colour, Ltp, LtpSpec};
 pub use mtcp::{Mtcp, MtcpSpec};

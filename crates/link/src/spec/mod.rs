@@ -2,12 +2,14 @@
 //! name. No field has a hidden default, because the plan contains every field.
 
 mod acm;
+mod interpolation;
 mod nr;
 mod radio;
 mod slot;
 mod transmit;
 
 pub use acm::*;
+pub use interpolation::*;
 pub use nr::*;
 pub use radio::*;
 pub use slot::*;
@@ -21,16 +23,6 @@ use crate::{
     DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, OutageSpec, ReorderSpec,
     StageUpdate,
 };
-
-/// The interpolation between the points of a trace.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Interpolation {
-    /// The value of the last point.
-    Step,
-    /// Linear between points.
-    Linear,
-}
 
 /// One stage. The specification type of each kind documents its fields.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

@@ -6,8 +6,9 @@ use std::io::{self, PipeWriter};
 use emu::namespace::NetworkClaim;
 use emu::{DeviceAddress, LabLayout, namespace};
 
+use super::HostAddress;
 use super::plan::{LabPlan, ProcessPlan};
-use super::route_updates::{self, GraphRoutes, HostAddress};
+use super::route_updates::{self, GraphRoutes};
 use crate::namespace::handle::Namespace;
 
 /// The numbers of the two hosts of each lab.

@@ -1,6 +1,7 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
 mod control_socket;
+mod host_address;
 mod hosts;
 mod kernel_tcp;
 mod overrun_check;
@@ -14,5 +15,5 @@ mod simulated_users;
 mod status_display;
 mod time_series;
 
-pub use route_updates::HostAddress;
+pub use host_address::HostAddress;
 pub use session::{ParentHandles, run};

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,6 +12,7 @@ use emu::{DeviceAddress, EmulatorClock, HostRoute, LabLayout, TimedHostRoutes, n
 use topology::NodeKind;
 use units::{Span, Time};
 
+use super::host_address::HostAddress;
 use crate::namespace::handle::Namespace;
 
 /// The settings that enable forwarding.
@@ -27,13 +27,6 @@ const BLACKHOLE_DEVICE: &str = "nowhere";
 
 /// Longest sleep between two checks for the end of the lab.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The address of a host in both families.
-#[derive(Clone, Copy, Debug)]
-pub struct HostAddress {
-    pub v4: Ipv4Addr,
-    pub v6: Ipv6Addr,
-}
 
 /// Default routes in the notation of `ip`.
 const DEFAULT_ROUTE_V4: &str = "0.0.0.0/0";

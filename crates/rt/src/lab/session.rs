@@ -18,11 +18,12 @@ use runtime::log_stderr;
 use transport::pep::HandshakeMode;
 use units::{Span, Time};
 
+use super::HostAddress;
 use super::hosts::{CLIENT, Hosts, SERVER};
 use super::overrun_check;
 use super::plan::{LabPlan, ProcessPlan};
 use super::result::{self, CalibrationResult, LabResult, PathCheckResult};
-use super::route_updates::{HostAddress, RouteUpdater};
+use super::route_updates::RouteUpdater;
 use super::shutdown::ShutdownSignal;
 use super::simulated_users::SimulatedUsers;
 use super::status_display::StatusDisplay;
