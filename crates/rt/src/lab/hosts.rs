@@ -161,8 +161,7 @@ impl Hosts {
     /// # Errors
     /// Returns an error for an unknown host in a general topology.
     pub fn expand_command(&self, process: &ProcessPlan) -> io::Result<Vec<String>> {
-        // `near` and `far` are the names before 0.2, which plans may use until 0.3.
-        let ends = [("client", CLIENT), ("server", SERVER), ("near", CLIENT), ("far", SERVER)];
+        let ends = [("client", CLIENT), ("server", SERVER)];
         let expand = |word: &String| {
             let mut word = word.clone();
             for (end, host) in ends {

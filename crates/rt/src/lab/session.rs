@@ -264,10 +264,6 @@ impl LabSession {
                     ("BENTPIPE_SERVER", server.v4.to_string()),
                     ("BENTPIPE_SERVER6", server.v6.to_string()),
                     ("BENTPIPE_START_NS", started_ns.to_string()),
-                    // The names before 0.2, which commands may use until 0.3.
-                    ("BENTPIPE_FAR", server.v4.to_string()),
-                    ("BENTPIPE_FAR6", server.v6.to_string()),
-                    ("BENTPIPE_ZERO", started_ns.to_string()),
                 ];
                 let namespace = self.hosts.namespace_of(self.hosts.find(&process.node, CLIENT)?);
                 let child = namespace.spawn(
