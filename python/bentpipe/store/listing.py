@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ListedStore", "is_store", "list_stores"]
 
+_WRITTEN = ("journal.jsonl", "plan.json")
+"""Files that an execution of runs writes."""
+
 MAX_DEPTH = 2
 """Levels below the folder that are searched."""
 
@@ -43,7 +46,9 @@ def list_stores(folder: Path) -> list[ListedStore]:
             store = Store(path)
         except StoreError:
             continue
-        changed = datetime.fromtimestamp((path / "journal.jsonl").stat().st_mtime).astimezone()
+        # A store without its journal is still readable.
+        times = [file.stat().st_mtime for name in _WRITTEN if (file := path / name).exists()]
+        changed = datetime.fromtimestamp(max(times)).astimezone()
         found.append(ListedStore(path, store.title, store.index.height, len(store.planned), changed))
     return sorted(found, key=lambda one: one.changed, reverse=True)
 
