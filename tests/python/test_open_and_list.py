@@ -42,7 +42,8 @@ def test_show_of_a_folder_lists_its_stores(folder: Path) -> None:
         "out/second": "The second study",
     }
     assert {row["runs"] for row in rows} == {"1 of 1"}
-    (folder / "out/second/journal.jsonl").rename(folder / "journal")  # a store without its journal is readable
+    # A store without its journal is readable.
+    (folder / "out/second/journal.jsonl").rename(folder / "journal")
     assert "The second study" in bentpipe(folder, "show", ".").stdout
     (folder / "journal").rename(folder / "out/second/journal.jsonl")
     missing = bentpipe(folder, "show", "out/empty")
