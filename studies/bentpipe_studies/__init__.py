@@ -175,7 +175,7 @@ def _run_emulation(
 
 def _store_rows(summaries: Mapping[str, ExecutionSummary]) -> list[dict[str, Any]]:
     return [
-        {"part": name, "store": str(report.store), "runs": report.planned, "kept": report.kept, "done": report.done,
+        {"part": name, "store": str(report.store), "runs": report.planned, "reused": report.reused, "done": report.done,
          "failed": len(report.failed), "seconds": round(report.seconds, 1), "packets": report.packets}
         for name, report in summaries.items()
     ]  # fmt: skip
@@ -183,9 +183,9 @@ def _store_rows(summaries: Mapping[str, ExecutionSummary]) -> list[dict[str, Any
 
 def _format_stores(summaries: Sequence[ExecutionSummary], page: Path) -> list[str]:
     done = sum(report.done for report in summaries)
-    kept = sum(report.kept for report in summaries)
+    reused = sum(report.reused for report in summaries)
     seconds = sum(report.seconds for report in summaries)
     return [
-        f"\n{done} runs in {seconds:.0f} s, {kept} from earlier runs. Tables and figures: {page}",
+        f"\n{done} runs in {seconds:.0f} s, {reused} from earlier runs. Tables and figures: {page}",
         *(f"  bentpipe report {report.store}" for report in summaries),
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bentpipe", "process"]
 
-KEPT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+RESTORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 
 
 def bentpipe(
@@ -105,7 +105,7 @@ def _streams(printed: io.BytesIO, message: io.BytesIO) -> Iterator[None]:
 @contextlib.contextmanager
 def _arguments(words: tuple[str, ...]) -> Iterator[None]:
     """Set the arguments and the initial state of a process: warnings are shown, and no signal handler is installed."""
-    before, handlers = sys.argv, {number: signal.getsignal(number) for number in KEPT}
+    before, handlers = sys.argv, {number: signal.getsignal(number) for number in RESTORED_SIGNALS}
     sys.argv = ["bentpipe", *words]
     try:
         with warnings.catch_warnings():

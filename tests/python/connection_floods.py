@@ -24,7 +24,7 @@ KINDS = (*PERF, *SERVE)
 
 AT_ONCE = 8
 
-KEPT_BYTES, NOISE_BYTES = 40, 8 << 20
+MAX_BYTES_PER_CONNECTION, NOISE_BYTES = 40, 8 << 20
 """A server may keep so much for each connection (a table that has doubled), and so much moves anyway: resident memory is
 counted in pages and freed by the allocator when it likes."""
 
@@ -77,7 +77,7 @@ class Masses:
                 return f"{kind}: {answered} of {some} were answered"
             held.append(_resident(number))
         grown = held[1] - held[0]
-        if grown > KEPT_BYTES * count + NOISE_BYTES:
+        if grown > MAX_BYTES_PER_CONNECTION * count + NOISE_BYTES:
             return f"{kind}: {grown} bytes more after {count} connections"
         return ""
 

@@ -11,5 +11,5 @@ __all__ = ["keep"]
 
 
 def keep(saved: Collection[Any], values: Iterable[Any]) -> list[Any]:
-    """Parameters of a test, of which all but those in ``kept`` are nightly."""
+    """Parameters of a test, of which all but those in ``saved`` are nightly."""
     return [value if value in saved else pytest.param(value, marks=pytest.mark.nightly) for value in values]

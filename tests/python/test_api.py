@@ -442,12 +442,12 @@ def test_runs_come_as_they_finish(tmp_path: Path) -> None:
         assert one.packets > 0
         assert not one.error
     assert {one.run.id for one in seen} == set(runs.results.runs["run"])
-    assert (runs.summary.done, runs.summary.kept) == (8, 0)
+    assert (runs.summary.done, runs.summary.reused) == (8, 0)
     # the same again has nothing to do
     again = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(again) == 0
     assert list(again) == []
-    assert again.summary.kept == 8
+    assert again.summary.reused == 8
 
 
 def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_map_with_loss_has_a_first_picture(tmp_path: Path, monkeypatch: pytest
     first = json.loads((tmp_path / "map.json").read_text())
     assert {cell["seeds"] for cell in first["cells"]} == {1, 5}
     result, summary = compute(config, tmp_path, 1)
-    assert (summary.kept, summary.done) == (2 * 2 * 4 + 2 * 4 * 4, 2 * 4 * 4)
+    assert (summary.reused, summary.done) == (2 * 2 * 4 + 2 * 4 * 4, 2 * 4 * 4)
     page = (tmp_path / "map.html").read_text(encoding="utf-8")
     assert "Stage" not in page.partition("<script")[0]
     assert {cell.ratio.n for cell in result.cells if cell.ratio is not None} == {5}

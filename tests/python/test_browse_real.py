@@ -189,7 +189,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
     assert sorted(one.size.bytes for one in page.object) == [1600, 3100, 6300]
     assert "Page load time" in write_report(out).read_text()
     again = _cli(*words, "--out", str(out), "--loads", "2", "--json")
-    assert json.loads(again.stdout)["kept"] == 2
+    assert json.loads(again.stdout)["reused"] == 2
     assert _browsers() == []
 
 

@@ -90,7 +90,7 @@ def test_unsupported_actions_at_a_new_contact_are_refused_by_key(
 @pytest.mark.parametrize(
     ("way", "closes"), [("alone", False), ("cue", False), ("reopen", True), ("resume", True), (None, True)]
 )
-def test_a_connection_is_kept_for_what_is_done_with_it(way: str | None, closes: bool) -> None:
+def test_a_connection_stays_for_what_is_done_with_it(way: str | None, closes: bool) -> None:
     link = spec(*([(ON, way)] if way else []))["dtn"]["links"][0]
     assert (link.get("on_contact_start"), link["closes_after_contact"]) == (
         CONTACT_START[way] if way else None,

@@ -130,7 +130,7 @@ def test_check_prints_the_plan_and_its_bounds(tmp_path: Path) -> None:
 def test_run_resumes_and_another_scenario_is_refused(store: Path) -> None:
     folder = store.parents[1]
     done = bentpipe(folder, "run", "test.toml", "--seeds", "2", "--json")
-    assert json.loads(done.stdout)["kept"] == 2
+    assert json.loads(done.stdout)["reused"] == 2
     other = folder / "other.toml"
     other.write_text(GEO.replace("1 %", "2 %"))
     done = bentpipe(folder, "run", "other.toml", "--out", "out/test")
@@ -287,7 +287,7 @@ def test_finished_runs_survive_ctrl_c_and_a_kill(tmp_path: Path, how: signal.Sig
         assert f"{saved} of 8 runs are in out/test" in error.decode()
     done = bentpipe(tmp_path, "run", "test.toml", "--json")
     found = json.loads(done.stdout)
-    assert (found["kept"], found["done"]) == (saved, 8 - saved)
+    assert (found["reused"], found["done"]) == (saved, 8 - saved)
     shutil.rmtree(tmp_path / "out")
 
 

@@ -56,7 +56,7 @@ def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
 
     def state() -> list[object]:
         streams = [sys.stdin, sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
-        handlers = [signal.getsignal(number) for number in commands.KEPT]
+        handlers = [signal.getsignal(number) for number in commands.RESTORED_SIGNALS]
         return [Path.cwd(), dict(os.environ), sys.argv, *streams, *handlers]
 
     before = state()

@@ -238,7 +238,7 @@ def test_a_node_with_itself_is_passed_over_with_a_note_and_known(tmp_path: Path)
         (["line 2"], "a contact of node 2 with itself: ignored, the node is known"),
         (["line 3"], "a range of node 1 with itself: ignored, the node is known"),
     ]
-    assert "no contacts lead from 1 to 2" in run_json(tmp_path, "route", "a.ionrc", "1", "2")["kept"]
+    assert "no contacts lead from 1 to 2" in run_json(tmp_path, "route", "a.ionrc", "1", "2")["reason"]
 
 
 @pytest.mark.parametrize("text", [LOOPBACK, "a contact -1 -1 1 1 0\na contact -1 -1 2 2 0\n"])
@@ -248,7 +248,7 @@ def test_a_plan_of_known_nodes_without_contacts_is_read(tmp_path: Path, text: st
     assert (found["nodes"], found["contacts"], found["pairs"]) == (["1", "2"], 0, [])
     assert "The plan has no contact between two nodes." in (tmp_path / "o/plan.html").read_text()
     assert "2 nodes, 0 contacts of 0 pairs" in bentpipe(tmp_path, "dtn", "plan", "a.ionrc").stdout
-    assert "it is delivered" in run_json(tmp_path, "route", "a.ionrc", "1", "1")["kept"]
+    assert "it is delivered" in run_json(tmp_path, "route", "a.ionrc", "1", "1")["reason"]
     again = run_json(tmp_path, "plan", "o/plan.ionrc")
     assert again["nodes"] == ["1", "2"]
 
@@ -266,10 +266,10 @@ def test_a_date_and_a_time_after_the_reference_in_a_line(tmp_path: Path) -> None
 
 
 def test_confidence_that_leaves_no_contact_is_named(plans: Path) -> None:
-    saved = run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["kept"]
+    saved = run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["reason"]
     assert saved == "contacts lead from rover to moon, but only over some that are less likely than 0.9"
-    assert run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["kept"] is None
-    saved = run_json(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["kept"]
+    assert run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["reason"] is None
+    saved = run_json(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["reason"]
     assert saved.startswith("no contacts lead from moon to rover")
 
 
@@ -384,7 +384,7 @@ def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) 
 def test_the_request_decides(plans: Path, words: list[str], expected: list[str]) -> None:
     found = run_json(plans, "route", "a.ionrc", "1", "6", *words)
     assert [one["next"] for one in found["forwarded"]] == expected
-    assert (found["kept"] is None) == bool(expected)
+    assert (found["reason"] is None) == bool(expected)
     assert bentpipe(plans, "dtn", "route", "a.ionrc", "1", "6", *words).returncode == 0
 
 
@@ -397,7 +397,7 @@ def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> N
         "The bundle stays at moon: no contacts lead from moon to rover"
         in bentpipe(plans, "dtn", "route", "b.toml", "moon", "rover").stdout
     )
-    assert "it is delivered" in run_json(plans, "route", "b.toml", "moon", "moon")["kept"]
+    assert "it is delivered" in run_json(plans, "route", "b.toml", "moon", "moon")["reason"]
 
 
 @pytest.mark.parametrize(

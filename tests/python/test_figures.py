@@ -118,7 +118,7 @@ def _data(spec: dict[str, Any]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def test_a_time_range_is_kept(stores: dict[str, Path]) -> None:
+def test_a_time_range_stays(stores: dict[str, Path]) -> None:
     figure = FIGURES["cwnd"](FigureContext(open_store(stores["rivals"]), (2.0, 7.5)))
     assert figure is not None
     times = _data(figure.spec())["time_s"]

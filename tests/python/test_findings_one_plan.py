@@ -23,7 +23,7 @@ pytest.importorskip("bentpipe._engine")
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/findings/one-plan.md"
-KEPT: dict[str, dict[str, list[str]]] = {
+SAVED_FILES: dict[str, dict[str, list[str]]] = {
     "layers": {"layer": ["LTP"], "light": ["22 min"]},
     "layers-ip": {"flow.messages.congestion": ["no-op"], "quic.handshake": ["0-rtt"], "light": ["22 min"]},
     "layers-priorities": {"layer": ["LTP", "QUICCL, priorities"]},
@@ -52,7 +52,7 @@ def brief(file: Path, folder: Path) -> Path:
         file.read_text().replace("-D 1500M", "-D 30M").replace("1500 MB", "30 MB").replace("seeds = 3\n", "")
     )
     table: dict[str, Any] = tomllib.loads(text)
-    wanted = KEPT[file.stem]
+    wanted = SAVED_FILES[file.stem]
     table["sweep"] = {
         key: [one for one in values if (one["label"] if isinstance(one, dict) else one) in wanted[key]]
         for key, values in table["sweep"].items()

@@ -147,6 +147,7 @@ PYTHON_WORDS = frozenset(
         "farewell",
         "hearsay",
         "heard",
+        "kept",
         "roster",
         "said",
         "seat",

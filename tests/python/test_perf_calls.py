@@ -206,7 +206,7 @@ def keep(folder: Path) -> None:
     )
 
 
-def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
+def test_saved_calls_become_a_page(tmp_path: Path) -> None:
     keep(tmp_path / "kept")
     words = ["report", "kept", "--figures", "f", "--format", "svg"]
     done = bentpipe(tmp_path, *words)

@@ -39,14 +39,14 @@ def test_the_contour_of_a_cone_is_a_circle() -> None:
     assert sum(math.dist(a, b) for a, b in found) == pytest.approx(2 * math.pi, rel=2e-3)
 
 
-@pytest.mark.parametrize(("middle", "kept_together"), [(3.0, True), (-3.0, False)])
-def test_a_saddle_is_cut_as_its_middle_says(middle: float, kept_together: bool) -> None:
+@pytest.mark.parametrize(("middle", "stays_together"), [(3.0, True), (-3.0, False)])
+def test_a_saddle_is_cut_as_its_middle_says(middle: float, stays_together: bool) -> None:
     values = {(0.0, 0.0): 1.0 + middle / 4, (1.0, 1.0): 1.0 + middle / 4,
               (1.0, 0.0): -1.0 + middle / 4, (0.0, 1.0): -1.0 + middle / 4}  # fmt: skip
     found = contour([0.0, 1.0], [0.0, 1.0], values)
     assert len(found) == 2
     near_origin = any(all(x + y < 1 for x, y in ends) for ends in found)
-    assert near_origin != kept_together, "low ground is cut off where the middle is high"
+    assert near_origin != stays_together, "low ground is cut off where the middle is high"
 
 
 def test_unknown_corners_have_no_line() -> None:

@@ -321,7 +321,7 @@ json.dump(result, open(plan["result"], "w"))
 """A ``bentpipe-rt`` whose sessions last two hours."""
 
 
-def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_check_is_saved_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program, seen, message = tmp_path / "bentpipe-rt", tmp_path / "seen", list[str]()
     program.write_text(STANDIN.format(python=sys.executable, seen=str(seen)))
     program.chmod(0o755)

@@ -144,7 +144,7 @@ def test_runs_in_any_order_have_equal_bytes_and_a_resume_runs_what_is_missing(
         with Writer(folder / "two", plan) as writer:
             report = execute_plan(plan, runner, writer)
         assert sorted(runner.made) == sorted(missing)
-        assert (report.kept, report.done) == (4 - len(lost), len(lost))
+        assert (report.reused, report.done) == (4 - len(lost), len(lost))
         assert digest(folder / "one") == digest(folder / "two")
 
 
@@ -217,7 +217,7 @@ def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
         pass
 
 
-def test_concurrent_additions_are_kept(tmp_path: Path) -> None:
+def test_concurrent_additions_are_saved(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     more = build_plan(plan.document, "test", seeds=(1, 2, 3))
     late = Writer(tmp_path / "store", plan)
@@ -253,7 +253,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing_finished(
         assert execute_plan(plan, Fake(), writer).done == 2
 
 
-def test_a_scenario_given_as_a_table_is_kept_as_toml(tmp_path: Path) -> None:
+def test_a_scenario_given_as_a_table_is_saved_as_toml(tmp_path: Path) -> None:
     plan = build_plan(load_scenario(tomllib.loads(SWEPT)), "test")
     with Writer(tmp_path / "store", plan) as writer:
         execute_plan(plan, Fake(), writer)
@@ -325,7 +325,7 @@ def test_a_setting_of_true_is_replayed_as_true(tmp_path: Path) -> None:
     ]
 
 
-def test_a_title_with_an_emoji_is_kept(tmp_path: Path) -> None:
+def test_a_title_with_an_emoji_stays(tmp_path: Path) -> None:
     plan = build_plan(load_scenario({**tomllib.loads(SWEPT), "title": "\U0001f680 \x7f"}), "test")
     with Writer(tmp_path / "store", plan) as writer:
         execute_plan(plan, Fake(), writer)

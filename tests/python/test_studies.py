@@ -237,7 +237,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         assert message.good
         data = message.data
         (store,) = data["stores"]
-        assert (store["runs"], store["done"], store["kept"]) == (2, 0 if again else 2, 2 if again else 0)
+        assert (store["runs"], store["done"], store["reused"]) == (2, 0 if again else 2, 2 if again else 0)
     rows = {(row["id"], row["queue"]): row for row in data["rows"]}
     assert len(rows) == 14
     assert rows["geo-cubic", "netem"]["verdict"] == "not run"

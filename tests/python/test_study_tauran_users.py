@@ -133,14 +133,14 @@ def test_saved_calls_of_600_s_have_every_interpretation_and_the_main_point() -> 
     assert saved["delay_min_ms"].min() > 85  # type: ignore[operator]  # one way, of which the air takes more
 
 
-def kept_rows() -> list[Row]:
+def archived_rows() -> list[Row]:
     found = rows(PublishedNumbers(STUDY.published, {}), load_saved_runs(STUDY.directory))
     return [row for row in found if any(one.values for one in row.quantities)]
 
 
 def test_spreads_of_600_s_have_verdicts() -> None:
     """One seed decides: what is kept of 600 s agrees or differs, by how far two samples of n users lie apart."""
-    judged = [row for row in kept_rows() if row.id in ("6.4 sd", "6.5 sd")]
+    judged = [row for row in archived_rows() if row.id in ("6.4 sd", "6.5 sd")]
     assert len(judged) == len(INTERPRETATIONS) * len(TERMINALS) * 3
     verdicts = [one.verdict for row in judged for one in row.quantities]
     assert set(verdicts) == {Verdict.AGREES, Verdict.DIFFERS}
@@ -178,7 +178,7 @@ def reading_of(text: str) -> Interpretation:
     return Interpretation(point.replace(" + ", " and the "), "RTT C" if size == "RTT C`" else "")
 
 
-def test_readme_has_the_spreads_that_are_kept() -> None:
+def test_readme_has_the_saved_spreads() -> None:
     """Its table of standard deviations, to three digits, and the table of verdicts."""
     there = load_saved_runs(STUDY.directory)
     policy, how = "", WITHOUT
@@ -206,8 +206,8 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
     assert table_of == shown
 
 
-def test_the_nearest_reading_is_what_the_kept_runs_of_tables_6_4_and_6_5_say() -> None:
-    scored = interpretations.scores([row for row in kept_rows() if row.id in ("6.4 mean", "6.5 mean")])
+def test_the_nearest_reading_is_what_the_saved_runs_of_tables_6_4_and_6_5_say() -> None:
+    scored = interpretations.scores([row for row in archived_rows() if row.id in ("6.4 mean", "6.5 mean")])
     assert set(scored) == set(map(str, INTERPRETATIONS))
     assert interpretations.nearest(scored) == str(NEAREST)
 

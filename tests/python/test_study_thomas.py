@@ -112,7 +112,7 @@ def test_the_short_form(tmp_path: Path) -> None:
         message = bentpipe_studies.run(STUDY.name, part="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
         assert message.good
         data = message.data
-        assert [store["kept"] for store in data["stores"]] == ([4, 4] if again else [0, 0])
+        assert [store["reused"] for store in data["stores"]] == ([4, 4] if again else [0, 0])
     (claim,) = data["claims"]
     assert claim["id"] == "r1"
     assert claim["verdict"] == "undecided"  # two units have no interval of a median

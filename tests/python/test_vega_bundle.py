@@ -27,7 +27,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 WHOLE = 'draw("µ <\\/script>")'
 
 
-def test_it_is_kept(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_cached(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert [library(), library()] == [WHOLE, WHOLE]
     assert len(made) == 1
@@ -47,7 +47,7 @@ def test_it_is_kept(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [saved] == [*(tmp_path / "bentpipe").iterdir()]
 
 
-def test_it_is_had_where_nothing_can_be_kept(
+def test_it_is_had_where_nothing_can_be_cached(
     made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

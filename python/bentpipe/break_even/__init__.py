@@ -186,5 +186,5 @@ def _as_tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _summary_line(report: ExecutionSummary, page: Path) -> str:
-    reused = f", {report.kept} from earlier runs" if report.kept else ""
+    reused = f", {report.reused} from earlier runs" if report.reused else ""
     return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Map: {page}"

@@ -138,7 +138,7 @@ def _sum(one: ExecutionSummary, other: ExecutionSummary) -> ExecutionSummary:
     return replace(
         one,
         planned=one.planned + other.planned,
-        kept=one.kept + other.kept,
+        reused=one.reused + other.reused,
         done=one.done + other.done,
         failed=[*one.failed, *other.failed],
         seconds=one.seconds + other.seconds,

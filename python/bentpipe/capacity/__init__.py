@@ -76,7 +76,7 @@ def run(
             problems = tuple(f"failed: {failure.run}: {failure.error}" for failure in error.failed[:10])
             return CommandOutput({"answer": None, "failed": len(error.failed)}, (), problems, good=False)
     page = write(result, search.scenario, out)
-    reused = f", {search.kept} from earlier runs" if search.kept else ""
+    reused = f", {search.reused} from earlier runs" if search.reused else ""
     output = CommandOutput(
         to_data(result),
         (f"{headline_text(result)}\n{supporting_text(result)}\n",

@@ -87,7 +87,7 @@ class Search:
         users = (self.estimate.users or 0) / 2
         self._start = max(bisect_right(self._sizes, users) - 1, 0)
         self._found: dict[Probe, Quality] = {}
-        self.done = self.kept = 0
+        self.done = self.reused = 0
         """Numbers of new and of earlier runs."""
         self.seconds = 0.0
 
@@ -155,7 +155,7 @@ class Search:
                 f"{finished} runs are in {self.store}; rerun the command to resume"
             ) from None
         self.done += summary.done
-        self.kept += summary.kept
+        self.reused += summary.reused
         self.seconds += summary.seconds
         if summary.failed:
             raise FailedRunsError(summary.failed)

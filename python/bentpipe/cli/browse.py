@@ -222,7 +222,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
     from bentpipe.lab.browser.validity import units, validity_notes
     from bentpipe.report import browse_summary
 
-    done = summary.done + summary.kept
+    done = summary.done + summary.reused
     rows = browse_summary.rows(summary.store) if done else []
     notes_of_store = validity_notes(summary.store) if done else []
     split_verdict = (
@@ -230,7 +230,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
     )
     if as_json:
         emit({
-            "store": str(summary.store), "planned": summary.planned, "done": summary.done, "kept": summary.kept,
+            "store": str(summary.store), "planned": summary.planned, "done": summary.done, "reused": summary.reused,
             "failed": [{"unit": f.run, "error": f.error} for f in summary.failed if not f.invalid],
             "invalid": [{"unit": f.run, "error": f.error} for f in summary.failed if f.invalid],
             "stopped": runner.stopped or None,
@@ -245,7 +245,7 @@ def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bo
         print(split_verdict.text)
     for text in notes_of_store:
         print(f"note: {text}")
-    saved = f" ({summary.kept} from earlier runs)" if summary.kept else ""
+    saved = f" ({summary.reused} from earlier runs)" if summary.reused else ""
     print(
         f"{done} of {summary.planned} sessions in {summary.store}{saved}, {summary.seconds:.1f} s{not_made(summary)}"
     )

@@ -113,7 +113,7 @@ def _summary_data(report: ExecutionSummary) -> dict[str, Any]:
     return {
         "store": str(report.store),
         "planned": report.planned,
-        "kept": report.kept,
+        "reused": report.reused,
         "done": report.done,
         **{
             word: [
@@ -128,9 +128,9 @@ def _summary_data(report: ExecutionSummary) -> dict[str, Any]:
 
 
 def _print_summary(report: ExecutionSummary) -> None:
-    kept = f" ({report.kept} from earlier runs)" if report.kept else ""
+    reused = f" ({report.reused} from earlier runs)" if report.reused else ""
     print(
-        f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"
+        f"{report.done + report.reused} of {report.planned} runs in {report.store}{reused}, {report.seconds:.1f} s"
         f"{not_made(report)}"
     )
     if report.refused:

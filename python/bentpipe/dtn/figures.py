@@ -63,7 +63,7 @@ def _contacts(plan: CheckedPlan) -> Figure:
         for contact in contacts:
             bars.append(
                 {"pair": name, "start_s": contact["start_ns"] / 1e9, "stop_s": contact["stop_ns"] / 1e9,
-                 "rate": contact["rates"], "confidence": contact["confidence"], "said": contact["declared_at"]}
+                 "rate": contact["rates"], "confidence": contact["confidence"], "source": contact["declared_at"]}
             )  # fmt: skip
             gaps = _range_gaps(contact["start_ns"], contact["stop_ns"], ranges)
             gaps_drawn += [{"pair": name, "start_s": begin / 1e9, "stop_s": end / 1e9} for begin, end in gaps]
@@ -78,7 +78,7 @@ def _contacts(plan: CheckedPlan) -> Figure:
             x=_time(plan), x2="stop_s:Q", y=y,
             opacity=alt.Opacity("confidence:Q", scale=alt.Scale(domain=[0, 1], range=[0.15, 1]), legend=None),
             tooltip=[
-                alt.Tooltip("pair:N", title="contact"), alt.Tooltip("said:N", title="source"),
+                alt.Tooltip("pair:N", title="contact"), alt.Tooltip("source:N", title="source"),
                 alt.Tooltip("start_s:Q", title="start, s"), alt.Tooltip("stop_s:Q", title="end, s"),
                 alt.Tooltip("rate:N", title="Mbit/s"), "confidence:Q",
             ],

@@ -42,7 +42,7 @@ def summarise(
         "arrival_node": None if arrival is None else arrival.node,
         "consumption_bytes": answer["consumption_bytes"],
         "by": answer["by"],
-        "kept": answer["no_route_reason"],
+        "reason": answer["no_route_reason"],
         "forwarded": [
             {"next": forwarding["next"], "route": _seconds(forwarding["route"])} for forwarding in forwarded
         ],

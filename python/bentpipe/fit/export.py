@@ -212,14 +212,14 @@ def _text(lines: list[str]) -> str:
 
 
 def _rising(rows: list[tuple[int, str]]) -> list[str]:
-    """Return rows with rising times; the first of equal microseconds is kept."""
-    kept: list[str] = []
+    """Return rows with rising times; the first of equal microseconds stays."""
+    lines: list[str] = []
     before = -1
     for at, value in rows:
         if at > before:
-            kept.append(f"{at},{value}")
+            lines.append(f"{at},{value}")
             before = at
-    return kept
+    return lines
 
 
 def _losses(points: Points, begin: float) -> list[tuple[int, str]]:

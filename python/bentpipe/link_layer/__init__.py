@@ -108,7 +108,7 @@ def run(
     report = execute(plan_comparison(config, settings), LocalRunner(jobs), out / "store", watch=watch)
     comparison = read_comparison(out / "store", config)
     page = write(comparison, out)
-    reused = f", {report.kept} from earlier runs" if report.kept else ""
+    reused = f", {report.reused} from earlier runs" if report.reused else ""
     parts: list[str | TextTable] = [headline_text(comparison), supporting_text(comparison)]
     for traffic in TRAFFIC:
         parts += ["", TextTable(table_title(traffic), table_rows(comparison, traffic))]

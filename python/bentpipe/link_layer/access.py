@@ -93,8 +93,8 @@ def find_access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Radi
         raise ScenarioError([("path.proxy", problem)], document.name)
     radios = find_radios(path)
     _check_radios(name, radios)
-    kept_path = {"preset": name} if name in known and not overrides else dict(path)
-    return RadioAccess(short_name, title, kept_path, radios, document.folder)
+    scenario_path = {"preset": name} if name in known and not overrides else dict(path)
+    return RadioAccess(short_name, title, scenario_path, radios, document.folder)
 
 
 def find_radios(path: Mapping[str, Any]) -> tuple[Radio, ...]:

@@ -310,8 +310,8 @@ def run_metrics(store: Store) -> pl.DataFrame:
     directions = flow_directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, directions)
     starts = starts.join(_reported_directions(summary, store), on=_BY, how="semi", maintain_order="left")
-    kept = ("congestion", "sent_bytes", "congestion_events", "ptos")
-    sender = {name: pl.col(name) for name in (*kept, *of_sender) if name not in starts.columns}
+    sender_columns = ("congestion", "sent_bytes", "congestion_events", "ptos")
+    sender = {name: pl.col(name) for name in (*sender_columns, *of_sender) if name not in starts.columns}
     receiver = {f"{_RECEIVER}{name}": pl.col(name) for name in of_receiver}
     receiver["received_bytes"] = pl.col("received_in_order_bytes")
     rows = starts
@@ -321,7 +321,9 @@ def run_metrics(store: Store) -> pl.DataFrame:
         rows = rows.join(part, on=_BY, how="left", maintain_order="left")
     rows = rows.with_columns(duration_s=pl.col("data_end_s") - pl.col("data_start_s"))
     hidden = [
-        name for name in rows.columns if name in inputs and name not in (*starts.columns, *kept, "duration_s")
+        name
+        for name in rows.columns
+        if name in inputs and name not in (*starts.columns, *sender_columns, "duration_s")
     ]
     metrics = rows.select(*_BY, *expressions)
     rows = rows.drop(hidden).join(metrics, on=_BY, how="left", maintain_order="left")

@@ -234,7 +234,7 @@ def _handover(one: Handover) -> dict[str, Any]:
         "size": one.size,
         "new": one.new,
         "left": one.left,
-        "kept": one.kept,
+        "unchanged": one.unchanged,
         "before_ms": one.before_ns / 1e6,
         "after_ms": one.after_ns / 1e6,
     }
@@ -258,7 +258,7 @@ def _row(one: Handover) -> dict[str, Any]:
         "size": one.size,
         "new": one.new,
         "left": one.left,
-        "kept": one.kept,
+        "unchanged": one.unchanged,
         "one-way delay before, ms": one.before_ns / 1e6,
         "after, ms": one.after_ns / 1e6,
     }

@@ -71,8 +71,8 @@ def _directions(endpoints: Sequence[PerfEndpoint]) -> list[_Direction]:
         for received in ((True,) if both else (False, True))
     ]
     most = max((direction.bytes for direction in found), default=0)
-    kept = [direction for direction in found if direction.bytes and direction.bytes >= MIN_SHARE * most]
-    return sorted(kept, key=lambda direction: -direction.bytes)
+    directions = [direction for direction in found if direction.bytes and direction.bytes >= MIN_SHARE * most]
+    return sorted(directions, key=lambda direction: -direction.bytes)
 
 
 def headline_text(endpoints: Sequence[PerfEndpoint]) -> str:

@@ -95,7 +95,7 @@ class ExecutionSummary:
 
     store: Path
     planned: int
-    kept: int = 0
+    reused: int = 0
     """Runs that the store had before."""
     done: int = 0
     failed: list[RunFailure] = field(default_factory=list)
@@ -234,7 +234,7 @@ def iter_results(
     start = time.perf_counter()
     requested = [run for run in plan.runs if not only or run.id in only]
     missing = writer.missing(requested)
-    summary = ExecutionSummary(writer.path, len(requested), kept=len(requested) - len(missing))
+    summary = ExecutionSummary(writer.path, len(requested), reused=len(requested) - len(missing))
     summary.damaged, summary.refused = dict(writer.damaged), writer.refused
     if missing and writer.refused:
         runs = "1 run is" if len(missing) == 1 else f"{len(missing)} runs are"

@@ -292,8 +292,8 @@ def _panel(diagram: Diagram, title: str, span: tuple[float, float], kinds: Seque
 
 def _without_overlap(texts: Sequence[Mapping[str, Any]], gap: float) -> list[Mapping[str, Any]]:
     """Return the texts that do not overlap; losses and retransmissions come before the rest."""
-    kept: list[Mapping[str, Any]] = []
+    placed: list[Mapping[str, Any]] = []
     for one in sorted(texts, key=lambda text: (not text["first"], text["t"])):
-        if all(abs(one["t"] - other["t"]) >= gap for other in kept):
-            kept.append(one)
-    return sorted(kept, key=lambda text: text["t"])
+        if all(abs(one["t"] - other["t"]) >= gap for other in placed):
+            placed.append(one)
+    return sorted(placed, key=lambda text: text["t"])

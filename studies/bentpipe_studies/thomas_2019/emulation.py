@@ -114,8 +114,16 @@ def run(
     except KeyboardInterrupt:
         raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
     title = f"{STUDY.title}, emulation"
-    stores = {name: {"store": str(summary.store), "runs": summary.planned, "kept": summary.kept, "done": summary.done,
-                     "failed": len(summary.failed)} for name, summary in reports.items()}  # fmt: skip
+    stores = {
+        name: {
+            "store": str(summary.store),
+            "runs": summary.planned,
+            "reused": summary.reused,
+            "done": summary.done,
+            "failed": len(summary.failed),
+        }
+        for name, summary in reports.items()
+    }
     data = {"study": STUDY.name, "title": title, "stores": stores, **to_json(found)}
     page = write_page(directory, title, found, data)
     commands = [f"  bentpipe report {summary.store}" for summary in reports.values()]

@@ -72,7 +72,7 @@ class Handover:
     at_ns: int
     before_ns: int
     after_ns: int
-    kept: int
+    unchanged: int
     """Number of nodes on both routes."""
     new: int
     """Number of nodes on the new route only."""
@@ -82,7 +82,7 @@ class Handover:
     @property
     def size(self) -> Literal["small", "partial", "large"]:
         """Small: one node added, removed or replaced; large: no common node, several added or removed."""
-        if self.kept == 0 and (self.new > 1 or self.left > 1):
+        if self.unchanged == 0 and (self.new > 1 or self.left > 1):
             return "large"
         return "small" if self.new <= 1 and self.left <= 1 else "partial"
 
