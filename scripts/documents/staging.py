@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -22,7 +24,8 @@ GENERATED = ("docs/api.md", "docs/gallery.md")
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 LANGUAGES = {".py": "python", ".toml": "toml", ".rs": "rust", ".json": "json", "": "python"}
 AS_THEY_ARE = (".svg", ".png", ".xz", ".ipynb")
-FRAGMENTS = ("results", "added", "changed", "fixed", "removed")
+RELEASES = "<!-- towncrier release notes start -->"
+"""Line of the changelog before its latest release."""
 
 
 class DocumentsError(Exception):
@@ -72,7 +75,7 @@ def stage(root: Path, out: Path) -> None:
     for name in pages(root):
         text = (root / name).read_text(encoding="utf-8")
         if name == "CHANGELOG.md":
-            text = _with_fragments(root, text)
+            text = with_fragments(root, text)
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(convert(root, name, text, shown), encoding="utf-8")
@@ -118,15 +121,16 @@ def _show(root: Path, name: str, out: Path) -> None:
     target.with_name(f"{target.name}.md").write_text(page, encoding="utf-8")
 
 
-def _with_fragments(root: Path, text: str) -> str:
-    """Return the changelog with the fragments of ``changelog.d`` by kind."""
-    parts = ["## Not released yet\n"]
-    for kind in FRAGMENTS:
-        found = sorted((root / "changelog.d").glob(f"*.{kind}.md"))
-        if found:
-            items = (
-                " ".join(one.read_text(encoding="utf-8").split()).replace("](../", "](") for one in found
-            )
-            parts += [f"### {kind.capitalize()}", *(f"- {item}" for item in items), ""]
-    head, mark, rest = text.partition("\n## ")
-    return head.replace("in `changelog.d/`", "below") + "\n" + "\n".join(parts) + mark + rest
+def with_fragments(root: Path, text: str) -> str:
+    """Return the changelog with the fragments of ``changelog.d`` as its first section. Raises DocumentsError."""
+    draft = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "next", "--dir", str(root)]
+    done = subprocess.run(draft, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DocumentsError(f"towncrier: {done.stderr.strip()}")
+    _, _, entries = done.stdout.strip().partition("\n")
+    head, mark, rest = text.partition(RELEASES)
+    if not mark:
+        raise DocumentsError(f"CHANGELOG.md: lacks the line {RELEASES}")
+    if not entries.strip():
+        return text
+    return head.replace("in `changelog.d/`", "below") + f"{mark}\n\n## Unreleased\n\n{entries.strip()}" + rest

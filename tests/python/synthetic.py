@@ -203,7 +203,7 @@ def write_store(
     scenario = f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n'
     head = {
         "title": title,
-        "engine": "0.1.0",
+        "engine": "1.2.3",
         "schema": SCHEMA,
         "overrides": [],
         "scenario": checksum(scenario.encode()),

@@ -291,7 +291,7 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     assert [row.split(" | ")[-1] for row in rows[2:]].count("regression |") >= 1
     assert "goodput Mbit/s" in rows[2]
     assert all(row.count("|") == rows[0].count("|") for row in rows)
-    assert "Before: `a` (engine 0.1.0); after: `b` (engine 0.1.0)." in text
+    assert "Before: `a` (engine 1.2.3); after: `b` (engine 1.2.3)." in text
     turned = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
     back = commands.bentpipe(stores, "compare-builds", *turned, "--json")
     assert back.returncode == 0, "better is not worse"

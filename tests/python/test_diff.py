@@ -272,7 +272,7 @@ def test_a_browser_that_leaves_after_its_load_restricts_nothing(
 ) -> None:
     """Its run ends 0.2 s after the load: page loads that take twice as long are twice as long."""
     before = synthetic_pages.page_store(tmp_path / "a", synthetic, seeds=6, packets=False, arms=("2",))
-    change_plan(before, engine="0.1.0-browser,156")
+    change_plan(before, engine="1.2.3-browser,156")
     after = shutil.copytree(before, tmp_path / "b")
     for store, factor in ((before, 1.0), (after, 2.0)):
         for number, run in enumerate(sorted((store / "runs").iterdir())):

@@ -58,7 +58,7 @@ def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
 def test_it_says_what_it_rests_on(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "Provenance" in text
-    assert "0.1.0" in text
+    assert "1.2.3" in text
     assert "48 finished of 48 planned" in text
     assert "name = &#34;a&lt;b&#34;" in text
     assert "48\u00a0runs: 16\u00a0cells, 3\u00a0seeds" in text
