@@ -154,7 +154,7 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-types: venv-dev engine ## write run_spec.py, the generated tables, docs/manual/options.md and metrics.md from engine and registry
+types: venv-dev engine ## write run_spec.py, the generated tables, docs/reference/options.md and metrics.md from engine and registry
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
 	$(BIN)/ruff format --quiet --config pyproject.toml target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
@@ -163,13 +163,13 @@ types: venv-dev engine ## write run_spec.py, the generated tables, docs/manual/o
 	  $(BIN)/ruff format --quiet --config pyproject.toml target/generated.py && \
 	  mv target/generated.py python/bentpipe/scenario/$$one.py || exit 1; done
 	PYTHONPATH=python $(BIN)/python scripts/option-tables > target/options.md
-	mv target/options.md docs/manual/options.md
+	mv target/options.md docs/reference/options.md
 	PYTHONPATH=python $(BIN)/python scripts/metric-table > target/metrics.md
-	mv target/metrics.md docs/manual/metrics.md
+	mv target/metrics.md docs/reference/metrics.md
 
 golden: venv-dev engine ## write the outputs in examples, tutorial and README again, and show the difference
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py
-	git --no-pager diff --stat -- examples docs/tutorial.md docs/questions README.md
+	git --no-pager diff --stat -- examples docs/tutorial.md docs/how-to README.md
 
 instructions: ## measure instructions and time per packet, with callgrind and without (picoquic's simulator is optional)
 	@scripts/instructions

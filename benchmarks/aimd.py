@@ -11,7 +11,7 @@ __all__ = ["Aimd"]
 
 
 class Aimd:
-    """Controller that adds a packet per round trip and halves on congestion (docs/manual/controllers.md)."""
+    """Controller that adds a packet per round trip and halves on congestion (docs/how-to/controllers.md)."""
 
     def __init__(self, config: Any) -> None:
         self.mss: int = config.mss

@@ -4,7 +4,7 @@ import bentpipe
 
 
 class Aimd:
-    """Grow by one packet a round trip, and halve on congestion (docs/manual/controllers.md)."""
+    """Grow by one packet a round trip, and halve on congestion (docs/how-to/controllers.md)."""
 
     def __init__(self, config):
         self.mss, self.cwnd, self.ssthresh, self.credit = config.mss, config.initial_window, None, 0

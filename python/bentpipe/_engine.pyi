@@ -1,4 +1,4 @@
-"""The engine: runs resolved runs in virtual time (docs/manual/engine.md)."""
+"""The engine: runs resolved runs in virtual time (docs/reference/engine.md)."""
 
 from typing import Protocol, final, type_check_only
 
@@ -157,7 +157,7 @@ def channel_information(channel_json: str, spacing_ns: int, count: int) -> float
     """
 
 def orbit(request_json: str) -> str:
-    """Return the path of a pair of places over a constellation as JSON (docs/models/orbit.md).
+    """Return the path of a pair of places over a constellation as JSON (docs/explanation/orbit.md).
 
     :raises ValueError: the request is invalid.
     """
@@ -184,13 +184,13 @@ def check_contact_plan(plan_json: str) -> str:
     """
 
 def route_bundle(request_json: str) -> str:
-    """Return the forwarding decision of a node for a bundle, with its reasons, as JSON (docs/models/contacts.md).
+    """Return the forwarding decision of a node for a bundle, with its reasons, as JSON (docs/explanation/contacts.md).
 
     :raises ValueError: the request is invalid.
     """
 
 def best_delivery(request_json: str) -> str:
-    """Return the upper bound of delivery to a destination by a contact plan as JSON (docs/models/contacts.md).
+    """Return the upper bound of delivery to a destination by a contact plan as JSON (docs/explanation/contacts.md).
 
     :raises ValueError: the request is invalid.
     """

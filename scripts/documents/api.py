@@ -7,8 +7,8 @@ from pathlib import Path
 
 HEAD = """# The API
 
-These are the names of `import bentpipe`, with signatures and docstrings. [From Python](manual/python.md) has examples.
-`bentpipe.scenario` has [the tables of a scenario](manual/scenario.md) as classes. `bentpipe.open_results(directory)`
+These are the names of `import bentpipe`, with signatures and docstrings. [From Python](how-to/python.md) has examples.
+`bentpipe.scenario` has [the tables of a scenario](reference/scenario.md) as classes. `bentpipe.open_results(directory)`
 returns `Results`. `bentpipe.__version__` is the version of the engine.
 
 """

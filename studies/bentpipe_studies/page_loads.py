@@ -107,7 +107,7 @@ EXPECTED_S = {"fast": 6.0, "medium": 15.0, "slow": 60.0}
 def opinion(plt_s: float, longest_s: float) -> float:
     """Return the opinion score (1 to 5) of a page load for sessions expected within ``longest_s``.
 
-    docs/models/web.md has the formula and its limits: show all three expectations or none.
+    docs/explanation/web.md has the formula and its limits: show all three expectations or none.
     """
     least = 0.003 * longest_s + 0.12
     return min(5.0, max(1.0, 5 - 4 * math.log(plt_s / least) / math.log(longest_s / least)))

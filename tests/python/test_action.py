@@ -28,7 +28,7 @@ def test_it_is_a_composite_action_that_uses_its_inputs() -> None:
     for name, one in ACTION["inputs"].items():
         assert one["description"], name
         assert one.get("required") or "default" in one, name
-        assert f"`{name}`" in (ROOT / "docs/manual/ci.md").read_text(), name
+        assert f"`{name}`" in (ROOT / "docs/how-to/ci.md").read_text(), name
     for step in (INSTALL, COMPARE):
         assert step["shell"] == "bash"
         assert "${{" not in step["run"], "what an input says would be run"

@@ -14,11 +14,17 @@ MADE = {
     "python/bentpipe/scenario/link/generated.py",
     "python/bentpipe/scenario/link/generated_services.py",
     "python/bentpipe/scenario/dtn/generated.py",
-    "docs/manual/options.md",
+    "docs/reference/options.md",
 }
 """Written by ``make types``."""
 
-CODE = ("crates/*/src/**/*.rs", "python/bentpipe/**/*.py", "docs/manual/*.md", "docs/models/*.md")
+CODE = (
+    "crates/*/src/**/*.rs",
+    "python/bentpipe/**/*.py",
+    "docs/how-to/*.md",
+    "docs/reference/*.md",
+    "docs/explanation/*.md",
+)
 TESTS = "crates/link/tests/suite/*.rs"
 USERS = ("studies/bentpipe_studies/",)
 """Scenarios that use what is there."""
@@ -55,7 +61,7 @@ EXAMPLES = {
         ("crates/link/tests/suite/properties.rs", "crates/link/tests/suite/stages.rs"),
         (),
     ),
-    "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ("docs/manual/performance.md",)),
+    "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ("docs/reference/performance.md",)),
     "As `westwood` is": (
         r"(?i)westwood",
         ("crates/cc/tests/*.rs",),

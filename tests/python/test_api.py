@@ -424,7 +424,7 @@ def test_results_offer_the_documented_names(results: bentpipe.Results) -> None:
     offered = {name for name in dir(results) if name[0] != "_"}
     assert all(hasattr(bentpipe.Results, name) or name in vars(results) for name in dir(results))
     assert set(TABLES) <= offered
-    page = (Path(__file__).parents[2] / "docs/manual/python.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/how-to/python.md").read_text()
     assert not {name for name in offered - set(TABLES) if f"`.{name}" not in page}
     assert not {
         name for name in bentpipe.__all__ if f"bentpipe.{name}" not in page and f"`{name}`" not in page

@@ -211,16 +211,16 @@ def test_built_in_controllers_are_compared_where_the_change_touches(tmp_path: Pa
     assert [change["cell"] for change in found["changes"]] == [{"flow.main.congestion": "mine"}]
     assert found["changes"][0]["verdict"] == "regression"
     assert any(
-        "no run of 2 cells, which the comparison leaves out (10 runs)" in text for text in found["said"]
+        "no run of 2 cells, which the comparison leaves out (10 runs)" in text for text in found["messages"]
     )
-    assert not any("no counterpart" in text for text in found["said"])
+    assert not any("no counterpart" in text for text in found["messages"])
     done = commands.process(
         tmp_path, *words, "--before", "mine=cubic", "--after", "cubic", "--out", "same", "--json"
     )
     found = json.loads(done.stdout)
     assert len(found["changes"]) == 3
     assert not found["worse"]
-    assert "The change touches no run: both builds make the same runs." in found["said"]
+    assert "The change touches no run: both builds make the same runs." in found["messages"]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,9 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     turned = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
     back = commands.bentpipe(stores, "compare-builds", *turned, "--json")
     assert back.returncode == 0, "better is not worse"
-    assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.1, 1.12]")
+    assert json.loads(back.stdout)["messages"][0].startswith(
+        "Better: goodput of first (up) is 1.11 [1.1, 1.12]"
+    )
     assert json.loads(back.stdout)["worse"] is False
     for option, status in (("goodput_bit_s=9 %", 1), ("11 %", 0)):
         done = commands.bentpipe(stores, *words, "--metric", "goodput_bit_s", "--threshold", option, "--json")
@@ -317,7 +319,7 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(f"after: {engine}, engine ")
     answer = json.loads(done.stdout)
-    assert answer["said"] == [
+    assert answer["messages"] == [
         f"None of {len(answer['changes'])} comparisons shows a change.",
         "The change touches no run: both builds make the same runs.",
     ]

@@ -179,7 +179,7 @@ def test_twenty_minutes_of_light_need_no_key_set_by_hand(tmp_path: Path, layer: 
     bundles = store.rows("bundles").filter(pl.col("kind") == "data")
     acknowledged = bundles.filter(pl.col("event") == "acknowledged")
     assert acknowledged.height == 1
-    # light times: the layer's start-up (docs/models/convergence-layers.md), there and back
+    # light times: the layer's start-up (docs/explanation/convergence-layers.md), there and back
     start = {"quiccl": 4, "quiccl-each": 4, "qubicle": 2, "tcpcl": 6}[layer]
     times = acknowledged["time_s"].to_list()
     assert max(times) == pytest.approx((start + 2) * 1200, abs=60)

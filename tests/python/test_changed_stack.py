@@ -27,7 +27,7 @@ def run_script(script: str, *arguments: str, **environment: str) -> tuple[int, s
 def test_every_patch_is_described_and_is_for_the_pinned_stack() -> None:
     packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     (pinned,) = [one["version"] for one in packages if one["name"] == "quinn-proto"]
-    page = (ROOT / "docs/experiments/changed-stack.md").read_text()
+    page = (ROOT / "docs/notes/changed-stack.md").read_text()
     assert f"quinn-proto {pinned}" in page
     for patch in PATCHES:
         assert f"Against quinn-proto {pinned}; licensed" in patch.read_text()

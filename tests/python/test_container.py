@@ -55,7 +55,7 @@ def test_the_error_names_missing_requirements_and_flags(
         "error: this container cannot run real programs: TUN devices: no /dev/net/tun\n"
         f"start it with: {ENTRY.FLAGS}\n"
     )
-    assert f"`{ENTRY.FLAGS}`" in (ROOT / "docs/manual/install.md").read_text()
+    assert f"`{ENTRY.FLAGS}`" in (ROOT / "docs/how-to/install.md").read_text()
     ENTRY.main(["run", "s.toml"])
     monkeypatch.setattr("bentpipe.lab.requirements.first_missing", lambda *, proxies: [])
     ENTRY.main(["shell", "lte-4g"])

@@ -436,7 +436,7 @@ def test_the_manual_shows_what_is_printed() -> None:
     root = Path(__file__).resolve().parents[2]
     done = bentpipe(root, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "99.99 s")
     shown = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-    assert shown in (root / "docs/manual/dtn.md").read_text()
+    assert shown in (root / "docs/how-to/dtn.md").read_text()
 
 
 def test_the_schema_names_every_key(tmp_path: Path) -> None:

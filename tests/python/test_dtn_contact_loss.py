@@ -31,7 +31,7 @@ def _ceil(value: Fraction) -> int:
 def _brute_force(
     plan: CheckedPlan, source: str, to: str, at_ns: int, size: int, lost: object = None
 ) -> int | None:
-    """Return the earliest arrival in ns over every sequence of contacts, by the equations of docs/models/contacts.md."""
+    """Return the earliest arrival in ns over every sequence of contacts, by the equations of docs/explanation/contacts.md."""
     volume = size + max(-(-3 * size // 100), 100)
     contacts = [one for one in plan.spec["contacts"] if one is not lost]
     best: int | None = None

@@ -324,7 +324,7 @@ def test_a_line_for_people() -> None:
 
 def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
     """The two files of the manual, at a port."""
-    text = (ROOT / "docs/manual/dtn.md").read_text().partition("## Nodes on real sockets")[2]
+    text = (ROOT / "docs/how-to/dtn.md").read_text().partition("## Nodes on real sockets")[2]
     near, far = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[:2]
     for page in (near, far):
         assert "127.0.0.1:4556" in page

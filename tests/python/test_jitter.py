@@ -1,4 +1,4 @@
-"""Slow start over a path whose delay varies: two values with Linux's HyStart, one with HyStart++ (docs/models/tcp.md)."""
+"""Slow start over a path whose delay varies: two values with Linux's HyStart, one with HyStart++ (docs/explanation/tcp.md)."""
 
 from __future__ import annotations
 

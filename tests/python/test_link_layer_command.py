@@ -54,7 +54,7 @@ def _means(found: tuple[Path, dict[str, Any]], metric: str) -> dict[tuple[str, s
 
 
 def test_goodput_is_at_most_that_of_the_decoded_blocks(found: tuple[Path, dict[str, Any]]) -> None:
-    """With C = 1 + 26 slots, N processes use min(1, N / C) of them (docs/models/link-layer.md)."""
+    """With C = 1 + 26 slots, N processes use min(1, N / C) of them (docs/explanation/link-layer.md)."""
     goodput = _means(found, "goodput_bit_s")
     assert {traffic for traffic, _ in goodput} == {"TCP", "QUIC"}
     for (traffic, setting), value in goodput.items():

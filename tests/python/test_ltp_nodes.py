@@ -23,7 +23,7 @@ from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
 
-MANUAL = Path(__file__).resolve().parents[2] / "docs/manual/dtn.md"
+MANUAL = Path(__file__).resolve().parents[2] / "docs/how-to/dtn.md"
 
 
 def near() -> str:

@@ -1,4 +1,4 @@
-"""Tests of docs/manual/python.md: its blocks of Python run in order, and their output is compared.
+"""Tests of docs/how-to/python.md: its blocks of Python run in order, and their output is compared.
 
 The output of a block follows in a block `text`, in which `...` matches anything. `BENTPIPE_UPDATE=1 pytest
 tests/python/test_manual_python.py` writes these anew.
@@ -17,7 +17,7 @@ import pytest
 
 from test_tutorial import matches, normal
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/manual/python.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 

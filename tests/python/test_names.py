@@ -44,7 +44,7 @@ WORDS = frozenset(
         "whose",
     ]
 )
-"""Words without a meaning in the field (docs/glossary.md has the others)."""
+"""Words without a meaning in the field (docs/reference/glossary.md has the others)."""
 
 FOREIGN = re.compile(r"\.cast::<")
 """Names of other libraries."""

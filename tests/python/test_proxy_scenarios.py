@@ -181,7 +181,7 @@ def test_slow_start_of_each_segment() -> None:
 
 @pytest.mark.parametrize(
     ("tls", "setups", "ms"),
-    [  # KA-SAT's row of docs/models/web.md
+    [  # KA-SAT's row of docs/explanation/web.md
         ("1.2", ("relayed", "relayed"), 3000), ("1.2", ("early", "early"), 2969), ("1.2", ("pooled", "early"), 2280),
         ("1.3", ("relayed", "relayed"), 2250), ("1.3", ("early", "early"), 2219), ("1.3", ("pooled", "early"), 1530),
         ("1.2-false-start", ("pooled", "early"), 1530),

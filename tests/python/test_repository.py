@@ -112,7 +112,7 @@ def test_run_and_dev_pin_the_same() -> None:
 
 def test_the_manual_has_every_controller() -> None:
     engine = pytest.importorskip("bentpipe._engine")
-    text = (ROOT / "docs/manual/controllers.md").read_text()
+    text = (ROOT / "docs/how-to/controllers.md").read_text()
     headings = set(re.findall(r"^## (.+?)\n", text, re.MULTILINE))
     for entry in json.loads(engine.descriptors())["controllers"]:
         assert ", or ".join([entry["scenario_name"], *entry["aliases"]]) in headings
@@ -120,7 +120,7 @@ def test_the_manual_has_every_controller() -> None:
 
 def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
     engine = pytest.importorskip("bentpipe._engine")
-    text = (ROOT / "docs/manual/controllers.md").read_text()
+    text = (ROOT / "docs/how-to/controllers.md").read_text()
     part = text.split("## Kernel controllers and random numbers\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| `(\w+)`.*? \| `(\w+)`.*? \| (.+) \|$", part, re.MULTILINE)
     entries = json.loads(engine.descriptors())["controllers"]
@@ -135,8 +135,8 @@ def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
 
 def test_the_manual_has_every_key_of_a_scenario() -> None:
     scenario = pytest.importorskip("bentpipe.scenario.model")
-    pages = ("scenario", "options", "tcp", "pages", "perf-strings", "dtn")
-    text = "".join((ROOT / f"docs/manual/{page}.md").read_text() for page in pages)
+    pages = [*(ROOT / "docs/reference").glob("*.md"), ROOT / "docs/how-to/dtn.md"]
+    text = "".join(page.read_text() for page in pages)
     words = set(re.findall(r"[A-Za-z_]+", text))
     schema = scenario.Scenario.model_json_schema()
     for table in [schema, *schema["$defs"].values()]:
@@ -152,7 +152,7 @@ def test_the_manual_has_every_option_of_a_command_that_has_a_page() -> None:
 
     lacking = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
-        page = ROOT / f"docs/manual/{name}.md"
+        page = ROOT / f"docs/how-to/{name}.md"
         if page.exists():
             text = page.read_text()
             words = {word for one in command.params for word in one.opts if word.startswith("--")}
@@ -164,7 +164,7 @@ def test_the_manual_has_every_option_of_a_command_that_has_a_page() -> None:
 def test_the_manual_has_every_figure() -> None:
     from bentpipe.figures.registry import FIGURES
 
-    text = (ROOT / "docs/manual/report.md").read_text()
+    text = (ROOT / "docs/how-to/report.md").read_text()
     rows = re.findall(r"^\| [^|]+ \| ((?:`[\w-]+`(?:, )?)+) \|", text, re.MULTILINE)
     keys = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
     assert set(FIGURES) <= keys, set(FIGURES) - keys

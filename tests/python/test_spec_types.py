@@ -34,12 +34,12 @@ def test_the_scenario_tables_are_those_of_the_descriptors(module: str) -> None:
 
 def test_the_manual_has_the_options_of_the_descriptors() -> None:
     made = load_script("option-tables").page(engine.descriptors())
-    assert made == (ROOT / "docs/manual/options.md").read_text(encoding="utf-8"), "make types"
+    assert made == (ROOT / "docs/reference/options.md").read_text(encoding="utf-8"), "make types"
 
 
 def test_the_manual_has_the_metrics_of_the_registry() -> None:
     made = load_script("metric-table").page()
-    assert made == (ROOT / "docs/manual/metrics.md").read_text(encoding="utf-8"), "make types"
+    assert made == (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8"), "make types"
 
 
 def test_optional_fields_and_tags_of_choices() -> None:

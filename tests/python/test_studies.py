@@ -185,7 +185,7 @@ def test_the_manual_says_how_many_runs() -> None:
 
     from bentpipe_studies.parts import plan_part
 
-    table = (ROOT / "docs/manual/studies.md").read_text()
+    table = (ROOT / "docs/how-to/studies.md").read_text()
     for name, module in bentpipe_studies.NAMES.items():
         study = importlib.import_module(module).STUDY
         wanted = select_parts(study, None)[1]

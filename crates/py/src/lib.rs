@@ -1,4 +1,4 @@
-//! `bentpipe._engine`: runs resolved plans. A thin layer from JSON input to encoded output (docs/manual/engine.md), and
+//! `bentpipe._engine`: runs resolved plans. A thin layer from JSON input to encoded output (docs/reference/engine.md), and
 //! the only crate that uses PyO3.
 
 mod controller;
@@ -17,7 +17,7 @@ use spec::{CongestionSpec, RunSpec};
 use controller::{PyConfig, PyControl, PyEvent, PythonController, PythonError};
 use scheduler::{PyPause, PySchedulerConfig, PyWaiting, PythonScheduler};
 
-/// The transport stacks allocate for every packet; see docs/manual/performance.md.
+/// The transport stacks allocate for every packet; see docs/reference/performance.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Sender statistics of QUIC and kernel TCP: the columns of the table `flows` (docs/manual/results.md). A value that a
+//! Sender statistics of QUIC and kernel TCP: the columns of the table `flows` (docs/reference/results.md). A value that a
 //! transport does not provide is null.
 
 use serde::Serialize;

@@ -35,7 +35,7 @@ impl WakeupLag {
 mod tests {
     use super::*;
 
-    /// A wake-up 105 ms late counts three late ticks at an interval of 50 ms (docs/manual/agree.md).
+    /// A wake-up 105 ms late counts three late ticks at an interval of 50 ms (docs/how-to/compare-engines.md).
     #[test]
     fn missed_ticks_count_as_late() {
         let ms = |milliseconds: u64| Span(milliseconds * 1_000_000);

@@ -115,7 +115,7 @@ class Results(Store):
         Each page load and bundle client has a row without direction.
 
         The wide form has one column for each metric. Its columns are ``run, seed``, the cell, ``flow, direction``, and
-        goodput, completion times, fairness and others (docs/manual/report.md defines them). Units are in the names:
+        goodput, completion times, fairness and others (docs/how-to/report.md defines them). Units are in the names:
         ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a share of 1. A missing value is null. The long form has one
         row for each number, with the name in ``metric`` and the number in ``value``.
 
@@ -166,7 +166,7 @@ class Results(Store):
     def user_metrics(self) -> pl.DataFrame:
         """Return the metrics of each user of a shared link, one row per run, user and direction.
 
-        They are goodput, queueing delays, drops by cause and airtime (docs/manual/results.md). The frame is empty if
+        They are goodput, queueing delays, drops by cause and airtime (docs/reference/results.md). The frame is empty if
         the store does not distinguish users. Raises StoreError as :meth:`metrics`.
         """
         users = self._context().users
@@ -399,7 +399,7 @@ _NAMES = (
     "path", "planned", "rate_calls", "report", "runs", "scan", "scenario", "settings", "sql", "table", "title",
     "to_arrow", "to_pandas", "user_metrics",
 )  # fmt: skip
-"""Documented names of :class:`Results` beside its tables (docs/manual/python.md)."""
+"""Documented names of :class:`Results` beside its tables (docs/how-to/python.md)."""
 
 
 def _check_form(form: str) -> None:

@@ -173,7 +173,7 @@ def run(
         cluster: ``dask://HOST:PORT`` of a cluster.
         seeds: number of seeds, instead of the seeds of the scenario.
         settings: dotted keys to set, as with ``--set``.
-        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this host (docs/manual/compare-engines.md).
+        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this host (docs/how-to/compare-engines.md).
         schedulers: user-supplied schedulers by their name in the scenario; as ``controllers``.
         on_progress: called after every run, with the number of finished runs and of all runs. An exception of it ends
             the execution.

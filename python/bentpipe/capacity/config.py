@@ -35,7 +35,7 @@ AXIS = "users"
 """Name of the sweep over the number of users."""
 
 MIX = "call=0.5,page=0.5"
-"""Default mix: half of the users are in a call, half load pages (docs/manual/users.md)."""
+"""Default mix: half of the users are in a call, half load pages (docs/how-to/users.md)."""
 
 MAX_USERS = 10_000
 """Largest number of users: that of the flows of one table of a scenario."""

@@ -153,7 +153,9 @@ def compare_builds(
             file.write(text)
     messages = [headline_text(comparison.comparison), *comparison.notes()]
     if as_json:
-        emit({"worse": comparison.worse, "said": messages, "changes": rows(comparison.comparison.changes)})
+        emit(
+            {"worse": comparison.worse, "messages": messages, "changes": rows(comparison.comparison.changes)}
+        )
     else:
         print_table(
             format_rows(comparison.comparison),

@@ -1,4 +1,4 @@
-"""Upper bound of deliveries by a plan (docs/models/contacts.md), for given bundles and for those of a run."""
+"""Upper bound of deliveries by a plan (docs/explanation/contacts.md), for given bundles and for those of a run."""
 
 from __future__ import annotations
 

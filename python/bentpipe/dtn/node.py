@@ -263,7 +263,7 @@ def _node(plan: BundleNodePlan, text: str, key: str) -> str:
 
 
 def _with_file(options: Dtnperf, plan: BundleNodePlan) -> Dtnperf:
-    """Return a client that sends its file, with the payload of the file (docs/models/bundles.md).
+    """Return a client that sends its file, with the payload of the file (docs/explanation/bundles.md).
 
     Raises:
         ScenarioError: the file is missing, empty, or too large for the payload.

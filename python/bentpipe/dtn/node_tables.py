@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "Tables"]
 
 TABLES = ("bundles", "bundle_routes", "bundle_status_reports", "bundle_store")
-"""Tables of docs/manual/results.md, with their columns."""
+"""Tables of docs/reference/results.md, with their columns."""
 
 
 class Tables:

@@ -1,6 +1,6 @@
 """Model of the reconfiguration intervals of a log, and samples of it.
 
-It is a second implementation of the model (docs/models/path.md), which shares no code with the engine.
+It is a second implementation of the model (docs/explanation/path.md), which shares no code with the engine.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ CODE_RATE = "1/2"
 """Code rate without HARQ.
 
 Adaptive-HARQ sends about 17,300 coded bits for 8,920 information bits at 13 dB, so that an attempt of the other schemes
-takes about the same airtime (docs/models/link-layer.md).
+takes about the same airtime (docs/explanation/link-layer.md).
 """
 
 

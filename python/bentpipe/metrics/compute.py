@@ -2,8 +2,8 @@
 
 ``registry`` has the expression of each metric; the functions here evaluate them.
 
-Every function is pure. Inputs are Polars frames with a column ``run`` (the tables of docs/manual/results.md). Outputs
-are frames sorted by run (in the store's order), flow and direction. No result depends on the order of a hash.
+Every function is pure. Inputs are Polars frames with a column ``run`` (the tables of docs/reference/results.md).
+Outputs are frames sorted by run (in the store's order), flow and direction. No result depends on the order of a hash.
 
 A flow has two *directions*: ``up``, from client to server, and ``down``. Goodput counts bytes at the receiver: stream
 bytes that the application can read in order. RFC 5166 section 2.1.1 excludes duplicates; bytes behind a missing packet
@@ -160,7 +160,7 @@ def completion_times(streams: pl.DataFrame) -> pl.DataFrame:
 def handshake_times(store: Store) -> pl.DataFrame:
     """Return the median handshake duration over the connections of each flow's client: ``run, flow, handshake_s``.
 
-    A handshake lasts from the event ``start`` to ``connected`` (docs/manual/results.md); for TCP, without TLS.
+    A handshake lasts from the event ``start`` to ``connected`` (docs/reference/results.md); for TCP, without TLS.
     Connections without a complete handshake do not count. Flows without any complete handshake have no row.
     """
     columns = ["time_s", "flow", "connection", "kind"]

@@ -78,8 +78,8 @@ def compare_stores(
         criteria: metrics of the comparison and the smallest changes with a verdict.
         catalogue: returns the engine's controllers, which determine whether a run without random losses is
             stochastic; called only if needed. Without it, all controllers count as user-supplied code.
-        is_unchanged_left_out: compare only cells with a run that the change touches. Runs of equal ids are equal. If
-            the change touches none, all are compared.
+        is_unchanged_left_out: compare only cells with a run that the change touches: another id, or other rows of
+            ``flow_summary``. If the change touches none, all are compared.
 
     Raises:
         StoreError: a directory is not a store, or a newer bentpipe made it.
@@ -130,9 +130,8 @@ class _StorePair:
         """Compared runs: those of :attr:`paired`, perhaps without cells that the change does not touch."""
         if not self.is_unchanged_left_out:
             return self.paired
-        changed = self.paired.filter(
-            (pl.col("run") != pl.col("run_after")).any().over(self.keys or pl.lit(0))
-        )
+        touched = (pl.col("run") != pl.col("run_after")) | pl.col("run").is_in(self._differing_runs)
+        changed = self.paired.filter(touched.any().over(self.keys or pl.lit(0)))
         return changed if changed.height else self.paired
 
     def unchanged_notes(self) -> Iterator[str]:
@@ -142,8 +141,26 @@ class _StorePair:
             cells = self.paired.join(self.common, on="run", how="anti").select(self.keys).n_unique()
             what = "one cell" if cells == 1 else f"{cells} cells"
             yield f"The change touches no run of {what}, which the comparison leaves out ({left_out} runs)."
-        elif self.is_unchanged_left_out and self.common["run"].equals(self.common["run_after"]):
+        elif self.is_unchanged_left_out and self._is_unchanged:
             yield "The change touches no run: both builds make the same runs."
+
+    @property
+    def _is_unchanged(self) -> bool:
+        return self.common["run"].equals(self.common["run_after"]) and not self._differing_runs
+
+    @cached_property
+    def _differing_runs(self) -> list[str]:
+        """Runs of equal ids whose flows differ: an id covers neither the engine nor the code of a controller."""
+        first, second = (
+            store.rows("flow_summary").filter(pl.col("run").is_in(self.paired[name].implode()))
+            for store, name in ((self.before, "run"), (self.after, "run_after"))
+        )
+        columns = [name for name in first.columns if name in second.columns]
+        changed = (
+            one.select(columns).join(other.select(columns), on=columns, how="anti", nulls_equal=True)["run"]
+            for one, other in ((first, second), (second, first))
+        )
+        return pl.concat(changed).unique().sort().to_list()
 
     @cached_property
     def paired(self) -> pl.DataFrame:

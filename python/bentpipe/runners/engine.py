@@ -105,7 +105,7 @@ def run(
     controllers: Mapping[str, type] | None = None,
     limits: tuple[int, int] | None = None,
 ) -> bytes:
-    """Execute one resolved run and return its measurements (docs/manual/engine.md).
+    """Execute one resolved run and return its measurements (docs/reference/engine.md).
 
     Args:
         spec_json: the resolved run as JSON.

@@ -28,7 +28,7 @@
 - ``package_data``: files of the package beside its modules
 - ``address_space``: limit of the address space of the process
 
-The package exports the table classes of a scenario and imports each on first use (docs/manual/python.md).
+The package exports the table classes of a scenario and imports each on first use (docs/how-to/python.md).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def write_scenario(new: NewScenario) -> str:
     name, flow, sweep = _flow_lines(new.load)
     seeds = [(f"seeds = {LOSS_SEEDS}", "runs of each cell, each with other random streams")]
     lines = [
-        ("", "docs/manual/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
+        ("", "docs/reference/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
         (f'title = "{name.capitalize()} {_path_title(new)}"', ""),
         (f'duration = "{_run_duration(new)}"', "virtual time of each run"),
         *(seeds if new.loss.value or new.has_seeds else []),

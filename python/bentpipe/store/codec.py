@@ -1,4 +1,4 @@
-"""Bytes of the engine as frames, and frames as the files of a run (docs/manual/engine.md, docs/manual/results.md).
+"""Convert bytes of the engine to frames, and frames to files of a run (docs/reference/engine.md and results.md).
 
 Equal bytes from the engine give equal files: rows are sorted, text is plain, and the settings of the writer are fixed.
 """

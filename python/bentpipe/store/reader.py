@@ -4,7 +4,7 @@
 
     DIR/scenario.toml           the scenario, verbatim
     DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
-    DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
+    DIR/runs/ID/TABLE.parquet   measurements (docs/reference/results.md), with spec.json, the resolved run, and traces
     DIR/runs/ID/SHA256SUMS      files of the run, with checksums
     DIR/packs/NAME/             many runs in one directory (bentpipe.store.pack)
     DIR/journal.jsonl           times, hosts and versions of runs: not covered by the promise of equal bytes

@@ -12,7 +12,7 @@ __all__ = ["Frames"]
 
 
 class Frames(ABC):
-    """Tables by name; columns and their units are in docs/manual/results.md.
+    """Tables by name; columns and their units are in docs/reference/results.md.
 
     Each property reads its table at access, and raises StoreError as :meth:`table` does.
     """

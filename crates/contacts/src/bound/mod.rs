@@ -1,5 +1,5 @@
 //! The upper bound of data that a plan can deliver to a destination by any instant, with perfect knowledge. It limits
-//! every protocol on that plan (docs/models/contacts.md, "The best that a plan allows").
+//! every protocol on that plan (docs/explanation/contacts.md, "The best that a plan allows").
 //!
 //! Reading order: this file, `time_expanded` (the graph of the flow problem), `lexmax` (its solution).
 

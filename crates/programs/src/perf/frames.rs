@@ -1,4 +1,4 @@
-//! Measurements for programs: one JSON value per line (docs/manual/perf.md). Times are of CLOCK_MONOTONIC, so that both
+//! Measurements for programs: one JSON value per line (docs/how-to/perf.md). Times are of CLOCK_MONOTONIC, so that both
 //! sides on one machine share a clock, in any network namespace.
 
 use std::collections::BTreeSet;

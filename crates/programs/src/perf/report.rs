@@ -17,7 +17,7 @@ const STREAM_CHECK_INTERVAL: Span = Span(10_000_000);
 /// The maximum of streams with a separate line on the screen per interval; the file contains all.
 const MAX_SHOWN_STREAMS: usize = 8;
 
-/// The header of the file; docs/manual/perf.md explains the columns.
+/// The header of the file; docs/how-to/perf.md explains the columns.
 const COLUMNS: &str = "time_s,connection,stream,event,up_bytes,up_mbit_s,down_bytes,down_mbit_s,\
                        rtt_ms,cwnd_bytes,lost_packets,min_rtt_ms,in_flight_bytes,pacing_rate_bit_s,\
                        sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s,\

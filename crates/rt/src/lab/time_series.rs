@@ -167,7 +167,7 @@ fn write_link_row(
     )
 }
 
-/// Columns of the table of users (docs/manual/results.md), with the direction names of the emulator.
+/// Columns of the table of users (docs/reference/results.md), with the direction names of the emulator.
 const USERS_HEAD: &str = "time_s,segment,direction,user,attempts,duplicate_attempts,airtime_s,coded_bits,useful_bits,\
     decoded_after_0_packets,decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,\
     decoded_after_more_packets,dropped_retry_limit_packets";

@@ -1,4 +1,4 @@
-//! Measurements as plain columns, and their encoding (docs/manual/engine.md).
+//! Measurements as plain columns, and their encoding (docs/reference/engine.md).
 
 /// The data of a column.
 #[derive(Clone, Debug, PartialEq)]

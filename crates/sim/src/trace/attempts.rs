@@ -1,5 +1,5 @@
 //! The table of attempts: the airtime of each packet on a radio link, with integer nanoseconds
-//! (docs/manual/results.md). It accompanies the table of stages.
+//! (docs/reference/results.md). It accompanies the table of stages.
 
 use link::TransmissionAttempt;
 use topology::Topology;

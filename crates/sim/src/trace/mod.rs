@@ -1,4 +1,4 @@
-//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the tables of packets,
+//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/how-to/traces.md), and the tables of packets,
 //! stages and transmission attempts. All traces are optional, and no trace changes the results of a run.
 //!
 //! Reading sequence: `packets`, `stages`, `attempts`; `pcapng`; `quic_parser`, `observer` (inferred connection state),

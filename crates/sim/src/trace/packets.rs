@@ -1,5 +1,5 @@
 //! The table of packets: one row per packet and connection segment, between two endpoints of a transport connection
-//! (docs/manual/results.md).
+//! (docs/reference/results.md).
 
 use link::DropReason;
 use topology::Topology;

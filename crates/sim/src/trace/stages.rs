@@ -1,5 +1,5 @@
 //! The table of stages: every step of every packet over the stages of its links, with integer nanoseconds
-//! (docs/manual/results.md). `bentpipe verify` reads it.
+//! (docs/reference/results.md). `bentpipe verify` reads it.
 
 use link::{DropReason, StageStep};
 use topology::Topology;

@@ -83,7 +83,7 @@ fn lost(layer: &Value, at: f64) -> (usize, usize) {
     (accepted.difference(&delivered).count(), delivered.len())
 }
 
-/// The table of docs/models/bundles.md.
+/// The table of docs/explanation/bundles.md.
 #[test]
 fn a_failed_node_loses_no_bundle_confirmed_as_durable() {
     for (layer, answers) in [

@@ -120,7 +120,7 @@ fn ttr(web: &Web, load: usize) -> f64 {
     run.table("pages").numbers("ttr_s")[load] * 1e3 / web.rtt_ms
 }
 
-/// The table of docs/models/web.md: round trips to the first byte of a response.
+/// The table of docs/explanation/web.md: round trips to the first byte of a response.
 #[test]
 fn round_trips_to_the_first_byte() {
     let tls = |version: &str, resume: bool, early: bool| json!({"version": version, "resumption": resume, "early_data": early});

@@ -1,4 +1,4 @@
-//! Round trips to the first byte through splitting proxies: the table of docs/models/web.md.
+//! Round trips to the first byte through splitting proxies: the table of docs/explanation/web.md.
 
 use crate::common::{number, quic};
 use crate::split::{Link, Split, proxy, tcp};

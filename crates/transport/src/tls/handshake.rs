@@ -1,7 +1,7 @@
 //! Order and lengths of the messages of a TLS handshake.
 //!
 //! Lengths hold for X25519, a server key of RSA with 2,048 bits, SHA-256, and ALPN. Each includes the message header of
-//! 4 bytes. Sources: docs/models/web.md.
+//! 4 bytes. Sources: docs/explanation/web.md.
 
 use crate::tls::{FINISHED_13, MESSAGE_HEADER_BYTES, SERVER_HELLO_13, kind};
 use crate::web::{TlsSpec, TlsVersion};

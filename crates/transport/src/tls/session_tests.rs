@@ -1,4 +1,4 @@
-//! Lengths of the flights, compared with sums that are independent of the code: docs/models/web.md.
+//! Lengths of the flights, compared with sums that are independent of the code: docs/explanation/web.md.
 
 use bytes::Bytes;
 use units::Time;

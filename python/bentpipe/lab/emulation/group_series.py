@@ -1,6 +1,6 @@
 """Groups of flows in emulation: their samples as one series.
 
-The rules are those of the engine (docs/manual/results.md).
+The rules are those of the engine (docs/reference/results.md).
 """
 
 from __future__ import annotations

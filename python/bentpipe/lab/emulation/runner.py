@@ -1,6 +1,6 @@
 """Emulated runs: each is a lab of ``bentpipe-rt``, and its measurements have the simulator's tables.
 
-A lab is namespaces at the emulated path with real programs in them (docs/manual/compare-engines.md). A lab that missed
+A lab is namespaces at the emulated path with real programs in them (docs/how-to/compare-engines.md). A lab that missed
 its deadlines is repeated at most twice, then the run is invalid: an overloaded host gives no results.
 """
 

@@ -1,4 +1,4 @@
-"""JSON streams and counters of a lab as the simulator's tables (docs/manual/results.md).
+"""JSON streams and counters of a lab as the simulator's tables (docs/reference/results.md).
 
 Times count from the start of the run: the first packet of the first client leaves at its planned start. A
 value that a transport or the emulator does not know is null, never 0.

@@ -8,7 +8,7 @@
 - ``welch``: Welch's t-test
 
 A sample is a sequence of numbers with one value for each seed. Every function is pure, deterministic and independent of
-stores. docs/models/statistics.md has the formulas and their conditions. Medians and their intervals are in
+stores. docs/explanation/statistics.md has the formulas and their conditions. Medians and their intervals are in
 :mod:`~bentpipe.metrics.intervals`, Jain's index is ``compute.jain_index``.
 
 Functions import SciPy locally, because importing it costs more than the rest of the command line.

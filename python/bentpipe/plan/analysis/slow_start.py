@@ -1,6 +1,6 @@
 """Closed forms of slow start, and of the round trips to the first byte of a response.
 
-``docs/models/web.md`` has the table of round trips of ``first_byte_ns``.
+``docs/explanation/web.md`` has the table of round trips of ``first_byte_ns``.
 """
 
 from __future__ import annotations

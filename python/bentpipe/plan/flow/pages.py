@@ -1,6 +1,6 @@
 """Page loads (``PageLoadSpec``): the page, and default sizes of header blocks.
 
-Header blocks (docs/models/web.md describes the measurement):
+Header blocks (docs/explanation/web.md describes the measurement):
 
 =====================  ========================================================================================
 request                HTTP/1.1: 644 B for the document and redirects to it, 550 B for others; HTTP/2 and 3:

@@ -1,6 +1,6 @@
 """Options of TCP (``TcpSpec``), with all defaults.
 
-Defaults are those of a current Linux; ``docs/manual/tcp.md`` gives the reason of each.
+Defaults are those of a current Linux; ``docs/reference/tcp.md`` gives the reason of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns of the result tables of a run and their types (docs/manual/results.md).
+"""Columns of the result tables of a run and their types (docs/reference/results.md).
 
 The engine declares the same columns; a test compares both.
 """

@@ -1,6 +1,6 @@
 """Page loads of a scenario.
 
-The defaults, with their reasons (docs/models/web.md has the sizes and their measurement):
+The defaults, with their reasons (docs/explanation/web.md has the sizes and their measurement):
 
 =====================  ========================================================================================
 certificate            2300 B: the median chain of services that speak QUIC (Nawrocki et al., CoNEXT 2022)

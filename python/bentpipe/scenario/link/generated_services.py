@@ -203,7 +203,8 @@ class LinkLayer(Table):
 
 
 class Rlc(Table):
-    """RLC (TS 38.322). A bare word is ``mode``. The defaults of timers are in docs/models/link-layer.md."""
+    """RLC (TS 38.322). A bare word is ``mode``. The defaults of timers are in docs/explanation/link-
+    layer.md."""
 
     mode: Literal["am", "um"]
     poll_pdus: Annotated[StrictInt, Field(ge=1, le=65_536)] | None = 32

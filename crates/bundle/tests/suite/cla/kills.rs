@@ -61,7 +61,7 @@ fn a_failure_loses_no_acknowledged_bundle() {
     }
 }
 
-/// The figures of docs/models/convergence-layers.md.
+/// The figures of docs/explanation/convergence-layers.md.
 #[test]
 fn a_failure_loses_bundles_of_clas_without_acknowledgements() {
     let (qubicle, _) = over_time(&ClaSpec::Qubicle(QubicleSpec::default()));
