@@ -203,8 +203,7 @@ class LinkLayer(Table):
 
 
 class Rlc(Table):
-    """RLC (TS 38.322). A bare word is ``mode``. The defaults of timers are in docs/explanation/link-
-    layer.md."""
+    """RLC (TS 38.322). A bare word is ``mode``. docs/explanation/link-layer.md has the defaults of timers."""
 
     mode: Literal["am", "um"]
     poll_pdus: Annotated[StrictInt, Field(ge=1, le=65_536)] | None = 32
