@@ -11,8 +11,8 @@ from prose_lint.rules import Finding, check
 from prose_lint.text import Text
 
 ROOT = Path(__file__).parents[2]
-EXCLUDED = ("docs/decisions/", "CHANGELOG.md", "changelog.d/")
-"""Decisions and entries of past changes keep their text."""
+EXCLUDED = ("docs/decisions/",)
+"""Decisions keep their text."""
 
 
 def checked_files() -> list[str]:

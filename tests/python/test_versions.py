@@ -148,3 +148,13 @@ def test_a_fragment_of_an_unknown_type_is_an_error(tmp_path: Path) -> None:
     fragments(tmp_path, a__news="Something.\n")
     with pytest.raises(staging.DocumentsError, match=r"Invalid news fragment name: a\.news\.md"):
         staging.with_fragments(tmp_path, (tmp_path / "CHANGELOG.md").read_text())
+
+
+def test_fragments_of_this_checkout_have_the_form(tmp_path: Path) -> None:
+    """Links start with ``../``, which the template removes; towncrier adds the list mark."""
+    staging.with_fragments(ROOT, (ROOT / "CHANGELOG.md").read_text())
+    for file in ROOT.glob("changelog.d/*.*.md"):
+        text = file.read_text()
+        assert not re.match(r"[-*] ", text), file
+        targets = re.findall(r"\]\(([^)\s]+)\)", text)
+        assert [one for one in targets if not one.startswith("../") and "://" not in one] == [], file
