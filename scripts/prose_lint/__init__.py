@@ -3,7 +3,7 @@
 - ``rules.toml``: the rules
 - ``rules``: reads the rules and applies them to a text
 - ``text``: texts with masked code, and their sentences
-- ``markdown``: texts of a Markdown file
+- ``markdown``, ``plain``, ``python``, ``templates``: texts of Markdown, of docstrings and TOML, of Python, of pages
 - ``files``: the files that are checked, and their texts
 - ``baseline``: the number of findings that a file may still have
 """

@@ -10,7 +10,7 @@ from markdown_it.token import Token
 from prose_lint.text import Text
 
 PARSER = MarkdownIt("commonmark").enable("table")
-KINDS = {"heading_open": "heading", "th_open": "cell", "td_open": "cell", "paragraph_open": "sentence"}
+KINDS = {"heading_open": "heading", "th_open": "head", "td_open": "cell", "paragraph_open": "sentence"}
 
 
 def markdown_texts(source: str, line: int = 1) -> Iterator[Text]:

@@ -7,12 +7,16 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prose_lint.text import Text, count_words
 
 FILE = Path(__file__).with_name("rules.toml")
-KINDS = ("sentence", "heading", "cell")
-"""Kinds of texts."""
+KINDS = ("sentence", "heading", "cell", "head", "docstring", "comment", "message")
+"""Kinds of texts. ``head`` is a cell of the first row of a table."""
+KEYS = frozenset(
+    {"max_words", "pattern", "words", "ignore_case", "expected", "kinds", "not_kinds", "questions"}
+)
 
 
 @dataclass(frozen=True)
@@ -31,41 +35,67 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern that no sentence has, or a limit of its words."""
+    """A limit of words, a pattern or a vocabulary, which sentences of some kinds keep to."""
 
     name: str
     expected: str
-    pattern: re.Pattern[str] | None
     max_words: int
+    pattern: re.Pattern[str] | None
+    words: tuple[tuple[re.Pattern[str], str], ...]
+    vocabulary: re.Pattern[str] | None
+    """Any of ``words``; it is searched first."""
     kinds: frozenset[str]
     questions: bool
     """Questions are checked too."""
 
-    def find(self, sentence: str) -> str:
-        """Return the part of a sentence that breaks the rule, or nothing."""
+    def find(self, sentence: str) -> tuple[str, str] | None:
+        """Return the part of a sentence that breaks the rule, and the expected words."""
         if not self.questions and sentence.endswith("?"):
-            return ""
-        if self.pattern is None:
-            words = count_words(sentence)
-            return f"{words} words" if words > self.max_words else ""
-        match = self.pattern.search(sentence)
-        return match[0] if match else ""
+            return None
+        if self.max_words and (words := count_words(sentence)) > self.max_words:
+            return f"{words} words", self.expected
+        if self.pattern and (match := self.pattern.search(sentence)):
+            return f'"{match[0]}"', self.expected
+        for pattern, instead in self.words:
+            if match := pattern.search(sentence):
+                return f'"{match[0]}"', instead
+        return None
+
+    def may_concern(self, text: Text) -> bool:
+        """Return whether a sentence of the text can break the rule."""
+        return text.kind in self.kinds and (
+            self.vocabulary is None or bool(self.vocabulary.search(text.text))
+        )
 
 
 def read_rules(path: Path = FILE) -> list[Rule]:
     """Read the rules of a file."""
-    rules = []
-    for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        kinds = frozenset(table.get("kinds", KINDS))
-        questions = table.get("questions", True)
-        if "max_words" in table:
-            rules.append(Rule(name, table["expected"], None, table["max_words"], kinds, questions))
-        if "pattern" in table:
-            rules.append(Rule(name, table["expected"], re.compile(table["pattern"]), 0, kinds, questions))
-        for words, instead in table.get("words", {}).items():
-            pattern = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-            rules.append(Rule(name, instead, pattern, 0, kinds, questions))
-    return rules
+    return [read_rule(name, table) for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items()]
+
+
+def read_rule(name: str, table: dict[str, Any]) -> Rule:
+    """Read one rule.
+
+    Raises:
+        ValueError: a key or a kind is unknown.
+    """
+    kinds = frozenset(table.get("kinds", KINDS)) - frozenset(table.get("not_kinds", ()))
+    if unknown := sorted((set(table) - KEYS) | (kinds - set(KINDS))):
+        raise ValueError(
+            f"{name}: unknown {unknown[0]}, expected one of {', '.join([*sorted(KEYS), *KINDS])}"
+        )
+    words = {rf"\b(?:{words})\b": instead for words, instead in table.get("words", {}).items()}
+    case = re.IGNORECASE if table.get("ignore_case", True) else re.NOFLAG
+    return Rule(
+        name=name,
+        expected=table.get("expected", ""),
+        max_words=table.get("max_words", 0),
+        pattern=re.compile(table["pattern"]) if "pattern" in table else None,
+        words=tuple((re.compile(pattern, case), instead) for pattern, instead in words.items()),
+        vocabulary=re.compile("|".join(words), case) if words and "pattern" not in table else None,
+        kinds=kinds,
+        questions=table.get("questions", True),
+    )
 
 
 RULES = read_rules()
@@ -73,16 +103,12 @@ RULES = read_rules()
 
 def check(text: Text, rules: list[Rule] = RULES) -> Iterator[Finding]:
     """Yield the findings of a text, at most one of each rule in a sentence."""
+    concerned = [rule for rule in rules if rule.may_concern(text)]
     for line, sentence in text.sentences():
-        seen = set()
-        for rule in rules:
-            if text.kind in rule.kinds and rule.name not in seen and (found := rule.find(sentence)):
-                seen.add(rule.name)
-                found = text.plain(found)
-                quoted = found if rule.pattern is None else f'"{found}"'
-                yield Finding(
-                    line, rule.name, f'{quoted} in "{shorten(text.plain(sentence))}"', rule.expected
-                )
+        for rule in concerned:
+            if found := rule.find(sentence):
+                quoted = shorten(text.plain(sentence))
+                yield Finding(line, rule.name, f'{text.plain(found[0])} in "{quoted}"', found[1])
 
 
 def shorten(sentence: str, width: int = 90) -> str:

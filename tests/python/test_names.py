@@ -1,8 +1,7 @@
-"""Names and sentences: no listed word in identifiers, no clause before a subject, one meaning for each public type."""
+"""Names: no listed word in identifiers, one meaning for each public type."""
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
@@ -160,9 +159,6 @@ PYTHON_WORDS = frozenset(
 )
 """Words that no identifier of Python contains. ``cast``, ``leg`` and ``room`` have other meanings there."""
 
-CLAUSE = re.compile(r"(?:^|[.!?:] |\n\n)\s*(?:What|Whatever|Who|Whoever|Whose|Whom|Of|As of) \w+")
-"""The beginning of a sentence with a clause before its subject."""
-
 
 def python_files() -> Iterator[Path]:
     """Yield the Python files of the repository, with scripts that have no suffix."""
@@ -175,62 +171,6 @@ def python_files() -> Iterator[Path]:
 def is_python_script(path: Path) -> bool:
     """Return whether the first line of a file without a suffix names Python."""
     return path.suffix == "" and b"python" in path.read_bytes().partition(b"\n")[0]
-
-
-def python_texts(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each docstring and comment; comments in consecutive lines are one text."""
-    for node in ast.walk(ast.parse(source)):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
-            value = statement.value if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield value.lineno, value.value
-    comment, begin, end = "", 0, 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            line = token.start[0]
-            text = token.string.lstrip("#!: ")
-            if line != end + 1:
-                yield begin, comment
-                comment, begin = "", line
-            comment, end = f"{comment} {text}", line
-    yield begin, comment
-
-
-def clauses(source: str) -> Iterator[int]:
-    """Yield the line of each text with a sentence that begins with a clause."""
-    yield from (line for line, text in python_texts(source) if CLAUSE.search(text.strip()))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        '"""What is left."""',
-        'def f():\n    """Return it. Whose it is, follows."""',
-        "# Of these, two are used.",
-        "a = 1  # Who may write\n",
-        "# Both ends are\n# closed. What remains is counted.",
-    ],
-)
-def test_a_clause_before_the_subject_is_found(source: str) -> None:
-    assert list(clauses(source))
-
-
-@pytest.mark.parametrize(
-    "source",
-    ['"""Return what is left."""', "# Offer both.", 'a = "What is left."', '"""Whole numbers."""'],
-)
-def test_other_sentences_are_not_found(source: str) -> None:
-    assert not list(clauses(source))
-
-
-def test_no_sentence_of_python_begins_with_a_clause() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in python_files()
-        for line in clauses(path.read_text(encoding="utf-8"))
-    ]
-    assert found == [], "\n".join(found)
 
 
 def test_no_identifier_of_python_has_a_listed_word() -> None:

@@ -10,7 +10,10 @@ import pytest
 from prose_lint import baseline
 from prose_lint.files import ROOT, checked_files, file_findings
 from prose_lint.markdown import markdown_texts
-from prose_lint.rules import Finding, check
+from prose_lint.plain import toml_texts
+from prose_lint.python import python_texts
+from prose_lint.rules import Finding, check, read_rules
+from prose_lint.templates import template_texts
 
 TWENTY_FIVE = " ".join(["word"] * 24)
 
@@ -65,6 +68,146 @@ def test_a_sentence_that_breaks_a_rule_is_found(source: str, line: int, rule: st
 )  # fmt: skip
 def test_other_sentences_are_not_found(source: str) -> None:
     assert [str(one) for one in markdown_findings(source)] == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("So are options of Linux.", "inverted"),
+        ("Not counted are the others.", "inverted"),
+        ("Only then are the runs removed.", "inverted"),
+        ("The behavior is analyzed.", "american-spelling"),
+        ("It is modeled.", "american-spelling"),
+        ("Utilize it in order to measure.", "filler"),
+        ("Please note that it ends.", "filler"),
+        ("It simply ends.", "filler"),
+        ("Two  spaces.", "spacing"),
+        ("# Getting The First Result", "title-case"),
+        ("| what | loss |\n|---|---|", "pronoun-name"),
+    ],
+)
+def test_a_rule_finds_its_example(sentence: str, rule: str) -> None:
+    assert {one.rule for one in markdown_findings(sentence)} == {rule}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Only TCP has sequence numbers.",
+        "It arrives in order to the application. The link state cue arrives just before it.",
+        "# The Kuiper constellation of OneWeb",
+        "Neighbours behave. The `color` of a fibre is grey, its tunnelled labels are analysed.",
+        "| loss | whatever the seed |\n|---|---|\n| what | 1 |",
+    ],
+)
+def test_no_rule_finds_other_sentences(sentence: str) -> None:
+    assert [str(one) for one in markdown_findings(sentence)] == []
+
+
+def test_an_unknown_key_of_a_rule_is_refused(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[one]\nmaxwords = 3\nexpected = "less"\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="one: unknown maxwords, expected one of expected, ignore_case"):
+        read_rules(rules)
+
+
+PYTHON = '''"""Summary of it.
+
+Args:
+    one: First entry,
+        on two lines.
+    two_x (int): Second entry.
+
+- ``a``: An item
+- Another item
+
+    code("of an example")
+"""
+# A comment
+# on two lines.
+name = f("One ``code``", key=f"a {value + 1} in it" " goes on", short="a name")  # Beside a statement.
+pattern = re.compile("a pattern of words")
+query = "SELECT a FROM b WHERE c"
+text = "# no comment"
+
+
+def g():
+    """Return what is left."""
+'''
+
+
+def test_the_texts_of_a_python_file() -> None:
+    texts = [(one.kind, one.line, one.plain(one.text)) for one in python_texts(PYTHON) if one.text.strip()]
+    assert sorted(texts, key=lambda one: one[1]) == [
+        ("docstring", 1, "Summary of it."),
+        ("docstring", 4, "First entry, on two lines."),
+        ("docstring", 6, "Second entry."),
+        ("docstring", 8, "An item"),
+        ("docstring", 9, "Another item"),
+        ("comment", 13, "A comment on two lines."),
+        ("message", 15, "a `value + 1` in it goes on"),
+        ("comment", 15, "Beside a statement."),
+        ("message", 18, "# no comment"),
+        ("docstring", 22, "Return what is left."),
+    ]
+    assert "message" not in {one.kind for one in python_texts(PYTHON, messages=False)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""What is left."""',
+        'def f():\n    """Return it. Whose it is, follows."""',
+        "# Of these, two are used.",
+        "a = 1  # Who may write\n",
+        "# Both ends are\n# closed. What remains is counted.",
+        'raise ValueError("What remains is lost")',
+        f'help(f"{{x}} {TWENTY_FIVE} {{y}}")',
+        f'"""Sum.\n\nArgs:\n    a: {TWENTY_FIVE}\n        b c.\n"""',
+    ],
+)
+def test_a_sentence_of_python_that_breaks_a_rule_is_found(source: str) -> None:
+    assert [one for text in python_texts(source) for one in check(text)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Return what is left."""',
+        "# Offer both.",
+        '"""Whole numbers."""',
+        f'a = "{TWENTY_FIVE}" if b else "{TWENTY_FIVE}"',
+        f'found = "cue"\nraise ValueError(\'found "cue", expected\')\nsql("{TWENTY_FIVE} b c")',
+        f'"""Sum.\n\nArgs:\n    a: {TWENTY_FIVE}.\n    b: {TWENTY_FIVE}.\n"""',
+    ],
+)
+def test_other_sentences_of_python_are_not_found(source: str) -> None:
+    assert [str(one) for text in python_texts(source) for one in check(text)] == []
+
+
+def test_the_texts_of_a_toml_file() -> None:
+    source = '# What it is\n# for.\n#   bentpipe run a.toml\n\ntitle = "A scenario of two links"  # title\nname = "a"\n'
+    texts = [(one.kind, one.line, one.plain(one.text)) for one in toml_texts(source)]
+    assert texts == [
+        ("comment", 1, "What it is for."),
+        ("comment", 5, "title"),
+        ("message", 5, "A scenario of two links"),
+    ]
+
+
+def test_the_texts_of_a_page() -> None:
+    source = (
+        "{# no text #}\n<h1>Title of {{ name }}</h1>\n<p>A <b>bold</b> one,\n{% if a %}first{% else %}second{% endif %}"
+        " <code>c d</code> end.</p><style>p { color: red }</style><table><tr><th>What</th><td>x</td></tr></table>"
+    )
+    texts = [(one.kind, one.line, one.plain(one.text)) for one in template_texts(source) if one.text.strip()]
+    assert texts == [
+        ("heading", 2, "Title of ``"),
+        ("sentence", 3, "A bold one, first"),
+        ("sentence", 4, "second `` end."),
+        ("head", 4, "What"),
+        ("sentence", 4, "x"),
+    ]
 
 
 def test_a_finding_names_place_rule_sentence_and_remedy() -> None:
