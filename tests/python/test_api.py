@@ -594,7 +594,7 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
         ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
         ({"rtts": []}, "rtts: found nothing, expected at least one"),
         ({"sizes": ["1 MB", "1 MB"]}, 'sizes: duplicate value "1 MB"'),
-        ({"proxies": ["poold"]}, "proxies: "),
+        ({"pep": ["poold"]}, "pep: "),
         ({"loss": "abc"}, "loss: "),
         ({"controllers": ["cubik"]}, "controllers: "),
         ({"tcp": "cubik"}, "tcp: "),

@@ -26,7 +26,7 @@ from bentpipe.scenario.errors import ScenarioError
 
 def _ask(**words: object) -> BreakEvenConfig:
     usual: dict[str, object] = {
-        "controllers": ("cubic",), "windows": ("10",), "tcp": "cubic", "proxies": ("pooled",),
+        "controllers": ("cubic",), "windows": ("10",), "tcp": "cubic", "pep": ("pooled",),
         "sizes": ("10 kB", "1 MB"), "rtts": ("40 ms", "600 ms"), "seeds": 1,
     }  # fmt: skip
     return parse_config(access("satcom-2018"), **(usual | words))  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def test_an_access_with_a_rate_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["plain", "pooled", "line-rate"])
 def test_every_cell_is_planned(kind: str) -> None:
     """QUIC with two windows, TCP, and split TCP: two sizes and two round-trip times; only split TCP has proxies."""
-    plan = build_plan(load_scenario(scenario(_ask(proxies=(kind,), windows=("10", "32")))), "test")
+    plan = build_plan(load_scenario(scenario(_ask(pep=(kind,), windows=("10", "32")))), "test")
     assert len(plan.runs) == (2 + 1 + 1) * 2 * 2
     proxies = {run.cell["variant"]: run.spec.get("proxies", ()) for run in plan.runs}
     assert {name: len(found) for name, found in proxies.items()} == {
@@ -132,8 +132,8 @@ def test_a_loss_is_that_of_both_directions() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"proxies": ("pool",)}, "pooled"),
-        ({"proxies": ()}, "^proxies: found nothing"),
+        ({"pep": ("pool",)}, "pooled"),
+        ({"pep": ()}, "^pep: found nothing"),
         ({"windows": ("ten",)}, "^windows: "),
         ({"windows": ("0",)}, "^windows: "),
         ({"sizes": ("10",)}, "^sizes: "),
@@ -184,8 +184,8 @@ NUMBERS = ("break-even", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "620m
         ([*NUMBERS, "--loss", "101%"], '--loss: found "101%", expected a percentage from 0 % to 100 %'),
         ([*NUMBERS, "--loss", "100%"], '--loss: found "100%", which loses every packet; expected less'),
         (
-            [*NUMBERS, "--proxies", "line"],
-            '--proxies: no kind of proxy "line", expected one of: plain, pooled, ',
+            [*NUMBERS, "--pep", "line"],
+            '--pep: no kind of PEP "line", expected one of: plain, pooled, ',
         ),
         (["study", "etosaat"], "NAME: "),
         (["study", "etosat", "--part", "quik"], "--part: "),
@@ -280,7 +280,7 @@ def _map(tcp: tuple[float, ...], *quics: tuple[float, ...], line_rate: tuple[flo
     names = ("cubic", "bbr")[: len(quics)]
     config = parse_config(
         numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), controllers=names, sizes=SIZES, rtts=("40 ms", "600 ms"),
-        proxies=("plain", "line-rate") if line_rate else ("plain",),
+        pep=("plain", "line-rate") if line_rate else ("plain",),
     )  # fmt: skip
     columns = dict(zip([one.name for one in config.alternatives], [*quics, tcp], strict=True))
     columns |= {"plain PEP": (1.0,) * len(SIZES), "line-rate PEP": line_rate}
@@ -353,7 +353,7 @@ def test_tables_begin_with_the_own_row() -> None:
 def test_ratios_of_several_seeds_have_intervals() -> None:
     """The geometric mean of paired ratios with Student's interval of their logarithms, worked out by hand."""
     config = parse_config(
-        numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), sizes=("1 MB",), rtts=("600 ms",), proxies=("plain",)
+        numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), sizes=("1 MB",), rtts=("600 ms",), pep=("plain",)
     )
     quic = {seed: 2.0 + seed / 10 for seed in range(1, 6)}
     split = {seed: 1.0 + seed / 100 for seed in range(1, 6)}
@@ -386,7 +386,7 @@ def test_a_load_that_does_not_finish_bounds_its_ratio(
     quic: float, split: float, bound: str, ratio: float | None
 ) -> None:
     config = parse_config(
-        numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), sizes=("1 MB",), rtts=("600 ms",), proxies=("plain",)
+        numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), sizes=("1 MB",), rtts=("600 ms",), pep=("plain",)
     )
     assert duration_ns("1 MB", config) > 0
     times = {

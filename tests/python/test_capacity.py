@@ -295,11 +295,11 @@ def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
         ([], "ACCESS: missing, expected a preset"),
         (["geo-konect"], 'ACCESS: no preset "geo-konect"'),
         (["geo-konnect", "--up", "5 Mbit/s"], "--up: cannot be combined with geo-konnect"),
-        (["geo-konnect", "--proxy", "pooled"], "--proxy: requires --down, --up and --rtt"),
+        (["geo-konnect", "--pep", "pooled"], "--pep: requires --down, --up and --rtt"),
         (["--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
         (
-            ["A", "--proxy", "pool"],
-            '--proxy: no kind of proxy "pool", expected one of: none, plain, pooled, line-rate',
+            ["A", "--pep", "pool"],
+            '--pep: no kind of PEP "pool", expected one of: none, plain, pooled, line-rate',
         ),
         (
             ["A", "--mix", "web=60%,call=40%"],

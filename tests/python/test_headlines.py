@@ -401,7 +401,7 @@ def test_agreement_of_one_seed() -> None:
 def _map(*seeds: Sequence[float | None], draws: bool = False) -> Map:
     """A map of these load times of QUIC over split TCP, a list a seed; TCP has no runs."""
     question = parse_config(
-        access("satcom-2018"), sizes=("1 kB", "10 kB", "100 kB"), rtts=("40 ms", "600 ms"), proxies=("plain",)
+        access("satcom-2018"), sizes=("1 kB", "10 kB", "100 kB"), rtts=("40 ms", "600 ms"), pep=("plain",)
     )
     times = {}
     for place, (size, rtt) in enumerate(itertools.product(question.sizes, question.rtts)):

@@ -193,6 +193,7 @@ def test_a_round_trip_time_is_above_zero() -> None:
     [
         ("init", '"new" writes a scenario'),
         ("list", '"examples" lists example scenarios, "presets" lists access networks'),
+        ("brief", '"report --brief" writes the brief of a store'),
         ("ls", '"examples" lists example scenarios, "presets" lists access networks'),
     ],
 )

@@ -165,6 +165,12 @@ def place(tmp_path: Path) -> Path:
             'no command "answer", expected one of: server, client, call-server, call-client',
         ),
         ("check good.toml --sed 3", 'no option "--sed"; did you mean "--seeds"?; see bentpipe check --help'),
+        ("break-even --bandwidth 5Mbit/s", 'no option "--bandwidth"; did you mean "--down"?'),
+        ("break-even --proxies plain", 'no option "--proxies"; did you mean "--pep"?'),
+        ("break-even --users 9", 'no option "--users"; "bentpipe capacity" finds how many users fit'),
+        ("capacity --users 9", 'no option "--users"; did you mean "--mix"?'),
+        ("capacity --loss 1%", 'no option "--loss"; did you mean --set "path.SEGMENT.both.loss=1%"?'),
+        ("shell --users 9", 'no option "--users"; did you mean "--background-users"?'),
         ("check good.toml --seeds", "--seeds: missing, expected a value; see "),
         ("check good.toml --seeds 0", '--seeds: found "0", expected at least 1; see bentpipe check --help'),
         (
@@ -402,12 +408,16 @@ def test_first_words(words: str, output: str) -> None:
     assert done.stdout.lstrip().startswith(output)
 
 
-def test_help_on_nothing() -> None:
+def test_help_on_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe", "help", "rum"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
     assert done.stderr.startswith('error: COMMAND: no command "rum", expected one of: new, run, ')
+    brief = commands.bentpipe(tmp_path, "help", "brief")
+    assert (
+        brief.stderr == 'error: COMMAND: no command "brief"; "report --brief" writes the brief of a store\n'
+    )
     assert done.stderr.endswith('did you mean "run"?\n')
 
 

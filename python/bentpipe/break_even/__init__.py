@@ -122,7 +122,7 @@ def break_even_map(
     controllers: Sequence[str] | None = None,
     windows: Sequence[int] = (10,),
     tcp: str = "cubic",
-    proxies: Sequence[str] | None = None,
+    pep: Sequence[str] | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -144,7 +144,7 @@ def break_even_map(
         controllers: congestion controllers of QUIC (default: cubic, and bbr too with ``loss``).
         windows: initial windows of QUIC, in packets.
         tcp: controller of TCP servers, clients and proxies.
-        proxies: kinds of proxies, ``"plain"``, ``"pooled"`` and ``"line-rate"`` (default: plain and line-rate, or plain
+        pep: kinds of PEPs, ``"plain"``, ``"pooled"`` and ``"line-rate"`` (default: plain and line-rate, or plain
             and pooled for an access with slots).
         sizes: object sizes, such as ``"1 MB"``.
         rtts: round-trip times, such as ``"600 ms"`` (default: seven from 20 to 800 ms, including that of the access).
@@ -169,7 +169,7 @@ def break_even_map(
         controllers=_as_tuple(controllers),
         windows=tuple(map(str, windows)),
         tcp=tcp,
-        proxies=_as_tuple(proxies),
+        pep=_as_tuple(pep),
         sizes=tuple(sizes),
         rtts=_as_tuple(rtts),
         seeds=seeds,

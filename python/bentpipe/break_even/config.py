@@ -180,7 +180,7 @@ def parse_config(
     controllers: Sequence[str] | None = None,
     windows: Sequence[str] = ("10",),
     tcp: str = "cubic",
-    proxies: Sequence[str] | None = None,
+    pep: Sequence[str] | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -193,7 +193,7 @@ def parse_config(
             does not reduce its rate at each loss).
         windows: initial windows of QUIC, in packets.
         tcp: controller of TCP.
-        proxies: names of :data:`KINDS` (default: plain and line-rate; plain and pooled for an access with slots,
+        pep: names of :data:`KINDS` (default: plain and line-rate; plain and pooled for an access with slots,
             because no proxy knows a random rate).
         sizes: object sizes with units.
         rtts: round-trip times with units (default: those of :func:`axis`).
@@ -205,9 +205,9 @@ def parse_config(
     rtts = axis(access.rtt) if rtts is None else rtts
     if controllers is None:
         controllers = ("cubic", "bbr") if access.lossy else ("cubic",)
-    if proxies is None:
-        proxies = ("plain", "pooled") if access.slotted else ("plain", "line-rate")
-    _check_lists(controllers=controllers, windows=windows, proxies=proxies, sizes=sizes, rtts=rtts)
+    if pep is None:
+        pep = ("plain", "pooled") if access.slotted else ("plain", "line-rate")
+    _check_lists(controllers=controllers, windows=windows, pep=pep, sizes=sizes, rtts=rtts)
     config = BreakEvenConfig(
         access,
         tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),
@@ -215,7 +215,7 @@ def parse_config(
         tuple(controllers),
         tuple(f"{window} packets" for window in windows),
         tcp,
-        tuple(kind for kind in KINDS if kind in proxies),
+        tuple(kind for kind in KINDS if kind in pep),
         seeds,
     )
     own = config.own_rtt
@@ -235,9 +235,9 @@ def _check_lists(**lists: Sequence[str]) -> None:
             raise ScenarioError(
                 [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
             )
-    for kind in lists["proxies"]:
+    for kind in lists["pep"]:
         if kind not in KINDS:
-            raise ScenarioError([("proxies", unknown_name(kind, KINDS, "kind of proxy"))], SOURCE_ARGUMENT)
+            raise ScenarioError([("pep", unknown_name(kind, KINDS, "kind of PEP"))], SOURCE_ARGUMENT)
     for argument, quantity, example in (("sizes", Size, "1 MB"), ("rtts", Duration, "600 ms")):
         for value in lists[argument]:
             try:

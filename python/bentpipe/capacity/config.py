@@ -117,7 +117,7 @@ class CapacityConfig:
 
 
 def resolve_access(
-    name: str | None, down: str | None, up: str | None, rtt: str | None, proxy: str | None = None
+    name: str | None, down: str | None, up: str | None, rtt: str | None, pep: str | None = None
 ) -> Access:
     """Resolve the access: a preset, a scenario, or numbers.
 
@@ -126,7 +126,7 @@ def resolve_access(
         down: rate towards the users, such as ``"50 Mbit/s"``.
         up: rate towards the servers.
         rtt: round-trip time of the whole path, such as ``"620 ms"``.
-        proxy: kind of the proxies at both ends of an access given as numbers (:data:`bentpipe.plan.access.PROXIES`).
+        pep: kind of the PEPs at both ends of an access given as numbers (:data:`bentpipe.plan.access.PROXIES`).
 
     Raises:
         ScenarioError: the access is missing, incomplete, given twice or wrong, by argument.
@@ -137,16 +137,16 @@ def resolve_access(
         towards_users, towards_servers = (
             {"rate": str(rate), "queue": DEFAULT_QUEUE} for rate in (numbers.down, numbers.up)
         )
-        if proxy is not None and proxy not in (NO_PROXY, *PROXIES):
-            text = unknown_name(proxy, [NO_PROXY, *PROXIES], "kind of proxy")
-            raise ScenarioError([("proxy", text)], SOURCE_ARGUMENT)
-        proxy = None if proxy == NO_PROXY else proxy
+        if pep is not None and pep not in (NO_PROXY, *PROXIES):
+            text = unknown_name(pep, [NO_PROXY, *PROXIES], "kind of PEP")
+            raise ScenarioError([("pep", text)], SOURCE_ARGUMENT)
+        proxy = None if pep == NO_PROXY else pep
         path = path_tables(towards_users, towards_servers, str(numbers.rtt), proxy)
         suffix, title = ("", "") if proxy is None else (f"-{proxy}", f", {proxy} proxies")
         return Access(numbers.name + suffix, numbers.title + title, path)
-    if proxy is not None:
-        text = f"requires --down, --up and --rtt; the path of {name} has its own proxies"
-        raise ScenarioError([("proxy", text)], SOURCE_ARGUMENT)
+    if pep is not None:
+        text = f"requires --down, --up and --rtt; the path of {name} has its own PEPs"
+        raise ScenarioError([("pep", text)], SOURCE_ARGUMENT)
     named = load_access(name)
     data = copy.deepcopy(dict(named.document.data))
     expand_preset(data, named.document.folder)  # that of the scenario, if its sweep has several

@@ -39,7 +39,7 @@ def break_even(
     tcp: Annotated[
         str, typer.Option(metavar="NAME", help="congestion controller of TCP servers and PEPs")
     ] = "cubic",
-    proxies: Annotated[
+    pep: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
@@ -87,7 +87,7 @@ def break_even(
             controllers=_split_list(controllers) if controllers is not None else None,
             windows=_split_list(windows),
             tcp=tcp,
-            proxies=_split_list(proxies) if proxies is not None else None,
+            pep=_split_list(pep) if pep is not None else None,
             sizes=_split_list(sizes) if sizes else SIZES,
             rtts=_split_list(rtts) if rtts else None,
             seeds=seeds,

@@ -24,7 +24,7 @@ def capacity(
     ] = None,
     up: Annotated[str | None, typer.Option(metavar="RATE", help="uplink rate")] = None,
     rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 620ms")] = None,
-    proxy: Annotated[
+    pep: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
@@ -72,7 +72,7 @@ def capacity(
     files = figure_options.files(figures, only, forms, width, no_title)
     folder(out)
     with options(access="ACCESS", warm_up="--warm-up"), interruptible():
-        resolved = resolve_access(access, down, up, rtt, proxy)
+        resolved = resolve_access(access, down, up, rtt, pep)
         config = parse_config(
             resolved,
             mix=mix,

@@ -18,12 +18,12 @@ def helps(
     ] = None,
 ) -> None:
     """List the commands, or describe one of them."""
-    from bentpipe.scenario.errors import unknown_name
+    from bentpipe.cli.usage_errors import unknown_command
 
     current = context.find_root()
     for word in command or []:
         subcommands = getattr(current.command, "commands", {})
         if word not in subcommands:
-            refuse(f"COMMAND: {unknown_name(word, subcommands, 'command')}")
+            refuse(f"COMMAND: {unknown_command(word, subcommands)}")
         current = type(current)(subcommands[word], info_name=word, parent=current)
     print(current.get_help())

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typer.core import TyperGroup
 
-__all__ = ["report_usage_errors"]
+__all__ = ["report_usage_errors", "unknown_command"]
 
 _RELATIONS = (
     ("greater than or equal to", "at least"),
@@ -22,8 +24,32 @@ _RELATIONS = (
 
 
 _LISTS = '"examples" lists example scenarios, "presets" lists access networks'
-_REPLACEMENTS = {"init": '"new" writes a scenario', "list": _LISTS, "ls": _LISTS}
-"""Commands of other programs, and the commands of bentpipe with the same purpose."""
+_REPLACEMENTS = {
+    "init": '"new" writes a scenario',
+    "list": _LISTS,
+    "ls": _LISTS,
+    "brief": '"report --brief" writes the brief of a store',
+}
+"""Words that name no command, and the commands of bentpipe with the same purpose."""
+
+_SYNONYMS = {
+    "pep": ("proxy", "proxies", "peps"),
+    "down": ("bandwidth", "rate", "downlink", "download", "capacity"),
+    "up": ("uplink", "upload"),
+    "rtt": ("delay", "latency", "ping"),
+    "loss": ("packet-loss", "plr", "per", "losses"),
+    "background-users": ("users", "load"),
+    "mix": ("users", "traffic"),
+    "controllers": ("congestion", "cc", "controller"),
+    "tcp": ("congestion", "cc"),
+    "congestion": ("cc", "controller"),
+    "out": ("output", "folder", "dir"),
+    "jobs": ("workers", "threads", "parallel"),
+}
+"""Options, and other words of the field for them."""
+
+_SETTINGS = {"loss": "path.SEGMENT.both.loss=1%", "delay": "path.SEGMENT.delay=300ms"}
+"""Words without an option of their own in commands with ``--set``, and the setting with the same purpose."""
 
 
 def report_usage_errors(base: type[TyperGroup]) -> type[TyperGroup]:
@@ -82,15 +108,28 @@ def _message(kind: str, error: Any, context: Any) -> str:
 
 def _unknown(found: str, names: list[str], kind: str) -> str:
     """Return the message for an unknown word, with the nearest one, or with all of a short list."""
-    from bentpipe.scenario.errors import unknown_name
     from bentpipe.scenario.quantity_text import nearest
 
-    if kind == "command" and "new" in names and found in _REPLACEMENTS:
-        return f'no command "{found}"; {_REPLACEMENTS[found]}'
     if kind == "command":
-        return unknown_name(found, names, kind)
-    near = nearest(found.lstrip("-"), [name.lstrip("-") for name in names])
+        return unknown_command(found, names)
+    word, options = found.lstrip("-"), [name.lstrip("-") for name in names]
+    near = next((name for name in options if word in _SYNONYMS.get(name, ())), None)
+    if near is None and "set" in options and word in _SETTINGS:
+        return f'no {kind} "{found}"; did you mean --set "{_SETTINGS[word]}"?'
+    if near is None and word == "users":
+        return f'no {kind} "{found}"; "bentpipe capacity" finds how many users fit on an access'
+    near = near or nearest(word, options)
     return f'no {kind} "{found}"' + (f'; did you mean "--{near}"?' if near else "")
+
+
+def unknown_command(found: str, names: Iterable[str]) -> str:
+    """Return the message for an unknown command among ``names``: the one with its purpose, or the nearest one."""
+    from bentpipe.scenario.errors import unknown_name
+
+    names = list(names)
+    if "new" in names and found in _REPLACEMENTS:
+        return f'no command "{found}"; {_REPLACEMENTS[found]}'
+    return unknown_name(found, names, "command")
 
 
 def _options(context: Any) -> list[str]:
