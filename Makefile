@@ -21,11 +21,11 @@ RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpip
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test test-all coverage wheel profdata docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test test-all coverage wheel wheel-aarch64 profdata docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rustdoc check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
 demo: ## build, run scenarios/geo.toml, print its table, write the report (about a minute and a half from a clean clone)
 	@scripts/demo "$(OUT)"
@@ -41,6 +41,9 @@ wheel: profdata target/wheel-venv/.done .venv/.run ## build an sdist and a wheel
 	@PATH="$(CURDIR)/target/wheel-venv/bin:$$PATH" CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=cc \
 	  scripts/train wheel maturin build --quiet --release --locked --zig --compatibility off --out target/training/counting
 	@. scripts/guided wheel && $(STEP) "wheel" target/wheel-venv/bin/python scripts/wheel "$(DIST)"
+
+wheel-aarch64: target/wheel-venv/.done ## build a wheel for Linux on aarch64 in dist/, by cross-compiling (needs `rustup target add aarch64-unknown-linux-gnu`)
+	@$(STEP) "wheel for aarch64" target/wheel-venv/bin/python scripts/wheel "$(DIST)" aarch64-unknown-linux-gnu
 
 profdata:
 	@scripts/find-profdata > /dev/null
