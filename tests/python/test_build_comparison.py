@@ -165,17 +165,17 @@ def test_a_build_is_known_by_what_it_is(
         ("cubic", "mine=b.py", ("--controller mine=cubic", "--controller mine=b.py")),
         (
             "cubic",
-            "b.py",
+            "b.py:Mine",
             (
-                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=cubic",
-                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=b.py",
+                "--set flow.x.congestion=cubic --set flow.y.congestion=cubic",
+                "--controller Mine=b.py:Mine --set flow.x.congestion=Mine --set flow.y.congestion=Mine",
             ),
         ),
         (
-            "bbr",
+            "bbr.py",
             None,
             (
-                "--set flow.x.congestion=compared --set flow.y.congestion=compared --controller compared=bbr",
+                "--controller user-bbr=bbr.py --set flow.x.congestion=user-bbr --set flow.y.congestion=user-bbr",
                 "",
             ),
         ),
@@ -184,8 +184,72 @@ def test_a_build_is_known_by_what_it_is(
 def test_a_controller_of_one_side_has_the_name_of_the_other(
     before: str, after: str | None, options: tuple[str, str]
 ) -> None:
-    named = name_controllers(build_of("before", before), build_of("after", after), ["x", "y"])
+    named = name_controllers(build_of("before", before), build_of("after", after), {"x": False, "y": False})
     assert tuple(" ".join(build.options) for build in named) == options
+
+
+def test_controllers_of_every_flow_keep_their_names(tmp_path: Path) -> None:
+    """The stores and the headline have the names of the controllers; a second comparison keeps the first."""
+    (tmp_path / "held_cc.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(SCENARIO + '[sweep]\n"flow.main.congestion" = ["cubic", "newreno"]\n')
+    words = ["compare-builds", "s.toml", "--jobs", "1", "--metric", "goodput_bit_s", "--json"]
+    for before in ("cubic", "newreno"):
+        done = commands.process(
+            tmp_path, *words, "--seeds", "5", "--before", before, "--after", "held_cc.py:Held"
+        )
+        assert done.returncode == 1, done.stderr
+        found = json.loads(done.stdout)
+        assert found["messages"][0].startswith("Worse: goodput of main (up) is 0.")
+        assert f"({before} before, Held after)" in found["messages"][-1] or len(found["messages"]) == 1
+    stores = {store.name for store in (tmp_path / "out/compare-builds-s").iterdir()}
+    assert stores == {"before-cubic", "before-newreno", "after-Held"}
+
+
+def test_few_seeds_are_no_pass(tmp_path: Path) -> None:
+    (tmp_path / "held_cc.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    words = ["compare-builds", "s.toml", "--jobs", "1", "--before", "cubic", "--after", "held_cc.py"]
+    done = commands.process(tmp_path, *words)
+    assert done.returncode == 3, done.stderr
+    assert "\nUndecided: " in done.stdout
+    assert "too few seeds (2 of 5)" in done.stdout
+    done = commands.process(tmp_path, *words, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["worse"], found["undecided"]) == (3, False, True)
+
+
+def test_a_controller_for_every_flow_needs_a_second_one_beside_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "held_cc.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    words = ["compare-builds", "s.toml", "--before", "held_cc.py:Held"]
+    done = commands.bentpipe(tmp_path, *words, "--sweep", "flow.main.congestion=cubic,bbr")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --after: missing, expected a second controller such as cubic: ")
+    assert "the scenario sweeps flow.main.congestion, and --before held_cc.py:Held replaces" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("mine=held_cc.py", 'a flow names its controller by its key, flow.main.congestion = "mine"'),
+        ("main=held_cc.py:Held", '"main" is a flow; a flow names its controller by its key, flow.main.'),
+        ("kubic=held_cc.py", 'expected a controller of the flows: cubic; did you mean "cubic"?'),
+        ("mine=bbr", 'no flow has the controller "mine", expected a controller of the flows: cubic; '),
+    ],
+)
+def test_a_controller_that_no_flow_has_is_an_error(tmp_path: Path, word: str, message: str) -> None:
+    (tmp_path / "held_cc.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    for words in (["run"], ["check"]):
+        done = commands.bentpipe(tmp_path, *words, "s.toml", "--controller", word)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: --controller: no flow has the controller ")
+        assert message in done.stderr
+    done = commands.bentpipe(tmp_path, "compare-builds", "s.toml", "--before", word, "--after", word)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: --before: {word}: --controller: no flow has the controller ")
+    assert not (tmp_path / "out").exists()
 
 
 OWN = """
@@ -369,6 +433,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.worse
     text = markdown("ftth: old → new", found, "")
     assert "Worse: wall time is 1." in text
+    assert "| metric | rounds |" in text
     assert "| wall time s | 5 |" in text
     monkeypatch.setattr(command_pairs, "run_command", ran_of({}, list(range(1, 99)), []))
     with pytest.raises(command_pairs.DeadlineMissedError, match="missed its deadlines in 6 of 6 rounds"):
@@ -384,7 +449,7 @@ def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     text = markdown("*a|b* [x](http://y) <b>", found, "")
     assert text.startswith("### \\*a\\|b\\* [x\\](http://y) \\<b\\>\n")
     assert "Before: `` a|b`<i> ``; after: `c`." in text
-    assert "Too few seeds for a verdict in 1 of 3 comparisons" in text
+    assert "Too few rounds for a verdict in 1 of 3 comparisons: it takes 5 (--runs 5)." in text
 
 
 SERVE = "import socket\ns = socket.create_server(('', 9000))\nwhile True:\n c = s.accept()[0]; c.sendall(bytes({})); c.close()"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bentpipe.metrics.change_table import format_effect
 from bentpipe.metrics.compare import (
     Criteria,
     Draws,
@@ -21,6 +22,7 @@ from bentpipe.metrics.compare import (
     holm,
     paired_t,
 )
+from bentpipe.metrics.intervals import ConfidenceInterval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,3 +214,23 @@ def test_memory_is_that_of_the_values() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2000 * n
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((0.999812, 0.999631, 0.999993), "0.99981 [0.99963, 0.99999] times"),
+        ((0.9992, 0.99912, 0.99928), "0.9992 [0.9991, 0.9993] times"),
+        ((0.847, 0.777, 0.922), "0.847 [0.777, 0.922] times"),
+        ((1.0, 1.0, 1.0), "1 [1, 1] times"),
+        ((1.3, None, None), "1.3 times"),
+    ],
+)
+def test_digits_of_a_ratio_separate_its_ends_from_each_other_and_from_one(
+    ends: tuple[float, float | None, float | None], text: str
+) -> None:
+    change = MetricChange(
+        "goodput_bit_s", {}, "", "", 5, 1.0, 1.0, Scale.RATIO, ConfidenceInterval(*ends, 5), None, None,
+        primary=True, verdict="none",
+    )  # fmt: skip
+    assert format_effect(change) == text

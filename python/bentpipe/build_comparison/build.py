@@ -14,15 +14,12 @@ from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantity_text import nearest, nearest_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 __all__ = ["Build", "build_of", "name_controllers"]
 
 OVERRIDE_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "BENTPIPE_ENGINE", "BENTPIPE_RT")
 """Environment variables that would load parts of this installation into another one."""
-
-COMPARED = "compared"
-"""Name of the controller of every flow if no build gives it a name."""
 
 EXPECTED = (
     "expected the folder of a virtual environment with bentpipe, its command, an engine's file (.so), "
@@ -47,6 +44,10 @@ class Build:
     """Store with finished runs."""
     controller: tuple[str, str] | None = None
     """Name in the scenario, or an empty text, and its controller: a built-in one or ``FILE.py:CLASS``."""
+    folder: str = ""
+    """Folder of its new store, in that of the comparison."""
+    is_default: bool = False
+    """Whether the command line does not name the build."""
 
 
 def build_of(side: str, word: str | None) -> Build:
@@ -61,7 +62,7 @@ def build_of(side: str, word: str | None) -> Build:
         ScenarioError: ``word`` does not name a build.
     """
     if word is None:
-        return Build(side, "this bentpipe")
+        return Build(side, "this bentpipe", is_default=True)
     path = Path(word)
     if (path / "plan.json").is_file():
         return Build(side, word, store=path)
@@ -89,33 +90,58 @@ def build_of(side: str, word: str | None) -> Build:
     return _installed_build(side, word, path)
 
 
-def name_controllers(before: Build, after: Build, flows: Sequence[str]) -> tuple[Build, Build]:
+def name_controllers(before: Build, after: Build, flows: Mapping[str, bool]) -> tuple[Build, Build]:
     """Return both builds with the options of their controllers.
 
-    A controller without a name stands for the name that the other build gives. If neither gives one, both are the
-    controller of every flow.
+    A controller without a name stands for the name that the other build gives. If neither gives one, each is the
+    controller of every flow in the runs of its build.
 
     Args:
         before: first build.
         after: second build.
-        flows: names of the scenario's flows with a controller.
+        flows: names of the scenario's flows with a controller, each with whether the sweep has values for it.
+
+    Raises:
+        ScenarioError: one build has a controller for every flow, the other makes a run for each swept controller.
     """
     builds = (before, after)
     names = [build.controller[0] for build in builds if build.controller is not None and build.controller[0]]
-    everywhere = (
-        ()
-        if names
-        else tuple(word for flow in flows for word in ("--set", f"flow.{flow}.congestion={COMPARED}"))
-    )
+    for build, other in zip(builds, reversed(builds), strict=True):
+        swept = next((flow for flow, is_swept in flows.items() if is_swept), None)
+        if swept is not None and not names and build.controller and not (other.controller or other.store):
+            found = "missing" if other.is_default else f"found {other.word}"
+            text = (
+                f"{found}, expected a second controller such as cubic: "
+                f"the scenario sweeps flow.{swept}.congestion, and --{build.side} {build.word} replaces all its values"
+            )
+            raise _error(other.side, text)
 
     def add_options(build: Build) -> Build:
         if build.controller is None:
-            return build
+            return replace(build, folder=build.side)
         name, controller = build.controller
-        name = name or (names[0] if names else COMPARED)
-        return replace(build, options=(*build.options, *everywhere, "--controller", f"{name}={controller}"))
+        folder = build.side
+        if name or names:
+            words = ["--controller", f"{name or names[0]}={controller}"]
+        else:
+            name, words = _controller_options(controller)
+            words += [word for flow in flows for word in ("--set", f"flow.{flow}.congestion={name}")]
+            # A store has one set of settings: stores of other controllers stay as they are.
+            folder = f"{build.side}-{name}"
+        return replace(build, options=(*build.options, *words), folder=folder)
 
     return add_options(before), add_options(after)
+
+
+def _controller_options(controller: str) -> tuple[str, list[str]]:
+    """Return the name of a controller in the runs of its build, and the option that defines it."""
+    built_in = by_name(engine.catalogue())
+    if controller in built_in:
+        return controller, []
+    found = LOCATION.fullmatch(controller)
+    name = (found and found["class"]) or Path(found["file"] if found else controller).stem
+    name = f"user-{name}" if name in built_in else name
+    return name, ["--controller", f"{name}={controller}"]
 
 
 def _installed_build(side: str, word: str, command: Path) -> Build:

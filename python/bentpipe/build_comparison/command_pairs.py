@@ -123,7 +123,7 @@ def regress(
         for name in criteria.select(OF_PROGRAMS)
     ]  # fmt: skip
     changes = compare_pairs(pairs, confidence, criteria)
-    return BuildComparison(Side(before), Side(after), Comparison(changes))
+    return BuildComparison(Side(before), Side(after), Comparison(changes, repetition="rounds"))
 
 
 def _services(work: Workload) -> list[str]:

@@ -10,7 +10,7 @@ from bentpipe.metrics.compare import Scale
 from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bentpipe.build_comparison.result import BuildComparison
     from bentpipe.metrics.compare import Comparison, MetricChange
@@ -24,16 +24,20 @@ MAX_CHANGES = 3
 def headline_text(comparison: Comparison) -> str:
     """Return the regressions with their sizes, then the improvements."""
     parts = []
+    cells = [change.cell for change in comparison.changes]
+    varying = {key for cell in cells for key in cell if any(other.get(key) != cell[key] for other in cells)}
     for verdict, word in (("regression", "Worse"), ("improvement", "Better")):
         changes = [change for change in comparison.changes if change.verdict == verdict]
         if changes:
-            listed = "; ".join(_describe(change) for change in changes[:MAX_CHANGES])
+            listed = "; ".join(_describe(change, varying) for change in changes[:MAX_CHANGES])
             more = f"; and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
             parts.append(f"{word}: {listed}{more}.")
     total = len(comparison.changes)
     unchanged = sum(change.verdict == "none" for change in comparison.changes)
     changed = sum(change.verdict in ("regression", "improvement") for change in comparison.changes)
     undecided = total - unchanged - changed
+    if not total:
+        return "Undecided: the runs have no metric to compare."
     if not parts and not undecided:
         return (
             f"None of {total} comparisons shows a change."
@@ -43,21 +47,25 @@ def headline_text(comparison: Comparison) -> str:
     if unchanged:
         parts.append(f"{unchanged} of {total} comparisons show no change.")
     if undecided:
-        parts.append(f"{undecided} of {total} comparisons have no verdict.")
+        text = f"{undecided} of {total} comparisons have no verdict."
+        parts = [f"Undecided: {text}", *parts] if comparison.undecided else [*parts, text]
     return " ".join(parts)
 
 
-def _describe(change: MetricChange) -> str:
+def _describe(change: MetricChange, varying: Collection[str]) -> str:
     metric = METRICS[change.metric]
     flow = f" of {change.flow}" if change.flow else ""
     direction = f" ({change.direction})" if change.direction else ""
-    values = ", ".join(str(value) for value in change.cell.values() if value is not None)
+    values = ", ".join(
+        str(value) for key, value in change.cell.items() if value is not None and key in varying
+    )
     subject = f"{metric.title}{flow}{direction}{f' at {values}' if values else ''}"
     if change.reason:
         return f"{subject}: {change.reason}"
     if change.scale is Scale.RATIO:
         return f"{subject} is {format_effect(change)} the previous value"
-    return f"{subject} differs by {format_effect(change)} {metric.unit}".rstrip()
+    unit = "percentage points" if metric.unit == "%" else metric.unit
+    return f"{subject} differs by {format_effect(change)} {unit}".rstrip()
 
 
 def markdown(title: str, found: BuildComparison, intervals: str) -> str:

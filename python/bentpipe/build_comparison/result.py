@@ -42,6 +42,11 @@ class BuildComparison:
         """True if the second build has a regression, or if a run of either build failed."""
         return self.comparison.regressed or not (self.before.whole and self.after.whole)
 
+    @property
+    def undecided(self) -> bool:
+        """True without a regression if a comparison of the primary metric has no verdict, or if there is none."""
+        return not self.worse and (not self.comparison.changes or self.comparison.undecided)
+
     def notes(self) -> list[str]:
         """Return further notes, one sentence each."""
         sides = (self.before, self.after)

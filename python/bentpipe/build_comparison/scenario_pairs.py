@@ -7,6 +7,7 @@ check the scenario before either runs it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import subprocess
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.plan.document import load_scenario
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.sweep import parse_sweep, swept_keys
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def regress(
     criteria: Criteria,
     tell: Callable[[str], None],
 ) -> BuildComparison:
-    """Run ``file`` with both builds into ``out/before`` and ``out/after``, and compare their metrics.
+    """Run ``file`` with both builds into two stores below ``out``, and compare their metrics.
 
     Args:
         file: scenario file.
@@ -69,14 +71,14 @@ def regress(
         ValueError: the stores have no runs in common.
         KeyboardInterrupt: Ctrl-C. Finished runs are saved, and the same command resumes.
     """
-    builds = name_controllers(before, after, _controlled_flows(file))
+    builds = name_controllers(before, after, _controlled_flows(file, options))
     versions = [_version(build, file, options) for build in builds]
     sides: list[Side] = []
     stores: list[Path] = []
     for build, version in zip(builds, versions, strict=True):
         store, whole = build.store, True
         if store is None:
-            store = out / build.side
+            store = out / build.folder
             tell(f"{build.side}: {build.word}, engine {version}, into {store}")
             whole = _run(build, file, store, options, jobs)
         stores.append(store)
@@ -87,11 +89,14 @@ def regress(
     return BuildComparison(sides[0], sides[1], comparison)
 
 
-def _controlled_flows(file: Path) -> list[str]:
-    """Return the names of the flows of a scenario that have a controller. Raises ScenarioError."""
-    flows = load_scenario(file).data.get("flow")
+def _controlled_flows(file: Path, options: Sequence[str]) -> dict[str, bool]:
+    """Return the flows of a scenario with a controller, and whether the sweep sets it. Raises ScenarioError."""
+    sweeps = [text for option, text in itertools.pairwise(options) if option == "--sweep"]
+    data = load_scenario(file, [parse_sweep(text) for text in sweeps]).data
+    swept, flows = swept_keys(data.get("sweep")), data.get("flow")
     tables = [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
-    return [str(flow.get("name")) for flow in tables if flow.get("transport") != "udp"]
+    names = [str(flow.get("name")) for flow in tables if flow.get("transport") != "udp"]
+    return {name: f"flow.{name}.congestion" in swept for name in names}
 
 
 def _version(build: Build, file: Path, options: Sequence[str]) -> str:

@@ -172,13 +172,14 @@ def read_plan(
     given = [(parse_override(text), text) for text in settings or ()]
     given += [(override, format_override(*override)) for override in map(parse_sweep, sweeps or ())]
     document = load_scenario(file, [override for override, _ in given], [text for _, text in given])
-    plan = plan_document(
-        replace(document, options=words, controllers=controller_aliases(controllers or ())),
-        seeds=seeds,
-        engine="emu" if clock == "emu" else "sim",
-        fingerprints={name: fingerprint(kind) for name, kind in own.items()} if own else None,
-        on_cell=patience(),
-    )
+    with options(controllers="--controller"):
+        plan = plan_document(
+            replace(document, options=words, controllers=controller_aliases(controllers or ())),
+            seeds=seeds,
+            engine="emu" if clock == "emu" else "sim",
+            fingerprints={name: fingerprint(kind) for name, kind in own.items()} if own else None,
+            on_cell=patience(),
+        )
     _print_warnings(plan)
     return plan, own | scenario_controllers(plan.document)
 

@@ -1,4 +1,4 @@
-"""Command ``regress``: comparison of two builds."""
+"""Command ``compare-builds``: comparison of two builds."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ __all__ = ["CompareBuildsCommand", "compare_builds"]
 MIN_RUNS = 5
 """Minimum number of rounds of a program: a verdict needs as many pairs
 (:data:`bentpipe.metrics.compare.MIN_SEEDS`)."""
+
+UNDECIDED = 3
+"""Exit status without a regression if a comparison of the primary metric has no verdict."""
 
 _COMMAND = "bentpipe.command"
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -107,7 +110,8 @@ def compare_builds(
 ) -> None:
     """Compare two builds.
 
-    The workload is a scenario, or a program over an access. Exit status 1 if the second build is worse.
+    The workload is a scenario, or a program over an access. Exit status 1 if the second build is worse, 3 if a
+    comparison of the primary metric has no verdict.
     """
     from bentpipe.build_comparison.markdown import headline_text, markdown
     from bentpipe.cli.console import emit, print_table
@@ -154,7 +158,12 @@ def compare_builds(
     messages = [headline_text(comparison.comparison), *comparison.notes()]
     if as_json:
         emit(
-            {"worse": comparison.worse, "messages": messages, "changes": rows(comparison.comparison.changes)}
+            {
+                "worse": comparison.worse,
+                "undecided": comparison.undecided,
+                "messages": messages,
+                "changes": rows(comparison.comparison.changes),
+            }
         )
     else:
         print_table(
@@ -164,6 +173,8 @@ def compare_builds(
         print("\n".join(messages))
     if comparison.worse:
         raise typer.Exit(FAILED)
+    if comparison.undecided:
+        raise typer.Exit(UNDECIDED)
 
 
 def _reject_unused(reason: str, **given: object) -> None:

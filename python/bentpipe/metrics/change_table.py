@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.metrics.compare import Scale
+from bentpipe.metrics.compare import MIN_SEEDS, Scale
 from bentpipe.metrics.format import format_interval, short_labels
 from bentpipe.metrics.intervals import format_significant, round_significant
 from bentpipe.metrics.registry import METRICS
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.metrics.compare import Comparison, MetricChange
+    from bentpipe.metrics.intervals import ConfidenceInterval
 
 __all__ = ["format_rows", "frame", "notes", "rows"]
 
 _NUMBERS = ("before", "after", "effect", "effect_low", "effect_high", "p", "p_adjusted", "limit_s")
+
+_OPTION = {"seeds": "--seeds", "rounds": "--runs"}
 
 _SCHEMA: dict[str, Any] = {
     "metric": pl.String, "flow": pl.String, "direction": pl.String, "seeds": pl.Int64, "family": pl.String,
@@ -79,10 +82,12 @@ def format_rows(comparison: Comparison, limit: int | None = None) -> list[dict[s
     for change in changes:
         metric = METRICS[change.metric]
         line = {
-            "metric": metric.heading, "flow": change.flow, "direction": change.direction, "seeds": str(change.seeds),
+            "metric": metric.heading, "flow": change.flow, "direction": change.direction,
+            comparison.repetition: str(change.seeds),
             "before": _value(change, change.before, 0), "after": _value(change, change.after, 1),
             "change": format_effect(change),
-            "p": "" if change.p_adjusted is None else _p(change.p_adjusted), "verdict": _verdict(change),
+            "p": "" if change.p_adjusted is None else _p(change.p_adjusted),
+            "verdict": _verdict(change, comparison.repetition),
         }  # fmt: skip
         headings = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in keys}, line)
         cell = {
@@ -99,9 +104,24 @@ def format_effect(change: MetricChange) -> str:
     if change.effect is None:
         return ""
     if change.scale is Scale.RATIO:
-        return f"{format_interval(change.effect, digits=3)} times"
+        return f"{format_interval(change.effect, digits=_ratio_digits(change.effect))} times"
     sign = "+" if change.effect.estimate > 0 else ""
     return f"{sign}{format_interval(change.effect, METRICS[change.metric].scale, digits=3)}"
+
+
+def _ratio_digits(ratio: ConfidenceInterval) -> int:
+    """Return the digits, at most six, at which the ends of an interval differ from each other and from 1."""
+    ends = [end for end in (ratio.low, ratio.high) if end is not None]
+    for digits in range(3, MAX_RATIO_DIGITS):
+        texts = [format_significant(end, digits) for end in ends]
+        is_same = len(set(ends)) > len(set(texts))
+        if not is_same and not any(text == "1" and end != 1 for text, end in zip(texts, ends, strict=True)):
+            return digits
+    return MAX_RATIO_DIGITS if len(set(ends)) > 1 else 3
+
+
+MAX_RATIO_DIGITS = 6
+"""Largest number of significant digits of a ratio."""
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -110,12 +130,14 @@ def notes(comparison: Comparison) -> list[str]:
     count = sum(change.verdict == "too few seeds" for change in comparison.changes)
     if count:
         sentences.append(
-            f"Too few seeds for a verdict in {_count_text(comparison, count)}: it takes 5 (--seeds 5)."
+            f"Too few {comparison.repetition} for a verdict in {_count_text(comparison, count)}: it takes {MIN_SEEDS} "
+            f"({_OPTION[comparison.repetition]} {MIN_SEEDS})."
         )
     count = sum(change.verdict == "equal differences" for change in comparison.changes)
     if count:
         sentences.append(
-            f"All seeds differ by the same in {_count_text(comparison, count)} although the plan draws: no verdict."
+            f"All {comparison.repetition} differ by the same in {_count_text(comparison, count)} although the plan "
+            "draws: no verdict."
         )
     limits = sorted({change.limit_s for change in comparison.changes if change.limit_s is not None})
     if limits:
@@ -144,7 +166,7 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else format_significant(value, 2)
 
 
-def _verdict(change: MetricChange) -> str:
+def _verdict(change: MetricChange, repetition: str) -> str:
     if change.verdict in ("none", "too few seeds"):
-        return "" if change.verdict == "none" else f"too few seeds ({change.reason})"
+        return "" if change.verdict == "none" else f"too few {repetition} ({change.reason})"
     return f"{change.verdict}: {change.reason}" if change.reason else change.verdict

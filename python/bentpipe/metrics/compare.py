@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DELIVERY",
     "MIN_SEEDS",
+    "NO_VERDICT",
     "OF_PROGRAMS",
     "OF_STORES",
     "Comparison",
@@ -48,6 +49,9 @@ __all__ = [
 ]  # fmt: skip
 
 Verdict = Literal["regression", "improvement", "none", "too few seeds", "equal differences", "no value"]
+
+NO_VERDICT: frozenset[Verdict] = frozenset({"too few seeds", "equal differences", "no value"})
+"""Verdicts of comparisons that prove neither a change nor its absence."""
 
 MIN_SEEDS = 5
 """Fewest seeds for a verdict if the plan is stochastic.
@@ -201,6 +205,8 @@ class Comparison:
     only_before: int = 0
     only_after: int = 0
     notes: tuple[str, ...] = ()
+    repetition: str = "seeds"
+    """Name of the pairs of a comparison: ``seeds``, or ``rounds`` of programs."""
 
     def __repr__(self) -> str:
         """Return the numbers of changes by verdict."""
@@ -216,6 +222,11 @@ class Comparison:
     def regressed(self) -> bool:
         """Whether any metric regressed: exit status 1 of ``bentpipe diff``."""
         return any(change.verdict == "regression" for change in self.changes)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a comparison of the primary family has no verdict, so that a regression may remain unknown."""
+        return any(change.primary and change.verdict in NO_VERDICT for change in self.changes)
 
     def frame(self) -> polars.DataFrame:
         """Return one row for each change, numbers to six significant digits."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,10 @@ from bentpipe.plan.document import add_override_hints
 from bentpipe.plan.flow.controllers import (
     by_name,
     check_controllers,
+    check_unused,
+    controller_names,
     deterministic_controllers,
+    located_controllers,
     replace_controllers,
 )
 from bentpipe.plan.flow.groups import flow_groups
@@ -136,12 +138,18 @@ def build_plan(
         on_progress: called after each cell with the number of planned cells and of all cells.
 
     Raises:
-        ScenarioError: every problem, by key.
+        ScenarioError: every problem, by key; or no flow uses a controller that the scenario does not define.
     """
     files = Files(document.folder, orbits)
-    prepare = partial(replace_controllers, names=document.controllers) if document.controllers else None
-    scenarios = Scenarios(document, prepare)
     entries, fingerprints = by_name(catalogue), user_code or {}
+    given = _given_controllers(document, fingerprints)
+    used: dict[str, None] = {}
+
+    def prepare(data: dict[str, Any]) -> None:
+        used.update(dict.fromkeys(controller_names(data)))
+        replace_controllers(data, document.controllers)
+
+    scenarios = Scenarios(document, prepare if given else None)
     deterministic = deterministic_controllers(catalogue) - set(fingerprints)
     schedulers = frozenset(
         name.removeprefix(SCHEDULER_PREFIX) for name in fingerprints if name.startswith(SCHEDULER_PREFIX)
@@ -190,8 +198,16 @@ def build_plan(
             )
             if on_progress is not None:
                 on_progress(len(planned), len(combinations))
+    check_unused(given, used, [str(flow.name) for flow in planned[0].scenario.flow])
     title = title or Path(document.name).stem
     return Plan(document, engine, title, tuple(planned), tuple(runs), fingerprints, seed_count)
+
+
+def _given_controllers(document: ScenarioDocument, fingerprints: Mapping[str, str]) -> list[str]:
+    """Return the names of controllers that the scenario does not define itself."""
+    located = located_controllers(document.data)
+    own = [name for name in fingerprints if not name.startswith(SCHEDULER_PREFIX)]
+    return [name for name in dict.fromkeys([*document.controllers, *own]) if name not in located]
 
 
 def _check_delays(resolved: Resolved) -> None:

@@ -6,7 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import ScenarioError, unknown_name
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.scenario.quantity_text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ __all__ = [
     "LOCATION",
     "by_name",
     "check_controllers",
+    "check_unused",
+    "controller_names",
     "deterministic_controllers",
     "located_controllers",
     "replace_controllers",
@@ -44,6 +47,41 @@ def replace_controllers(data: object, names: Mapping[str, str]) -> None:
     """Replace names of controllers in scenario data."""
     for table, place, _ in list(_controller_names(data)):
         table[place] = names.get(table[place], table[place])
+
+
+def controller_names(data: object) -> list[str]:
+    """Return every text of scenario data that names a controller."""
+    return [table[place] for table, place, _ in _controller_names(data)]
+
+
+def check_unused(given: Collection[str], used: Collection[str], flows: Sequence[str]) -> None:
+    """Refuse names of controllers that no flow of any run uses.
+
+    Args:
+        given: names from the command line or an argument.
+        used: names in the scenario, over all cells.
+        flows: names of the scenario's flows.
+
+    Raises:
+        ScenarioError: a name is unused.
+    """
+    problems = [
+        ("controllers", _unused_text(name, used, flows)) for name in given if name not in used and name
+    ]
+    if problems:
+        raise ScenarioError(problems, SOURCE_ARGUMENT)
+
+
+def _unused_text(name: str, used: Collection[str], flows: Sequence[str]) -> str:
+    flow = name if name in flows else flows[0]
+    if near := nearest(name, list(used)):
+        hint = f'did you mean "{near}"?'
+    else:
+        prefix = f'"{name}" is a flow; ' if name in flows else ""
+        value = "NAME" if name in flows else f'"{name}"'
+        hint = f"{prefix}a flow names its controller by its key, flow.{flow}.congestion = {value}"
+    expected = f", expected a controller of the flows: {', '.join(used)}" if used else ""
+    return f'no flow has the controller "{name}"{expected}; {hint}'
 
 
 def _controller_names(
