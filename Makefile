@@ -157,7 +157,7 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-types: venv-dev engine ## write run_spec.py, the generated tables, docs/reference/options.md and metrics.md from engine and registry
+types: venv-dev engine ## write run_spec.py, the generated tables, docs/reference/options.md, metrics.md and presets.md from engine, registry and presets
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
 	$(BIN)/ruff format --quiet --config pyproject.toml target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
@@ -169,6 +169,8 @@ types: venv-dev engine ## write run_spec.py, the generated tables, docs/referenc
 	mv target/options.md docs/reference/options.md
 	PYTHONPATH=python $(BIN)/python scripts/metric-table > target/metrics.md
 	mv target/metrics.md docs/reference/metrics.md
+	PYTHONPATH=python $(BIN)/python scripts/preset-table > target/presets.md
+	mv target/presets.md docs/reference/presets.md
 
 golden: venv-dev engine ## write the outputs in examples, tutorial and README again, and show the difference
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py

@@ -15,6 +15,7 @@ MADE = {
     "python/bentpipe/scenario/link/generated_services.py",
     "python/bentpipe/scenario/dtn/generated.py",
     "docs/reference/options.md",
+    "docs/reference/presets.md",
 }
 """Written by ``make types``."""
 

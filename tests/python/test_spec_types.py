@@ -42,6 +42,11 @@ def test_the_manual_has_the_metrics_of_the_registry() -> None:
     assert made == (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8"), "make types"
 
 
+def test_the_manual_has_the_presets() -> None:
+    made = load_script("preset-table").page()
+    assert made == (ROOT / "docs/reference/presets.md").read_text(encoding="utf-8"), "make types"
+
+
 def test_optional_fields_and_tags_of_choices() -> None:
     schema = {
         "title": "Run",

@@ -16,7 +16,8 @@ the command is called. A command imports heavy libraries itself.
 * ``check``: ``check`` and ``schema``.
 * ``results``: ``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack`` and ``verify``.
 * ``report``: ``report`` and ``export``.
-* ``catalogue``: ``examples``, ``presets``, ``check-controller`` and ``check-scheduler``.
+* ``catalogue``: ``examples``, ``check-controller`` and ``check-scheduler``.
+* ``presets``: ``presets``.
 * ``capacity``: ``capacity``.
 * ``break_even``: ``break-even``.
 * ``link_layer``: ``link-layer``.
@@ -63,7 +64,7 @@ _COMMANDS = {
         "run": "run:run",
         "check": "check:check",
         "examples": "catalogue:examples",
-        "presets": "catalogue:presets",
+        "presets": "presets:presets",
         "schema": "check:schema",
     },
     "Results": {

@@ -1,4 +1,4 @@
-"""Commands ``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``.
+"""Commands ``examples``, ``check-controller`` and ``check-scheduler``.
 
 They list the contents of the package and test controllers and schedulers.
 """
@@ -15,20 +15,7 @@ from bentpipe.cli.common import FAILED, AsJson, options, refuse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_controller", "check_scheduler", "examples", "presets"]
-
-
-def presets(as_json: AsJson = False) -> None:
-    """List accesses for [path] preset = "NAME". Every number has its source."""
-    from dataclasses import asdict
-
-    from bentpipe.cli.console import emit, print_table
-    from bentpipe.scenario.presets import presets as known
-
-    if as_json:
-        emit([asdict(preset) for preset in known()])
-        return
-    print_table([{"preset": p.name, "description": p.title, "source": p.source} for p in known()])
+__all__ = ["check_controller", "check_scheduler", "examples"]
 
 
 def examples(

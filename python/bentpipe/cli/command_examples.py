@@ -10,7 +10,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "run": ("run scenarios/geo.toml", "run geo.toml --set 'duration=20 s' --seeds 10 --out out/short"),
     "check": ("check geo.toml", "check geo.toml --sweep flow.bulk.congestion=cubic,bbr3"),
     "examples": ("examples", "examples geo --out my-study"),
-    "presets": ("presets", "presets --json"),
+    "presets export": (
+        "presets export geo-konnect --format netem > geo-konnect.sh",
+        "presets export geo-konnect starlink --format mahimahi --out traces",
+    ),
+    "presets schema": ("presets schema", "presets schema > presets.schema.json"),
     "schema": ("schema", "schema > scenario.schema.json"),
     "show": ("show out/geo", "show out/geo --json"),
     "report": ("report out/geo", "report out/geo --figures figures --format pdf --width 88mm"),

@@ -17,6 +17,7 @@ from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantity_text import nearest_file
 
 __all__ = [
+    "BASES",
     "PRESET",
     "Page",
     "Preset",
@@ -33,6 +34,13 @@ __all__ = [
 PRESET = "path.preset"
 """Key of the access network, whose segments replace it before other keys are set."""
 
+BASES = {
+    "measured": "rates and delays were measured on a real access",
+    "specified": "a document defines rates and delays",
+    "estimated": "some rates or delays are guesses, or the middle of a range",
+}
+"""Bases of the numbers of a preset."""
+
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
 
@@ -44,6 +52,7 @@ class Preset:
     """Access network: its name, title, sources of its numbers, and its segments as in a scenario.
 
     ``proxies`` are the PEPs of the operator according to a source, as tables of ``[[path.proxy]]``.
+    ``basis`` is one of :data:`BASES`; a preset of the user may leave it out, like ``access`` and ``links``.
     """
 
     name: str
@@ -51,6 +60,13 @@ class Preset:
     source: str = field(repr=False)
     segments: list[dict[str, Any]] = field(repr=False)
     proxies: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    access: str = field(default="", repr=False)
+    """Kind of the access network, in words."""
+    basis: str = field(default="", repr=False)
+    guesses: list[str] = field(default_factory=list, repr=False)
+    """Quantities without a source."""
+    links: list[str] = field(default_factory=list, repr=False)
+    """Addresses of the sources."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,17 @@ def page_names() -> list[str]:
 
 def _read_access(name: str) -> Preset:
     data = _read_document(_FOLDER, name)
-    return Preset(name, data["title"], data["source"], data["path"]["segment"], data.get("proxy", []))
+    return _to_preset(name, data, data["path"]["segment"], data.get("proxy", []))
+
+
+def _to_preset(
+    name: str, data: dict[str, Any], segments: list[dict[str, Any]], proxies: list[dict[str, Any]]
+) -> Preset:
+    title, source = str(data.get("title", name)), str(data.get("source", name))
+    access, basis = str(data.get("access", "")), str(data.get("basis", ""))
+    lists = (data.get(key, []) for key in ("guesses", "links"))
+    guesses, links = ([str(text) for text in found] if isinstance(found, list) else [] for found in lists)
+    return Preset(name, title, source, segments, proxies, access, basis, guesses, links)
 
 
 def _read_page(name: str) -> Page:
@@ -154,8 +180,7 @@ def _read_user_preset(folder: Path, name: str) -> Preset:
     proxy_tables = data.get("proxy", [])
     if not isinstance(proxy_tables, list):
         raise ScenarioError([(PRESET, f'"{name}" is not a preset: proxy: expected [[proxy]]')])
-    title, source = str(data.get("title", name)), str(data.get("source", name))
-    return Preset(name, title, source, segment_tables, proxy_tables)
+    return _to_preset(name, data, segment_tables, proxy_tables)
 
 
 def segments(name: object) -> list[dict[str, Any]]:
