@@ -52,7 +52,11 @@ def test_an_unused_orbit_gives_a_warning() -> None:
 @pytest.mark.parametrize(
     ("settings", "key", "text"),
     [
-        ((("seeds", 8),), "seeds", "found 8, but the scenario is deterministic"),
+        (
+            (("seeds", 8), ("flow.f.transport", "tcp")),
+            "seeds",
+            "found 8, but no part of the scenario is random",
+        ),
         (
             (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample_interval", "1 h")),
             "duration",
@@ -115,7 +119,9 @@ def test_intended_settings_give_no_warning() -> None:
 
 def test_chance_in_one_cell_is_chance() -> None:
     assert warnings_by_key(("sweep.path.link.up.loss", [0, "1 %"]), seeds=4) == {}
-    assert list(warnings_by_key(("sweep.path.link.delay", ["1 ms", "2 ms"]), seeds=4)) == ["seeds"]
+    assert list(warnings_by_key(("sweep.path.link.delay", ["1 ms", "2 ms"]), seeds=4)) == []
+    tcp = ("flow.f.transport", "tcp")
+    assert list(warnings_by_key(tcp, ("sweep.path.link.delay", ["1 ms", "2 ms"]), seeds=4)) == ["seeds"]
 
 
 def test_a_sweep_says_each_key_once() -> None:
@@ -147,7 +153,7 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(
         'duration = "1 s"\n[[path.segment]]\nname = "link"\ndelay = "10 ms"\nboth = { rate = "1 Mbit/s" }\n'
-        '[[flow]]\nname = "f"\ncongestion = "cubic"\n'
+        '[[flow]]\nname = "f"\ntransport = "tcp"\ncongestion = "cubic"\n'
     )
     for words in (["check", "--json"], ["run", "--out", "store"]):
         done = commands.bentpipe(tmp_path, words[0], "s.toml", "--seeds", "8", *words[1:])

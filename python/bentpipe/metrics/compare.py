@@ -96,7 +96,10 @@ class Draws(StrEnum):
     NOTHING = "nothing"
     """Deterministic: one pair gives the verdict."""
     UNKNOWN = "unknown"
-    """Only user-supplied code or real time can depend on it. Equal differences of several seeds rule that out."""
+    """Only user-supplied code, real time or the packet numbers of QUIC can depend on it.
+
+    Equal differences of several seeds rule that out.
+    """
     SOMETHING = "something"
     """Stochastic."""
 

@@ -447,7 +447,7 @@ class _StorePair:
             catalogue = self._catalogue
             deterministic = deterministic_controllers(catalogue)
             user_supplied = controllers(spec) - by_name(catalogue).keys()
-            if random_inputs(spec, deterministic | user_supplied) - {RandomInput.SCHEDULER}:
+            if random_inputs(spec, deterministic | user_supplied) - {RandomInput.SCHEDULER, RandomInput.QUIC}:
                 return Draws.SOMETHING
             unknown = random_inputs(spec, deterministic) or any(part in store.engine for part in _REAL_TIME)
             results.add(Draws.UNKNOWN if unknown else Draws.NOTHING)

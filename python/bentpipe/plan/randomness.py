@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ChannelSpec,
         DecoderSpec,
         FeedbackSpec,
+        FlowSpec,
         LoadSpec,
         RunSpec,
         SourceSpec,
@@ -37,6 +38,8 @@ class RandomInput(StrEnum):
     """Random loss, delay or reordering of packets."""
     LOAD = "load"
     """Random starts, arrivals, sizes and pauses."""
+    QUIC = "QUIC"
+    """Packet numbers that a QUIC stack skips at random (RFC 9000, section 21.4), and its connection ids."""
     CONTROLLER = "controller"
     """Random numbers of a congestion controller, such as the time of a BBR probe; an unknown one may draw."""
     SCHEDULER = "scheduler"
@@ -55,6 +58,7 @@ def random_inputs(spec: RunSpec, deterministic: Collection[str] = ()) -> frozens
         RandomInput.LOAD: any(
             flow["start_jitter_ns"] > 0 or _is_load_stochastic(flow["load"]) for flow in spec["flows"]
         ),
+        RandomInput.QUIC: any(_uses_quic(flow) for flow in spec["flows"]),
         RandomInput.CONTROLLER: not controllers(spec) <= set(deterministic),
         RandomInput.SCHEDULER: bool(schedulers(spec)),
     }
@@ -84,6 +88,13 @@ def controllers(spec: RunSpec) -> set[str]:
     for proxy in spec.get("proxies", ()):
         found |= {proxy["client_side"]["congestion"], proxy["server_side"]["congestion"]}
     return found
+
+
+def _uses_quic(flow: FlowSpec) -> bool:
+    load = flow["load"]
+    if load["kind"] == "page":
+        return load["http"] in ("3", "alt-svc")
+    return flow["transport"]["kind"] == "quic"
 
 
 def _is_stage_stochastic(stage: StageSpec) -> bool:

@@ -73,7 +73,7 @@ def lint_pages(plan: Plan) -> tuple[LintMessage, ...]:
 
 def _lint_seeds(plan: Plan) -> Iterator[LintMessage]:
     if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
-        why = "the scenario is deterministic: all seeds give the same run, so one is executed"
+        why = "no part of the scenario is random: all seeds give the same run, so one is executed"
         yield LintMessage("seeds", f"found {plan.seeds}, but {why}")
 
 
