@@ -1,5 +1,6 @@
 """The README's result is what scenarios/geo.toml gives. `make golden` writes it anew."""
 
+import html
 import os
 import re
 import shlex
@@ -42,6 +43,24 @@ def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
     match = TABLE.search(readme.read_text())
     assert match is not None
     assert match[0] == found
+
+
+@pytest.mark.nightly
+def test_the_terminal_shows_the_commands_and_their_output(tmp_path: Path) -> None:
+    """Compare the table in the picture with the output; `make golden` draws the picture again."""
+    pytest.importorskip("bentpipe._engine")
+    from script_loader import load_script
+
+    script, picture = load_script("terminal-svg"), ROOT / "docs/terminal.svg"
+    for command in script.COMMANDS:
+        output = script.record(command, tmp_path)
+    if os.environ.get("BENTPIPE_UPDATE"):
+        script.draw(picture)
+    drawn = "".join(html.unescape(re.sub(r"<[^>]+>", "", picture.read_text(encoding="utf-8"))).split())
+    lines = re.sub(r"\x1b\[[\d;]*m", "", output).splitlines()
+    assert len(lines) > 16
+    for line in lines:
+        assert "".join(line.split()) in drawn
 
 
 @pytest.mark.nightly
