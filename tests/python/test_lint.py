@@ -166,3 +166,46 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bentpipe.run(file, jobs=1, out=tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("keys", "warned"),
+    [
+        ({"nr": {"block_error_rate": ["10 %"]}}, True),
+        ({"nr": {"code_rate": "1/2"}}, False),
+        (
+            {
+                "link_layer": {
+                    "frame": "1000 B",
+                    "feedback_delay": "20 ms",
+                    "scheme": "selective-repeat",
+                    "block_error_rate": ["10 %"],
+                }
+            },
+            True,
+        ),
+        (
+            {
+                "link_layer": {
+                    "frame": "1000 B",
+                    "feedback_delay": "20 ms",
+                    "scheme": "selective-repeat",
+                    "code_rate": "1/2",
+                }
+            },
+            False,
+        ),
+    ],
+)
+def test_a_channel_beside_block_error_rates_gives_a_warning(keys: dict[str, Any], warned: bool) -> None:
+    """The error rates replace the channel; without them it determines the errors."""
+    channel = ("path.link.down.channel", {"model": "white-noise", "snr": "3 dB"})
+    settings = [(f"path.link.down.{key}", value) for key, value in keys.items()]
+    found = warnings_by_key(channel, *settings)
+    assert ("path.link.down.channel" in found) == warned
+    if warned:
+        (table,) = keys
+        assert (
+            f"path.link.down.{table}.block_error_rate determines the errors"
+            in found["path.link.down.channel"]
+        )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, default_folder, folder, interruptible, options
 from bentpipe.cli.open_page import Open, open_page
 
 __all__ = ["link_layer"]
@@ -20,6 +20,18 @@ def link_layer(
         typer.Argument(metavar="[ACCESS]", help="mobile preset (bentpipe presets) or scenario (TOML)"),
     ] = "nr-ntn-leo",
     settings: Settings = None,
+    snr: Annotated[
+        str | None,
+        typer.Option("--snr", metavar="DB", help="signal-to-noise ratio of the channel, such as 7dB"),
+    ] = None,
+    elevation: Annotated[
+        str | None,
+        typer.Option(metavar="ANGLE", help="elevation of the satellite for the channel, such as 60deg"),
+    ] = None,
+    block_error_rate: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help='block error rates by attempt without a channel, such as "30%,3%"'),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,6 +46,13 @@ def link_layer(
         str, typer.Option(metavar="NAME", help="congestion controller of TCP and QUIC")
     ] = "cubic",
     codec: Annotated[str, typer.Option(metavar="NAME", help="codec of the call")] = "g711",
+    playout: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help='play-out of the call: percentile of its delays such as p99, fixed buffer "60 ms", or adaptive',
+        ),
+    ] = "p99",
     duration: Annotated[str, typer.Option(metavar="TIME", help="duration of each run")] = "30 s",
     size: Annotated[
         str | None,
@@ -43,7 +62,9 @@ def link_layer(
     jobs: Jobs = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="output directory [default: out/link-layer-ACCESS]"),
+        typer.Option(
+            "--out", metavar="DIR", help="output directory [default: out/link-layer-ACCESS and changes]"
+        ),
     ] = None,
     figures: figure_options.Folder = None,
     only_figure: figure_options.Only = None,
@@ -55,13 +76,14 @@ def link_layer(
 ) -> None:
     """Compare HARQ, RLC and reordering settings for TCP, QUIC and a call."""
     from bentpipe.cli.console import answer, watch
-    from bentpipe.link_layer import find_access, parse_config, run, split_settings
+    from bentpipe.link_layer import parse_config, resolve_access, run
 
     folder(out)
     files = figure_options.files(figures, only_figure, forms, width, no_title)
-    with options(access="ACCESS"), interruptible():
-        of_path, remaining = split_settings(settings or ())
-        resolved = find_access(access, of_path)
+    with options(access="ACCESS", block_error_rate="--block-error-rate"), interruptible():
+        resolved, remaining = resolve_access(
+            access, settings or (), snr=snr, elevation=elevation, block_error_rate=block_error_rate
+        )
         config = parse_config(
             resolved,
             congestion=congestion,
@@ -71,11 +93,11 @@ def link_layer(
             seeds=seeds,
             only=tuple(only or ()),
             baseline=baseline,
+            playout=playout,
+            settings=remaining,
         )
-        directory = out or Path("out") / f"link-layer-{resolved.name}"
-        output = run(
-            config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
-        )
+        directory = out or default_folder(f"link-layer-{resolved.name}", config.all_overrides)
+        output = run(config, directory, jobs=jobs, watch=watch(quiet=as_json), files=files)
     answer(output, as_json=as_json)
     if show_page and output.page is not None:
         open_page(output.page)

@@ -1,8 +1,11 @@
 """Comparison of HARQ, RLC and reordering settings of a radio link for TCP, QUIC and a call.
 
 ``access``: access network with a radio link
+``overrides``: overrides of an access, and those without effect
 ``config``: input of a comparison, and its scenario
+``summary``: parameters of the path
 ``results``: means and paired comparisons from the store
+``recommendation``: effect of a reordering buffer, and one setting for all traffic
 ``headline``: settings that are better than the baseline
 ``figures``: figure of the comparison
 ``page``: HTML page, figure, data and scenario
@@ -17,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from bentpipe.link_layer.access import find_access
 from bentpipe.link_layer.config import LinkLayerConfig, parse_config
+from bentpipe.link_layer.overrides import check_options, resolve_access
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.sweep import parse_override
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from bentpipe.figures.export import FigureExport
@@ -29,24 +32,11 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import Observer
 
-__all__ = ["LinkLayerConfig", "find_access", "parse_config", "plan_comparison", "run", "split_settings"]
-
-PATH = "path."
-"""Prefix of settings that apply to the access; others apply to the scenario of the comparison."""
+__all__ = ["LinkLayerConfig", "find_access", "parse_config", "plan_comparison", "resolve_access", "run"]
 
 
-def split_settings(settings: Sequence[str]) -> tuple[list[tuple[str, object]], tuple[str, ...]]:
-    """Return the overrides of the access, and the texts of the other settings."""
-    of_path = [parse_override(text) for text in settings if text.startswith(PATH)]
-    return of_path, tuple(text for text in settings if not text.startswith(PATH))
-
-
-def plan_comparison(config: LinkLayerConfig, settings: Sequence[str] = ()) -> Plan:
+def plan_comparison(config: LinkLayerConfig) -> Plan:
     """Return the runs of a comparison.
-
-    Args:
-        config: input of the comparison.
-        settings: ``KEY=VALUE`` texts that change its scenario.
 
     Raises:
         ScenarioError: an argument is wrong.
@@ -56,7 +46,10 @@ def plan_comparison(config: LinkLayerConfig, settings: Sequence[str] = ()) -> Pl
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
 
-    document = load_scenario(scenario(config), [parse_override(text) for text in settings], list(settings))
+    settings = list(config.overrides)
+    overrides = [parse_override(text) for text in settings]
+    check_options([key for key, _ in overrides])
+    document = load_scenario(scenario(config), overrides, settings)
     document = replace(document, folder=config.access.folder)
     try:
         return build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
@@ -73,7 +66,6 @@ def run(
     out: Path,
     *,
     jobs: int | None = None,
-    settings: Sequence[str] = (),
     watch: Observer | None = None,
     files: FigureExport | None = None,
 ) -> CommandOutput:
@@ -85,7 +77,6 @@ def run(
         config: input of the comparison.
         out: directory of the comparison; its store is ``out/store``.
         jobs: number of worker processes (default: one for each processor).
-        settings: ``KEY=VALUE`` texts that change the scenario, as ``--set`` does.
         watch: callbacks for progress and messages.
         files: export of the figure to further files.
 
@@ -97,21 +88,28 @@ def run(
     from bentpipe.link_layer.config import TRAFFIC
     from bentpipe.link_layer.figures import KEY, draw_comparison
     from bentpipe.link_layer.headline import headline_text, supporting_text
-    from bentpipe.link_layer.page import comparison_data, table_title, write
+    from bentpipe.link_layer.page import comparison_data, table_notes, table_title, write
     from bentpipe.link_layer.results import read_comparison, table_rows
+    from bentpipe.link_layer.summary import describe_path
     from bentpipe.metrics.format import CommandOutput, TextTable
+    from bentpipe.plan.analysis.lint import lint_plan
     from bentpipe.runners.execute import execute
     from bentpipe.runners.local import LocalRunner
 
     if files is not None:
         files.check([KEY])
-    report = execute(plan_comparison(config, settings), LocalRunner(jobs), out / "store", watch=watch)
-    comparison = read_comparison(out / "store", config)
+    plan = plan_comparison(config)
+    if watch is not None:
+        for message in lint_plan(plan):
+            watch.on_message(f"warning: {message.key}: {message.text}")
+    report = execute(plan, LocalRunner(jobs), out / "store", watch=watch)
+    comparison = read_comparison(out / "store", config, describe_path(config, plan))
     page = write(comparison, out)
     reused = f", {report.reused} from earlier runs" if report.reused else ""
     parts: list[str | TextTable] = [headline_text(comparison), supporting_text(comparison)]
     for traffic in TRAFFIC:
-        parts += ["", TextTable(table_title(traffic), table_rows(comparison, traffic))]
+        table = TextTable(table_title(comparison, traffic), table_rows(comparison, traffic))
+        parts += ["", table, *table_notes(comparison, traffic)]
     parts.append(
         f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Page: {page}; scenario: {out / 'scenario.toml'}"
     )

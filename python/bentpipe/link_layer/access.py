@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bentpipe.plan.document import load_scenario
+from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.link.arq import HARQ
-from bentpipe.scenario.presets import presets
+from bentpipe.scenario.presets import PRESET, presets
+from bentpipe.scenario.toml_writer import inline
 
-__all__ = ["Radio", "RadioAccess", "find_access"]
+__all__ = ["Radio", "RadioAccess", "describe_overrides", "find_access", "find_radios"]
 
 KINDS = ("nr", "link_layer")
 """Keys of a direction that retransmit: a bearer of 5G, or HARQ of a satellite link."""
@@ -31,6 +33,8 @@ class Radio:
     """Table of this key."""
     reordering_buffer: Any = 0
     """Reordering buffer of the direction, if it has one."""
+    channel: Mapping[str, Any] | None = None
+    """Channel of the direction, if it has one."""
 
     @property
     def key(self) -> str:
@@ -45,11 +49,16 @@ class RadioAccess:
     name: str
     """Name in file names."""
     title: str
+    """Title of the preset or file; with overrides its name and these, because its title may contradict them."""
     path: Mapping[str, Any]
     """Table ``[path]`` of a scenario."""
     radios: tuple[Radio, ...]
     folder: Path
     """Directory of the files that the path names."""
+    source: str = ""
+    """Preset or file."""
+    overrides: tuple[tuple[str, object], ...] = ()
+    """Dotted keys of the path that differ from the preset or file, with their values."""
 
     @property
     def direction(self) -> str:
@@ -74,10 +83,10 @@ def find_access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Radi
     """
     known = {preset.name: preset for preset in presets()}
     if name in known:
-        document = load_scenario({"path": {"preset": name}}, overrides)
+        document = _load_access({"path": {"preset": name}}, overrides)
         short_name, title = name, known[name].title
     elif name.endswith(".toml") or Path(name).is_file():
-        document = load_scenario(name, overrides)
+        document = _load_access(name, overrides)
         short_name, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
     else:
         names = _radio_presets()
@@ -94,7 +103,35 @@ def find_access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Radi
     radios = find_radios(path)
     _check_radios(name, radios)
     scenario_path = {"preset": name} if name in known and not overrides else dict(path)
-    return RadioAccess(short_name, title, scenario_path, radios, document.folder)
+    if overrides:
+        title = f"{short_name} with {describe_overrides(overrides)}"
+    return RadioAccess(short_name, title, scenario_path, radios, document.folder, name, tuple(overrides))
+
+
+def _load_access(
+    source: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]
+) -> ScenarioDocument:
+    """Load an access and apply the overrides after ``both`` of each segment is split into its directions.
+
+    A setting of one direction would otherwise replace a whole table of ``both``.
+    """
+    document = load_scenario(source, [one for one in overrides if one[0] == PRESET])
+    data = copy.deepcopy(dict(document.data))
+    path = data.get("path")
+    segments = path.get("segment") if isinstance(path, dict) else None
+    for segment in segments if isinstance(segments, list) else ():
+        if isinstance(segment, dict) and isinstance(both := segment.get("both"), dict):
+            del segment["both"]
+            for side in ("down", "up"):
+                if isinstance(own := segment.get(side, {}), dict):
+                    segment[side] = copy.deepcopy(both) | own
+    remaining = [one for one in overrides if one[0] != PRESET]
+    return replace(load_scenario(data, remaining), folder=document.folder, name=document.name)
+
+
+def describe_overrides(overrides: Sequence[tuple[str, object]]) -> str:
+    """Return overrides in one line: ``path.ntn.delay = "4 ms"``."""
+    return ", ".join(f"{key} = {inline(value)}" for key, value in overrides)
 
 
 def find_radios(path: Mapping[str, Any]) -> tuple[Radio, ...]:
@@ -102,11 +139,14 @@ def find_radios(path: Mapping[str, Any]) -> tuple[Radio, ...]:
     found = []
     for segment in path["segment"]:
         for side in ("down", "up"):
-            table = {**segment.get("both", {}), **segment.get(side, {})}
+            table = segment.get(side, {})
             for kind in KINDS:
                 if isinstance(table.get(kind), dict):
                     buffer = table.get("reordering_buffer", 0)
-                    found.append(Radio(str(segment.get("name")), side, kind, table[kind], buffer))
+                    channel = table.get("channel")
+                    channel = channel if isinstance(channel, dict) else None
+                    name = str(segment.get("name"))
+                    found.append(Radio(name, side, kind, table[kind], buffer, channel))
     return tuple(found)
 
 
@@ -130,5 +170,5 @@ def _radio_presets() -> list[str]:
     return [
         preset.name
         for preset in presets()
-        if find_radios(load_scenario({"path": {"preset": preset.name}}).data["path"])
+        if find_radios(_load_access({"path": {"preset": preset.name}}, ()).data["path"])
     ]

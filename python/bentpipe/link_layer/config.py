@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.link_layer.access import Radio, RadioAccess
+from bentpipe.link_layer.overrides import check_overwritten
+from bentpipe.metrics.call_quality.playout import Playout, PlayoutError
+from bentpipe.metrics.call_quality.playout import parse as parse_playout
 from bentpipe.metrics.compare import MIN_SEEDS
 from bentpipe.scenario.base import parse_positive_duration
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.scenario.quantities import Duration, Size, UnitError
+from bentpipe.scenario.sweep import format_override
 
 __all__ = ["CALL", "FLOW", "TRAFFIC", "LinkLayerConfig", "Setting", "parse_config", "scenario", "settings_of"]
 
@@ -25,6 +29,14 @@ TRAFFIC = ("TCP", "QUIC", CALL)
 
 DURATION = "30 s"
 SEEDS = MIN_SEEDS
+
+PLAYOUT = Playout("quantile", 0.99)
+"""Play-out of the call: at most 1 % of the received datagrams are late.
+
+A de-jitter buffer covers a quantile of the delays (RFC 5481 section 3.2). The adaptive rule adds four mean
+deviations. A retransmission of probability p is then late unless p > 1/8. More errors would give better ratings
+(docs/explanation/calls.md).
+"""
 
 PROCESSES = (32, 16)
 """HARQ processes of 5G: 16, and 32 from Release 17 on."""
@@ -63,6 +75,23 @@ class LinkLayerConfig:
     size: Size | None = None
     """Size of the downloads; None: they last as long as the run."""
     seeds: int = SEEDS
+    playout: Playout = PLAYOUT
+    """Play-out of the call."""
+    overrides: tuple[str, ...] = ()
+    """Other ``KEY=VALUE`` texts that change the scenario."""
+
+    @property
+    def title(self) -> str:
+        """Title of the access with all overrides of the comparison."""
+        joint = ", " if self.access.overrides else " with "
+        return (
+            f"{self.access.title}{joint}{', '.join(self.overrides)}" if self.overrides else self.access.title
+        )
+
+    @property
+    def all_overrides(self) -> list[str]:
+        """``KEY=VALUE`` texts of the access and of the scenario."""
+        return [*(format_override(key, value) for key, value in self.access.overrides), *self.overrides]
 
     @property
     def labels(self) -> list[str]:
@@ -80,6 +109,8 @@ def parse_config(
     seeds: int = SEEDS,
     only: Sequence[str] = (),
     baseline: str | None = None,
+    playout: str = str(PLAYOUT),
+    settings: Sequence[str] = (),
 ) -> LinkLayerConfig:
     """Return a checked config.
 
@@ -92,6 +123,8 @@ def parse_config(
         seeds: number of seeds.
         only: labels of the settings besides the baseline; empty: all.
         baseline: label of the baseline; None: the first setting.
+        playout: play-out of the call: ``"p99"``, ``"60 ms"`` or ``"adaptive"``.
+        settings: ``KEY=VALUE`` texts that change the scenario of the comparison.
 
     Raises:
         ScenarioError: an argument is wrong.
@@ -110,6 +143,11 @@ def parse_config(
         problems.append(("size", str(error)))
     if bytes_ is not None and bytes_.bytes == 0:
         problems.append(("size", f'found "{size}", expected a size above 0 such as "5 MB"'))
+    rule = PLAYOUT
+    try:
+        rule = parse_playout(playout)
+    except PlayoutError as error:
+        problems.append(("playout", str(error)))
     known = settings_of(access)
     labels = [setting.label for setting in known]
     problems += [("setting", unknown_name(label, labels, "setting")) for label in only if label not in labels]
@@ -123,7 +161,10 @@ def parse_config(
     if len(chosen) < 2:
         problem = f'found the baseline "{first}" alone, expected another setting: {", ".join(labels)}'
         raise ScenarioError([("setting", problem)], SOURCE_ARGUMENT)
-    return LinkLayerConfig(access, tuple(chosen), run_duration, congestion, codec, bytes_, seeds)
+    check_overwritten(access, chosen, settings_of)
+    return LinkLayerConfig(
+        access, tuple(chosen), run_duration, congestion, codec, bytes_, seeds, rule, tuple(settings)
+    )
 
 
 def settings_of(access: RadioAccess) -> tuple[Setting, ...]:
@@ -208,7 +249,7 @@ def scenario(config: LinkLayerConfig) -> dict[str, Any]:
         f"flow.{FLOW}.load": amount,
     }
     return {
-        "title": f"Link-layer settings, {config.access.title}",
+        "title": f"Link-layer settings, {config.title}",
         "duration": str(config.duration),
         "sample_interval": f"{max(1, math.ceil(config.duration.seconds / 60))} s",
         "seeds": config.seeds,

@@ -15,16 +15,17 @@ from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from bentpipe.link_layer.results import Comparison
+    from bentpipe.metrics.registry import Metric
 
 __all__ = ["KEY", "draw_comparison"]
 
 KEY = "link-layer"
 """Key of the figure."""
 
-LIMITS = {"mos": [1.0, 4.5]}
-"""Ends of the axis of a metric with a fixed range (ITU-T G.107 annex B)."""
+BAND = 52
+"""Height of a setting, pixels: its label and a lane for each traffic, which do not touch."""
 
-LANES = (0.5, 0.68, 0.86)
+LANES = (0.5, 0.67, 0.84)
 """Position of each traffic in the band of a setting; the label of the setting is above them."""
 
 
@@ -44,12 +45,13 @@ def draw_comparison(comparison: Comparison) -> Figure:
                 "high": (mean.estimate if mean.high is None else mean.high) * metric.scale,
             }
             for one in comparison.measurements
-            if (mean := one.mean(name)) is not None
+            if (found := one.mean(name)) is not None
+            for mean in [metric.clip(found)]
         ]
         count += len(rows)
-        panels.append(_panel(rows, config.labels, metric.axis, LIMITS.get(name)))
+        panels.append(_panel(rows, config.labels, metric.axis, _domain(metric, rows)))
     caption = (
-        f"{config.access.title}. Each traffic has the path for itself; points are means over {config.seeds} "
+        f"{config.title}. Each traffic has the path for itself; points are means over {config.seeds} "
         f"seed{'' if config.seeds == 1 else 's'}"
     )
     caption += " with 95 % intervals." if config.seeds > 1 else "."
@@ -57,7 +59,15 @@ def draw_comparison(comparison: Comparison) -> Figure:
     return Figure(KEY, "Link-layer settings by traffic", caption, chart, count)
 
 
-def _panel(rows: list[dict[str, Any]], labels: list[str], title: str, limits: list[float] | None) -> Any:
+def _domain(metric: Metric, rows: list[dict[str, Any]]) -> list[float]:
+    """Return the ends of the axis: the range of a score, else 0 and a value beyond all intervals."""
+    if metric.least > 0:
+        return [metric.least * metric.scale, metric.most * metric.scale]
+    high = max((row["high"] for row in rows), default=0.0)
+    return [0.0, 1.05 * high] if high > 0 else [0.0, 1.0]
+
+
+def _panel(rows: list[dict[str, Any]], labels: list[str], title: str, limits: list[float]) -> Any:
     """Return the panel of a metric; ``limits`` are those of its axis."""
     schema = {
         "setting": pl.String,
@@ -77,20 +87,23 @@ def _panel(rows: list[dict[str, Any]], labels: list[str], title: str, limits: li
         scale = alt.Scale(domain=labels, paddingInner=0, paddingOuter=0)
         return alt.Y("setting:N", sort=labels, scale=scale, title=None, axis=None, bandPosition=position)
 
-    scale = alt.Scale(domain=limits) if limits else alt.Scale(zero=True, nice=True)
-    x = alt.X("mean:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+    scale = alt.Scale(domain=limits, nice=False, zero=False)
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+
     layers: list[Any] = []
     for traffic, lane in zip(TRAFFIC, LANES, strict=True):
         base = alt.Chart(source).transform_filter(alt.datum.traffic == traffic)
         layers += [
-            base.mark_rule(strokeWidth=2).encode(
-                x=alt.X("low:Q", title=title), x2="high:Q", y=y(lane), color=hue
+            base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", y=y(lane), color=hue),
+            base.mark_point(filled=True, size=44, opacity=1).encode(
+                x=x("mean"), y=y(lane), color=hue, tooltip=tips
             ),
-            base.mark_point(filled=True, size=44, opacity=1).encode(x=x, y=y(lane), color=hue, tooltip=tips),
         ]
     text = (
         alt.Chart(names)
         .mark_text(align="left", fontSize=11)
         .encode(x=alt.value(4), y=y(0.2), text="setting:N")
     )
-    return alt.layer(*layers, text).properties(width=WIDTH / 2 - 60, height=alt.Step(48))
+    return alt.layer(*layers, text).properties(width=WIDTH / 2 - 60, height=alt.Step(BAND))

@@ -10,30 +10,36 @@ from typing import Any
 import polars as pl
 
 from bentpipe.link_layer.config import CALL, TRAFFIC, LinkLayerConfig
-from bentpipe.metrics.call_quality import rate_calls
+from bentpipe.metrics.call_quality import RatingConfig, rate_calls
 from bentpipe.metrics.change_table import format_effect, rows
 from bentpipe.metrics.compare import MetricChange, Pairs, compare_pairs
 from bentpipe.metrics.compute import run_metrics
 from bentpipe.metrics.format import format_metric_mean
 from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
 from bentpipe.metrics.packets import packet_metrics
-from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.registry import METRICS, Metric
 from bentpipe.scenario.sweep_columns import column_name
 from bentpipe.store.reader import open_store
 
 __all__ = [
     "COMMON",
+    "PLAYED",
     "Comparison",
     "Measurement",
     "best",
     "compare_settings",
+    "interval_data",
     "primary_metric",
     "read_comparison",
+    "shown_metrics",
     "table_rows",
 ]
 
 COMMON = ("delay_p95_ms", "residual_loss_ratio")
 """Metrics of every traffic."""
+
+PLAYED = ("late_ratio", "mouth_to_ear_ms")
+"""Further metrics of a call, which depend on its play-out; they are not tested."""
 
 
 def primary_metric(config: LinkLayerConfig, traffic: str) -> str:
@@ -68,6 +74,8 @@ class Comparison:
     measurements: tuple[Measurement, ...]
     """By traffic, then by setting."""
     engine: str
+    path: str = ""
+    """Rates, round-trip time and errors of the path."""
 
     def of(self, traffic: str) -> tuple[Measurement, ...]:
         """Return the measurements of a traffic, the baseline first."""
@@ -84,7 +92,10 @@ class Comparison:
             {
                 "traffic": one.traffic,
                 "setting": one.setting,
-                **{metric: _interval_data(one.mean(metric)) for metric in self._metrics(one.traffic)},
+                **{
+                    metric: interval_data(one.mean(metric), METRICS[metric])
+                    for metric in shown_metrics(self.config, one.traffic)
+                },
             }
             for one in self.measurements
         ]
@@ -93,12 +104,19 @@ class Comparison:
         """Return the comparisons with the baseline as plain data."""
         return rows(self.changes)
 
-    def _metrics(self, traffic: str) -> tuple[str, ...]:
-        return (primary_metric(self.config, traffic), *COMMON)
+
+def shown_metrics(config: LinkLayerConfig, traffic: str) -> tuple[str, ...]:
+    """Return the metrics of the table of a traffic."""
+    return (primary_metric(config, traffic), *COMMON, *(PLAYED if traffic == CALL else ()))
 
 
-def read_comparison(store: Path, config: LinkLayerConfig) -> Comparison:
+def read_comparison(store: Path, config: LinkLayerConfig, path: str = "") -> Comparison:
     """Read the store of a comparison.
+
+    Args:
+        store: the store.
+        config: input of the comparison.
+        path: rates, round-trip time and errors of the path.
 
     Raises:
         StoreError: the store is missing or damaged.
@@ -110,14 +128,15 @@ def read_comparison(store: Path, config: LinkLayerConfig) -> Comparison:
     sender = "server" if direction == "down" else "client"
     mine = pl.col("direction") == direction
     flows = run_metrics(results).filter(mine).select("run", "goodput_bit_s", "completion_p50_s")
-    calls = rate_calls(results).filter(mine).select("run", "mos")
+    rating = RatingConfig(playout=config.playout)
+    calls = rate_calls(results, rating).filter(mine).select("run", "mos", *PLAYED)
     frame = index
     for part in (flows, calls, packet_metrics(results, sender)):
         frame = frame.join(part, on="run", how="left", maintain_order="left")
     values: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for row in frame.iter_rows(named=True):
         by_metric = values.setdefault((row["traffic"], row["setting"]), {})
-        for metric in (primary_metric(config, row["traffic"]), *COMMON):
+        for metric in shown_metrics(config, row["traffic"]):
             if row[metric] is not None:
                 by_metric.setdefault(metric, {})[row["seed"]] = row[metric]
     changes = compare_settings(config, values)
@@ -126,7 +145,7 @@ def read_comparison(store: Path, config: LinkLayerConfig) -> Comparison:
         for traffic in TRAFFIC
         for label in config.labels
     )
-    return Comparison(config, measurements, results.engine)
+    return Comparison(config, measurements, results.engine, path)
 
 
 def compare_settings(
@@ -165,7 +184,7 @@ def table_rows(comparison: Comparison, traffic: str) -> list[dict[str, Any]]:
     found = []
     for one in comparison.of(traffic):
         row: dict[str, Any] = {"setting": one.setting}
-        for metric in (primary, *COMMON):
+        for metric in shown_metrics(comparison.config, traffic):
             mean = one.mean(metric)
             text = None
             if mean is not None:
@@ -182,9 +201,11 @@ def _format_change(change: MetricChange) -> str:
     return f"{format_effect(change)}{verdict}"
 
 
-def _interval_data(interval: ConfidenceInterval | None) -> dict[str, Any] | None:
+def interval_data(interval: ConfidenceInterval | None, metric: Metric | None = None) -> dict[str, Any] | None:
+    """Return an interval as plain data, within the range of its metric."""
     if interval is None:
         return None
+    interval = interval if metric is None else metric.clip(interval)
     return {"mean": interval.estimate, "low": interval.low, "high": interval.high, "seeds": interval.n}
 
 

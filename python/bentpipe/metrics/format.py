@@ -133,7 +133,8 @@ def has_too_few_seeds(interval: ConfidenceInterval) -> bool:
 def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) -> str:
     """Format a mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
 
-    ``0.66 ± 0.91?`` marks too few seeds (:func:`has_too_few_seeds`).
+    ``0.66 [0, 1.6]?`` is an interval that ends at the range of the metric; the mark stands for too few seeds
+    (:func:`has_too_few_seeds`).
 
     Args:
         metric: metric of the mean.
@@ -141,7 +142,13 @@ def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) 
         runs: number of all runs; the text ends with both numbers if they differ.
     """
     unlimited = metric.is_window and interval.estimate >= UNLIMITED_BYTES
-    text = "unlimited" if unlimited else format_mean(interval, metric.scale)
+    clipped = metric.clip(interval)
+    shown = (
+        format_mean(interval, metric.scale)
+        if clipped == interval
+        else format_interval(clipped, metric.scale, 3)
+    )
+    text = "unlimited" if unlimited else shown
     text += TOO_FEW_SEEDS if not unlimited and has_too_few_seeds(interval) else ""
     return text if interval.n == runs else f"{text} ({interval.n:,} of {runs:,})"
 

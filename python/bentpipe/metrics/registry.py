@@ -6,9 +6,12 @@ reports, ``diff``, exports, SQL and the manual have it.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from bentpipe.metrics.intervals import ConfidenceInterval
 
 __all__ = ["METRICS", "OVER_SEEDS", "Metric", "Scope", "column_unit", "compared", "in_flow_tables", "select"]
 
@@ -70,6 +73,10 @@ class Metric:
     group_title: str = ""
     """Title beside a related metric whose title has the common part."""
 
+    least: float = 0.0
+    """Lower end of the range, in the unit of the column: no rate, time, count or share is negative."""
+    most: float = math.inf
+    """Upper end of the range, in the unit of the column."""
     is_skewed: bool = False
     """Whether tables show the median over seeds, because a few large values dominate the mean."""
     is_censored: bool = False
@@ -106,6 +113,13 @@ class Metric:
     def is_window(self) -> bool:
         """Whether the metric is a congestion window, which may be unlimited."""
         return self.name in ("cwnd_bytes", "cwnd_max_bytes")
+
+    def clip(self, interval: ConfidenceInterval) -> ConfidenceInterval:
+        """Return the interval within the range of the metric; Student's interval does not know the range."""
+        if interval.low is None or interval.high is None:
+            return interval
+        low = min(interval.estimate, max(interval.low, self.least))
+        return replace(interval, low=low, high=max(interval.estimate, min(interval.high, self.most)))
 
     def within(self, unit: str, factor: float) -> Metric:
         """Return the metric in another unit; ``factor`` leads from the column to it."""
@@ -165,7 +179,7 @@ _ALL = (
         "the median of the runs that converge",
     ),
     Metric(
-        "harm", "harm", *_PERCENT, in_show=False, better=-1, is_compared=False,
+        "harm", "harm", *_PERCENT, in_show=False, better=-1, is_compared=False, least=-math.inf,
         definition="(solo − shared) / solo of the goodput, if the sweep has a run with the flow alone "
         "(Ware et al. 2019)",
     ),
@@ -318,18 +332,19 @@ _ALL = (
            definition="interarrival jitter of RFC 3550, mean over datagrams"),
     Metric(
         "late_ratio", "late loss (after play-out)", *_PERCENT, scope=Scope.CALL, short_title="late loss", better=-1,
-        is_difference=True,
+        is_difference=True, most=1.0,
         definition="datagrams that arrive after the play-out delay; adaptive play-out is the mean delay of the last "
         "10 s and four mean deviations (Ramjee et al. 1994)",
     ),
     Metric("mouth_to_ear_ms", "mouth-to-ear delay", "ms", scope=Scope.CALL, short_title="mouth-to-ear",
            definition="packetisation, coding, one-way delay and play-out"),
     Metric(
-        "rating", "R", scope=Scope.CALL,
+        "rating", "R", scope=Scope.CALL, least=-math.inf,
         definition="transmission rating of the E-model (ITU-T G.107, 2015) with its defaults, no echo, no advantage "
         "factor; `bentpipe calls` rates with another codec, play-out or advantage factor",
     ),
     Metric("mos", "mean opinion score", scope=Scope.CALL, short_title="MOS", better=1, is_difference=True,
+           least=1.0, most=4.5,
            definition="MOS from R (ITU-T G.107 annex B)"),
     Metric("mos_min", "min mean opinion score", scope=Scope.CALL, short_title="min MOS",
            definition="smallest MOS of a call"),
@@ -371,8 +386,8 @@ _ALL = (
            is_compared=False, definition="95 % quantile of the time from the departure of a packet to its arrival, "
            "queueing and retransmissions of the link layer included"),
     Metric("residual_loss_ratio", "residual loss", *_PERCENT, scope=Scope.PACKETS, better=-1, is_difference=True,
-           is_compared=False, definition="packets that the loss model or the retry limit of a link layer drops, over "
-           "these and the received packets"),
+           most=1.0, is_compared=False, definition="packets that the loss model or the retry limit of a link layer "
+           "drops, over these and the received packets"),
     # real programs over an emulated path
     Metric("command_s", "wall time", "s", scope=Scope.PROGRAM, better=-1, definition="wall time of the command"),
     Metric("up_bytes", "bytes up", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,

@@ -239,6 +239,11 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
             message = f"missing, expected [[{'.'.join(map(str, location))}]]"
         elif item["type"] == "missing" and model is not None:
             message = f"missing, expected {describe_expected(model, location) or 'a value'}"
+        elif item["type"] in ("list_type", "too_short") and model is not None:
+            expected = describe_expected(model, location) or "a list"
+            found = "an empty list" if item["input"] == [] else _format_value(item["input"])
+            if item["type"] == "list_type" or item["input"] == []:
+                message = f"found {found}, expected {expected}"
         elif item["type"] in _TABLE_TYPES and model is not None:
             expected = describe_expected(model, location) or "a table"
             message = f"found {_format_value(item['input'])}, expected {expected}"

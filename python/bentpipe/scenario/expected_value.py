@@ -89,8 +89,18 @@ def _describe(annotation: Any, metadata: list[Any]) -> str | None:
     if hasattr(bare, "model_fields"):
         return describe_table(bare)
     if get_origin(bare) is list:
-        return "a list"
+        example = _example(get_args(bare)[0])
+        return f'a list such as ["{example}"]' if example else "a list"
     return _PLAIN.get(bare)
+
+
+def _example(annotation: Any) -> str | None:
+    """Return an example of a quantity; None for another type."""
+    for item in get_args(annotation)[1:]:
+        schema = getattr(item, "json_schema", None)
+        if isinstance(schema, Mapping) and schema.get("examples"):
+            return str(schema["examples"][0])
+    return None
 
 
 def describe_table(model: type[BaseModel]) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "axes_of",
     "cells",
     "describe_cell",
+    "expand_directions",
     "format_override",
     "is_scenario_key",
     "overrides",
@@ -336,6 +337,14 @@ def swept_keys(sweep: object) -> list[str]:
         )
         keys += [key] if is_scenario_key(key) else dict.fromkeys(name for table in tied for name in table)
     return [swept for swept in keys if is_scenario_key(swept)]
+
+
+def expand_directions(key: str) -> list[str]:
+    """Return the keys of both directions that a key of a segment or link sets; any other key alone."""
+    parts = key.split(".")
+    if parts[0] in ("path", "graph") and parts[2:3] and parts[2] in _DIRECTION_KEYS:
+        return [".".join([*parts[:2], side, *parts[2:]]) for side in ("up", "down")]
+    return [key]
 
 
 def overrides(above: str, below: str) -> bool:

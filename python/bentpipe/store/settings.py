@@ -9,13 +9,20 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.input_file import parse_toml
 from bentpipe.scenario.presets import PRESET
-from bentpipe.scenario.sweep import parse_override
+from bentpipe.scenario.sweep import axes_of, parse_override
 from bentpipe.store.files import StoreError
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
-__all__ = ["constant_keys", "differing_settings", "format_differences", "lookup", "scenario_keys"]
+__all__ = [
+    "constant_keys",
+    "describe_collision",
+    "differing_settings",
+    "format_differences",
+    "lookup",
+    "scenario_keys",
+]
 
 IGNORED = ("title", "seeds", "sweep")
 """Keys outside a comparison; cells and seeds pair the runs instead."""
@@ -30,7 +37,63 @@ def scenario_keys(store: Store) -> dict[str, object]:
         StoreError: the scenario is damaged.
         ValueError: it is not a scenario.
     """
-    text, overrides = store.scenario, store.settings
+    return _keys_of_text(store.scenario, store.settings)
+
+
+def describe_collision(store: Store, text: str, overrides: Sequence[str]) -> str:
+    """Return the first keys in which a store and another scenario differ, each with both values.
+
+    Args:
+        store: the store.
+        text: the other scenario, TOML.
+        overrides: its ``KEY=VALUE`` texts.
+    """
+    try:
+        old, new = store.scenario, text
+        before = _keys_of_text(old, store.settings) | _sweep_keys(old)
+        after = _keys_of_text(new, overrides) | _sweep_keys(new)
+    except (StoreError, ScenarioError, ValueError):
+        return ""
+    first, second = (_preset_of_text(scenario) for scenario in (old, new))
+    if first != second:
+        before, after = (
+            {PRESET: preset} | {key: value for key, value in keys.items() if not key.startswith("path.")}
+            for keys, preset in ((before, first), (after, second))
+        )
+    changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    texts = [
+        f"{key} is {_text(before.get(key))} there and {_text(after.get(key))} now"
+        for key in changed[:MAX_KEYS]
+    ]
+    more = [f"{len(changed) - MAX_KEYS} more keys differ"] if len(changed) > MAX_KEYS else []
+    return "; ".join([*texts, *more])
+
+
+MAX_KEYS = 3
+"""Differing keys that a message names; it counts the others."""
+
+
+def _sweep_keys(text: str) -> dict[str, object]:
+    """Return the values of each axis of a sweep; of a tied axis, the keys of each labelled value."""
+    found: dict[str, object] = {}
+    for axis, values in axes_of(parse_toml(text).get("sweep")).items():
+        if not all(isinstance(value, Mapping) for value in values):
+            found[f"sweep.{axis}"] = values
+            continue
+        for number, value in enumerate(values, 1):
+            keys = dict(_flatten(value, ""))
+            label = keys.pop("label", number)
+            found |= {f'sweep.{axis} "{label}" {key}': setting for key, setting in keys.items()}
+    return found
+
+
+def _preset_of_text(text: str) -> object:
+    path = parse_toml(text).get("path")
+    return path.get("preset") if isinstance(path, Mapping) else None
+
+
+def _keys_of_text(text: str, overrides: Sequence[str]) -> dict[str, object]:
+    """Return every key of a scenario but those outside a comparison. Raises ValueError if it is none."""
     try:
         data = load_scenario(parse_toml(text), [parse_override(override) for override in overrides]).data
     except ScenarioError:  # the store does not contain a preset in a file beside the scenario

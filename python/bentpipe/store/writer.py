@@ -30,6 +30,7 @@ from bentpipe.store.files import (
 from bentpipe.store.index import RunDirectory, build_index, packed_runs
 from bentpipe.store.journal import Journal
 from bentpipe.store.reader import Store
+from bentpipe.store.settings import describe_collision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +83,9 @@ class Writer:
                 f"schema {SCHEMA}, which does not resume it; {advice}"
             )
         if not store.has_scenario(_scenario_text(plan)):
-            raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {advice}')
+            differences = describe_collision(store, _scenario_text(plan), plan.document.overrides)
+            found = differences or f'"{store.title}"'
+            raise StoreError(f"{path} holds the runs of another scenario: {found}; {advice}")
         if _without_limits(store.settings) != _without_limits(plan.document.overrides):
             settings = ", ".join(store.settings) or "none"
             raise StoreError(f"{path} was created with other --set values ({settings}); {advice}")

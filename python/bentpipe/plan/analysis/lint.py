@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Cell, Plan
     from bentpipe.plan.spec.run_spec import FlowSpec, LoadSpec, RunSpec, TransmitStageSpec
+    from bentpipe.scenario.link.direction import Direction
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.network.topology import Access
 
@@ -143,11 +144,27 @@ def _uses_orbit(value: object) -> bool:
 def _lint_channels(scenario: Scenario) -> Iterator[LintMessage]:
     for key, access in _links(scenario):
         for side in SIDES:
-            channel = access.resolve_direction(side).channel
+            direction = access.resolve_direction(side)
+            channel = direction.channel
             channel_key = f"{key}.{side}.channel"
+            if channel is not None and (table := _error_table(direction)) is not None:
+                yield LintMessage(
+                    channel_key,
+                    f"no effect: {key}.{side}.{table}.block_error_rate determines the errors; remove one of them",
+                )
             text = elevation_note(channel, channel_key) if channel is not None else None
             if text is not None:
                 yield LintMessage(f"{channel_key}.elevation", text)
+
+
+def _error_table(direction: Direction) -> str | None:
+    """Return the table whose block error rates replace the channel; None if a scheduler still reads the channel."""
+    if direction.nr is not None and direction.nr.block_error_rate is not None:
+        return "nr"
+    layer, scheduler = direction.link_layer, direction.scheduler
+    if layer is None or layer.block_error_rate is None or (scheduler is not None and scheduler.uses_channel):
+        return None
+    return "link_layer"
 
 
 def _links(scenario: Scenario) -> Iterator[tuple[str, Access]]:
