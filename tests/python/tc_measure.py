@@ -96,15 +96,24 @@ def sent_and_received(
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(receive, receiver, SILENCE_S)
         start, sent = time.monotonic(), 0
+        late: list[float] = []
         for number in due:
             while sent < number:
                 sender.sendto(sent.to_bytes(4) + bytes(PAYLOAD - 4), target)
                 sent += 1
+            asleep = time.monotonic()
             time.sleep(0.001)
+            late.append(time.monotonic() - asleep - 0.001)
         took = time.monotonic() - start
         came = pending.result()
     span = came[-1][0] - came[0][0]
-    return {"sent": sent, "sending_s": took, "came": len(came), "bit_s": (len(came) - 1) * 1500 * 8 / span}
+    return {
+        "sent": sent,
+        "sending_s": took,
+        "came": len(came),
+        "bit_s": (len(came) - 1) * 1500 * 8 / span,
+        "late_s": sum(late) / len(late),
+    }
 
 
 def stream(bit_s: float) -> Iterator[int]:

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import realtime
 import user_mode
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
@@ -139,7 +140,7 @@ def test_a_format_names_what_it_lacks() -> None:
         assert word in lacks("starlink", "netem")
     assert "HARQ" in lacks("nr-ntn-leo", "netem")
     assert "40 ms every 15 s" in lacks("starlink-medians", "netem")
-    assert "coded bits" in lacks("tauran-lms", "mahimahi")
+    assert "coded bits, an upper bound" in lacks("tauran-lms", "mahimahi")
     assert "1.5 ms down and 1.5 ms up: 2 ms" in lacks("ftth", "mahimahi")
     assert "down: changes at fixed times" in lacks("quic4sat-variable", "netem")
 
@@ -334,6 +335,10 @@ def test_two_presets_of_one_name_are_an_error(tmp_path: Path) -> None:
         render_files(["adsl", str(tmp_path / "adsl.toml")], "json")
 
 
+MOST_LATE_S = 0.001
+"""Mean delay of a sleeper above which a measured rate says nothing."""
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("name", ["geo-viasat", "adsl", "interop-sat"])
 def test_the_kernel_s_tc_has_the_rtt_rate_and_queue_of_the_preset(name: str, tmp_path: Path) -> None:
@@ -352,14 +357,25 @@ def test_the_kernel_s_tc_has_the_rtt_rate_and_queue_of_the_preset(name: str, tmp
     }
     measure = Path(__file__).with_name("tc_measure.py")
     words = [sys.executable, str(measure), str(tmp_path / f"{name}-netem.sh"), json.dumps(expected)]
-    found = json.loads(user_mode.run(words, tmp_path))
-    # A virtual processor may be late, never early.
-    assert document["rtt_s"] <= found["rtt_s"][0] < document["rtt_s"] + 0.01
-    for side, one in sides.items():
-        burst, stream = found[side]["burst"], found[side]["stream"]
-        assert 0.5 < stream["bit_s"] / (one["rate_bit_s"] * 1500 / 1514) < 1.05
-        # The queue takes its limit, and what leaves it while the burst comes; the bucket of tbf has some more.
-        leaving = burst["sending_s"] * one["rate_bit_s"] / 8 / 1514
-        bucket = max(3200, one["rate_bit_s"] / 4000) / 1514 + 1
-        assert waiting[side] <= burst["came"] <= waiting[side] + leaving + bucket + 1
-        assert burst["came"] < burst["sent"] or leaving > 0.2 * waiting[side]
+
+    for _ in range(3):
+        found = json.loads(user_mode.run(words, tmp_path))
+        # A processor that is late makes round trips longer and a stream slower. It never does the opposite.
+        assert document["rtt_s"] <= found["rtt_s"][0]
+        off: list[object] = [found["rtt_s"]] if found["rtt_s"][0] > document["rtt_s"] + 0.01 else []
+        for side, one in sides.items():
+            burst, stream = found[side]["burst"], found[side]["stream"]
+            share = stream["bit_s"] / (one["rate_bit_s"] * 1500 / 1514)
+            assert share < 1.05
+            # The queue takes its limit, and what leaves it while the burst comes; the bucket of tbf has some more.
+            leaving = burst["sending_s"] * one["rate_bit_s"] / 8 / 1514
+            bucket = max(3200, one["rate_bit_s"] / 4000) / 1514 + 1
+            assert waiting[side] <= burst["came"] <= waiting[side] + leaving + bucket + 1
+            off += [stream] if share < 0.7 else []
+            off += [burst] if leaving > waiting[side] else []  # the burst shows little of the queue
+        if not off:
+            return
+    late_s = min(found[side][kind]["late_s"] for side in sides for kind in ("burst", "stream"))
+    if late_s > MOST_LATE_S:
+        realtime.give_up(f"a millisecond takes {1e3 * late_s:.1f} ms more")
+    pytest.fail(f"late by {1e3 * late_s:.1f} ms only, and yet {off}")

@@ -38,7 +38,7 @@ def _has_qdiscs() -> bool:
     return os.geteuid() == 0 and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-def run(command: list[str], folder: Path, seconds: float = 120) -> str:
+def run(command: list[str], folder: Path, seconds: float = 300) -> str:
     """The output of a command that needs netem; skips without such a kernel."""
     if _has_qdiscs():
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds).stdout
@@ -54,6 +54,8 @@ def run(command: list[str], folder: Path, seconds: float = 120) -> str:
         python=shlex.quote(command[0]),
         command=shlex.join(command),
     )
+    for one in names.values():
+        one.unlink(missing_ok=True)
     names["init"].write_text(text)
     names["init"].chmod(0o755)
     words = [kernel, "rootfstype=hostfs", "rootflags=/", "rw", "mem=384M", f"init={names['init']}"]

@@ -174,11 +174,9 @@ def _describe_limits(access: Access) -> Sequence[str]:
     rounded = _delay_ms(access)
     if exact_ms != [rounded, rounded]:
         lines.append(
-            f"delays of {exact_ms[0]:g} ms down and {exact_ms[1]:g} ms up: {rounded} ms in both directions "
-            "(whole ms), and up to 1 ms more as a trace has whole ms"
+            f"delays of {exact_ms[0]:g} ms down and {exact_ms[1]:g} ms up: {rounded} ms in both directions"
         )
-    else:
-        lines.append("times of packets: rounded up to whole ms")
+    lines.append("times of packets: rounded up to whole ms")
     return [
         *lines,
         *by_direction(access, _describe_link),
@@ -188,9 +186,7 @@ def _describe_limits(access: Access) -> Sequence[str]:
 
 
 def _describe_link(direction: AccessDirection) -> list[str]:
-    lines = []
-    if direction.link_layer:
-        lines.append(f"{direction.link_layer}: a constant rate, without the delays of retransmissions")
+    lines = list(direction.radio_limits)
     if direction.rate_bit_s is None:
         lines.append(f"no limit of the rate: {LAN_BIT_S / 1e9:g} Gbit/s")
     if lacks := describe_mahimahi(direction.queue):
@@ -227,7 +223,7 @@ def _describe_time(direction: AccessDirection) -> list[str]:
         every = f"{intervals.interval_ns / 1e9:g} s"
         if intervals.rate_bit_s:
             lines.append(
-                f"random rates of reconfiguration intervals of {every}: {COUNT} drawn ones in the trace, which repeats"
+                f"random rates of reconfiguration intervals of {every}: {COUNT} drawn ones, which repeat"
             )
         if intervals.delay_ns or intervals.jitter_ns:
             lines.append("random delays of the intervals: their median")

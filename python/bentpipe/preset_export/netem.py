@@ -1,7 +1,7 @@
 """Shell script with Linux's ``tc``: rate and queue on an IFB device, then netem with loss and delay.
 
-This is the order of a preset's stages. One device with both would let packets in propagation fill the queue (netem
-below the rate limiter), or drop packets only after their propagation (the rate limiter below netem).
+This is the order of a preset's stages. With both in one device, packets in propagation would fill the queue (netem
+below the rate limiter). In the other order, full queues would drop packets after their propagation only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bentpipe.preset_export.format import (
 from bentpipe.preset_export.intervals import COUNT
 from bentpipe.preset_export.losses import describe_tc
 from bentpipe.preset_export.netem_schedule import is_scheduled, schedule, shared_interval_ns
-from bentpipe.preset_export.netem_script import BODY, LAB, dispatch
+from bentpipe.preset_export.netem_script import dispatch, functions
 from bentpipe.preset_export.queues import describe_qdisc, qdisc
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _write(access: Access) -> Mapping[str, str]:
     ]
     parts = [comment_header(access, use, _describe_limits(access)), "set -eu\n"]
     parts += [_settings(side, direction) for side, direction in access.directions.items()]
-    parts += [BODY, LAB]
+    parts += [functions("setup"), functions("lab")]
     parts += [schedule(access)] if has_schedule else []
     commands = ["setup", "teardown", "lab", "lab-end", *(["schedule"] if has_schedule else [])]
     return {name: "\n".join([*(part.strip("\n") + "\n" for part in parts), dispatch(commands).lstrip("\n")])}
@@ -85,9 +85,7 @@ def _describe_limits(access: Access) -> Sequence[str]:
 
 
 def _describe_link(direction: AccessDirection) -> list[str]:
-    lines = []
-    if direction.link_layer:
-        lines.append(f"{direction.link_layer}: a constant rate, without the delays of retransmissions")
+    lines = list(direction.radio_limits)
     if direction.opportunities is not None:
         lines.append("a trace of delivery opportunities: its mean rate")
     if lacks := describe_qdisc(direction.queue):
@@ -117,10 +115,10 @@ def _describe_time(direction: AccessDirection) -> list[str]:
     intervals = direction.intervals
     if intervals is not None:
         every = f"{intervals.interval_ns / 1e9:g} s"
-        lines.append(
-            f"random reconfiguration intervals of {every}: after `setup` their medians and their mean loss; "
-            f"`schedule` repeats {COUNT} drawn intervals, with bursts of losses"
-        )
+        lines += [
+            f"random reconfiguration intervals of {every}: `setup` has their medians and their mean loss",
+            f"drawn intervals of `schedule`: {COUNT}, which repeat, with their bursts of losses",
+        ]
         if intervals.jitter_ns:
             lines.append(
                 "delay that varies within an interval: its median, as netem's jitter reorders packets"

@@ -43,7 +43,7 @@ def describe_qdisc(queue: Queue) -> str | None:
     if queue.discipline not in _QDISCS:
         return f"queue {name}: drop-tail"
     if _QDISCS[queue.discipline] != "pfifo" and queue.limit_bytes is not None:
-        return f"a {name} queue with a limit in bytes: in packets of {MTU} B"
+        return f"a {name} queue with a limit in bytes: in packets of {MTU} bytes"
     return None
 
 
