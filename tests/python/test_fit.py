@@ -73,11 +73,11 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
 
 
 def test_the_second_half_is_as_the_model_of_the_first_says(fit_json: Mapping[str, Any]) -> None:
-    """No first-half model half is nearer to the second than the first half itself is; this one is not much farther."""
+    """No model of the first half is nearer to the second than the first half itself is; this one is not much farther."""
     assert (fit_json["phase_s"], fit_json["of_day"]) == (12, True)
-    assert 45 <= fit_json["slots_of_the_first_half"] <= 51
-    rows = {row["of"]: (row["second half"], row["first-half model"]) for row in fit_json["judged"]}
-    itself, away = rows["largest distance of the CDFs, %"]
+    assert 45 <= fit_json["training_intervals"] <= 51
+    rows = {row["quantity"]: (row["test data"], row["model of training data"]) for row in fit_json["judged"]}
+    itself, away = rows[DISTANCE]
     assert away < itself + 8
     for name, tolerance in {
         "5th percentile of the delay, ms": 0.15,
@@ -280,7 +280,7 @@ def test_opportunities_are_replayed_to_the_packet(tmp_path: Path) -> None:
     assert (tmp_path / "o/down.mahimahi").read_text() == text
     assert len(read_mahimahi(tmp_path / "o", "down.mahimahi").slots_ns) == len(instants)
     assert build_plan(load_scenario(tmp_path / "o/replay.toml"), "test").runs
-    (row,) = [row for row in fit_json["distributions"] if row["of"] == "rate down, Mbit/s"]
+    (row,) = [row for row in fit_json["distributions"] if row["quantity"] == "rate down, Mbit/s"]
     assert row["50 %"] == pytest.approx(float(np.median(rates)), rel=0.06)
     assert fit_json["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
 
@@ -304,22 +304,22 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
 def test_the_page_lays_model_beside_data(fit_folder: Path) -> None:
     page = (fit_folder / "fit.html").read_text()
     for title in (
-        "Delay over time", "Delay (CDF)", "Delay (CDF), first-half model and second half of the log",
+        "Delay over time", "Delay (CDF)", "Delay (CDF), model of the training data and test data",
         "Autocorrelation of the delay", "Bursts of loss", "Phase of the reconfiguration intervals",
     ):  # fmt: skip
         assert f"<h2>{title}</h2>" in page
     assert len(page) < 3_000_000
     assert not re.search(r'(?:src|href)="https?:', page)
     verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)
-    assert verdict.startswith("The delay distribution of the first-half model differs from ")
+    assert verdict.startswith("Fitted to the first half of the log, the model differs from ")
     assert lead.startswith("dish.txt: ")
 
 
 @pytest.mark.parametrize(
     ("row", "fit_json"),
     [
-        ((7.0, 8.6, 8.61), "by at most 8.6 %. This is no more than the difference between the halves, 8.6 %"),
-        ((7.0, 15.0, 8.6), "by at most 15 %. This is more than the difference between the halves, 8.6 %"),
+        ((7.0, 8.6, 8.61), "by at most 8.6 % of its delay distribution. This is no more than the difference between the halves, 8.6 %"),
+        ((7.0, 15.0, 8.6), "by at most 15 % of its delay distribution. This is more than the difference between the halves, 8.6 %"),
         ((7.0, None, None), "by at most 7 %. The log is too short"),
     ],
 )  # fmt: skip
@@ -327,13 +327,53 @@ def test_the_page_begins_with_how_far_the_model_is(
     row: tuple[float, float | None, float | None], fit_json: str
 ) -> None:
     model, other, half = row
-    rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "first-half model": other}]
+    rows = [
+        {
+            "quantity": DISTANCE,
+            "data": None,
+            "model": model,
+            "test data": half,
+            "model of training data": other,
+        }
+    ]
     assert fit_json in headline_text(GoodnessOfFit(rows, 0, None))
+
+
+def test_the_output_first_says_what_no_log_has_and_counts_bursts(brief: Path, tmp_path: Path) -> None:
+    done = run([str(brief)], [], tmp_path / "o", "dish", "15 s")
+    lines = [part for part in done.shown if isinstance(part, str)]
+    assert lines[1].startswith("The preset takes rate down and rate up from the values measured for Starlink")
+    (bursts,) = [line for line in lines if "loss burst" in line]
+    count, intervals, percent = re.findall(r"[\d.]+", bursts)[:3]
+    # The shares and their counts agree.
+    assert 100 * int(count) / int(intervals) == pytest.approx(float(percent), rel=0.005)
+    assert int(intervals) <= done.data["slots"]
+    (losses,) = [row for row in done.data["distributions"] if row["quantity"].startswith("single losses")]
+    assert losses["mean"] == pytest.approx(100 * done.data["single_losses"]["pings"])
+
+
+@pytest.mark.parametrize(
+    ("column", "factor", "warned"), [("rtt", 1e-3, True), ("rtt_s", 1e-3, False), ("rtt", 1.0, False)]
+)
+def test_a_log_in_another_unit_is_warned_of(
+    brief: Path, tmp_path: Path, column: str, factor: float, warned: bool
+) -> None:
+    log = read(brief)
+    rows = [
+        f"{at:.3f},{-1 if delay is None else delay * factor}"
+        for at, delay in zip(log.at_s, log.delay_ms, strict=True)
+    ]
+    path = written(tmp_path, "a.csv", "\n".join([f"time_s,{column}", *rows]))
+    (found,) = gather([str(path)], [], 15.0, 12.0).logs
+    warning = [note for note in found.notes if note.startswith("warning: the median delay is 0.0")]
+    assert bool(warning) == warned
+    if warned:
+        assert 'Column "rtt" is read in ms; name it "rtt_s" if it is in seconds' in warning[0]
 
 
 def test_the_page_of_rates_alone_begins_with_their_means() -> None:
     rows = [
-        {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
+        {"quantity": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
         for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5th percentile of interval rates", "mean of intervals")
     ]  # fmt: skip
     fit_json = headline_text(GoodnessOfFit(rows, 0, None))

@@ -138,9 +138,8 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "pings.csv").write_text("\n".join(["time_s,rtt", *rows]) + "\n")
     answer = run([str(tmp_path / "pings.csv")], [], tmp_path / "o", "dish", "15 s", "0 s")
     (sentence,) = [one for one in answer.shown if "or an outage (" in str(one)]
-    assert "1.67 % of the intervals have a loss burst or an outage (median 5000 ms, maximum 5000 ms)" in str(
-        sentence
-    )
+    expected = "1 of the 60 intervals whose start is in the log (1.67 %) have a loss burst or an outage "
+    assert f"{expected}(median 5000 ms, maximum 5000 ms)" in str(sentence)
     message = answer.data
     single = message["single_losses"]
     assert single["pings"] == pytest.approx(0.002 + 0.6 / SLOTS, rel=0.15)

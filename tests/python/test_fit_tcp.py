@@ -244,7 +244,7 @@ def test_delays_weigh_as_long_as_they_last(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("\n".join(rows) + "\n")
     message = run([str(log)], [], tmp_path / "o", "dish", "15 s", "0 s").data
-    judged = {row["of"]: row for row in message["judged"]}
+    judged = {row["quantity"]: row for row in message["judged"]}
     assert judged["95th percentile of the delay, ms"]["data"] == pytest.approx(83.6, abs=0.3), (
         "5 of 50 % are above"
     )

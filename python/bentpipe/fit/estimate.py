@@ -84,7 +84,7 @@ def fit_delays(points: Points, model: Model) -> None:
     if singles and np.isnan(points.delay_ms).any():
         model.loss = _averages(singles)
     if lengths:
-        model.bursts = Bursts(len(lengths) / boundaries, tuple(_averages(lengths)))
+        model.bursts = Bursts(len(lengths) / boundaries, tuple(_averages(lengths)), len(lengths), boundaries)
     _fit_jitter(points, insides, model)
 
 

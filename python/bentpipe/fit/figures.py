@@ -31,6 +31,8 @@ KEYS = ("time", "delay-whole", "delay-half", "autocorrelation", "bursts", "rate-
 Line = tuple["Sequence[float]", "Sequence[float]"]
 STEPS = 400
 SHOWN_SLOTS = 8
+TAIL = 0.95
+"""Begin of the tail of a distribution, which has a panel of its own."""
 MAX_POINTS = 4000
 LAGS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0)
 
@@ -55,7 +57,7 @@ def figures(found: MergedLogs, model: Model, fit_quality: GoodnessOfFit) -> list
                     again,
                     what,
                     "half",
-                    "Delay (CDF), first-half model and second half of the log",
+                    "Delay (CDF), model of the training data and test data",
                 )
             )
         made.append(_memory(points, samples))
@@ -123,20 +125,23 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
 
 
 def _delays(points: Points, samples: list[Points], what: str, key: str, title: str) -> Figure:
-    shares = np.linspace(0, 0.999, STEPS)
+    """Return the distribution up to its 95th percentile, and its tail on an axis of its own."""
     of = {"data": points.delays, "model": Distribution.pooled(samples)}
-    rows = _frame(
-        {name: (one.quantiles(shares).tolist(), (100 * shares).tolist()) for name, one in of.items()}
-    )
-    chart = _chart(
-        rows, alt.X("x:Q", **axis(rows["x"].to_list(), f"{what}, ms")),
-        alt.Y("y:Q", title="CDF, % of time", scale=alt.Scale(domain=[0, 100])),
-    )  # fmt: skip
+    panels, count = [], 0
+    for low, high, height in ((0.0, TAIL, 240), (TAIL, 0.999, 160)):
+        shares = np.linspace(low, high, STEPS)
+        rows = _frame(
+            {name: (one.quantiles(shares).tolist(), (100 * shares).tolist()) for name, one in of.items()}
+        )
+        count += rows.height
+        x = alt.X("x:Q", **axis(rows["x"].to_list(), f"{what}, ms"))
+        y = alt.Y("y:Q", title="CDF, % of time", scale=alt.Scale(domain=[100 * low, 100 * high], nice=False))
+        panels.append(_chart(rows, x, y, height=height))
     caption = (
-        "Time-weighted distributions up to 99.9 %: each delay counts until the next one. Lost "
-        "packets are excluded."
+        f"Time-weighted distributions: each delay counts until the next one. Upper panel: up to {100 * TAIL:g} %. "
+        f"Lower panel: {100 * TAIL:g} to 99.9 %, with its own axis. Lost packets are excluded."
     )
-    return Figure(f"delay-{key}", title, caption, chart, rows.height)
+    return Figure(f"delay-{key}", title, caption, alt.vconcat(*panels, spacing=12), count)
 
 
 def _memory(points: Points, samples: list[Points]) -> Figure:
@@ -168,16 +173,34 @@ def _losses(points: Points, samples: list[Points]) -> Figure:
             float(sum(counts[m] for m in lengths if m >= n)) for n in lengths
         ]
 
-    rows = _frame({"data": above(runs_of_loss(points)), "model": above(modelled)})
-    chart = _chart(
-        rows,
-        alt.X("x:Q", title=f"consecutive losses ({1000 * points.step_s():.3g} ms each)", scale=alt.Scale(type="log")),
-        alt.Y("y:Q", title="bursts of at least this length", scale=alt.Scale(type="log")),
-        interpolate="step-before",
-    )  # fmt: skip
+    counts = {"data": above(runs_of_loss(points)), "model": above(modelled)}
+    rows = _frame(counts).filter(pl.col("y") >= 1)
+    x = alt.X(
+        "x:Q",
+        title=f"consecutive losses ({1000 * points.step_s():.3g} ms each)",
+        scale=alt.Scale(type="log", padding=8),
+        axis=alt.Axis(labelOverlap="greedy", labelSeparation=8),
+    )
+    y = alt.Y(
+        "y:Q",
+        title="bursts of at least this length",
+        scale=alt.Scale(type="log", domainMin=1, nice=True),
+        axis=alt.Axis(format="~s", labelOverlap="greedy"),
+    )
+    shade = colour(list(counts))
+    line = alt.Chart(inline_csv(rows.filter(series="model"), digits=9)).mark_line(
+        clip=True, interpolate="step-before"
+    )
+    # The data are above the model, so that no curve covers them.
+    marks = alt.Chart(inline_csv(rows.filter(series="data"), digits=9)).mark_point(
+        clip=True, filled=True, size=36, opacity=1
+    )
+    chart = alt.layer(line.encode(x=x, y=y, color=shade), marks.encode(x=x, y=y, color=shade)).properties(
+        width=WIDTH - 80, height=260
+    )
     caption = (
-        "Number of loss bursts of at least this length in the log, and mean number in the samples "
-        "of the model."
+        "Number of loss bursts of at least this length, down to one burst. Points: the log. Line: the mean of the "
+        "samples of the model."
     )
     return Figure("bursts", "Bursts of loss", caption, chart, rows.height)
 
@@ -204,7 +227,7 @@ def _phases(phase: Phase, unit: str) -> Figure:
     rows = _frame({"data": ([BIN_S * n for n in range(len(spreads))], spreads)})
     chart = _chart(
         rows, alt.X("x:Q", title="phase, s", scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1)),
-        alt.Y("y:Q", **axis(list(spreads), f"spread within intervals, {unit}")), height=180,
+        alt.Y("y:Q", **axis(list(spreads), f"standard deviation within intervals, {unit}")), height=180,
     )  # fmt: skip
     caption = (
         "Mean standard deviation within intervals by the assumed phase of their start. The fit uses "

@@ -25,13 +25,13 @@ SEEDS = range(1, 21)
 SHARES = (5, 50, 95, 99)
 MIN_INTERVALS = 2
 """Minimum number of intervals of a half."""
-DISTANCE = "largest distance of the CDFs, %"
+DISTANCE = "Kolmogorov-Smirnov distance, %"
 """Maximum distance of distributions from the data.
 
-That of the second half is its distance from the first one, which no model of the first can be expected to
-beat.
+That of the test data is their distance from the training data, which no model of these can be expected to beat.
 """
-COLUMNS = ("data", "model", "second half", "first-half model")
+COLUMNS = ("data", "model", "test data", "model of training data")
+"""The whole log and its model; the second half of the log and a model of the first half."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def evaluate_fit(found: MergedLogs, model: Model) -> GoodnessOfFit:
         half = half_of(found.points, model)
         if half is not None:
             slots = half.model.slots
-            _delays(half.second, half.model, columns["second half"], columns["first-half model"])
-            columns["second half"][DISTANCE] = 100 * distance(half.first.delays, half.second.delays)
+            _delays(half.second, half.model, columns["test data"], columns["model of training data"])
+            columns["test data"][DISTANCE] = 100 * distance(half.first.delays, half.second.delays)
     for side, rates in found.rates.items():
         _rates(rates, model.rate_bit_s[side], side, model.every_s, columns["data"], columns["model"])
         middle = _middle(rates.at_s[0], rates.at_s[-1], rates.phase_s, model.every_s)
@@ -96,10 +96,10 @@ def evaluate_fit(found: MergedLogs, model: Model) -> GoodnessOfFit:
         slots = max(slots, other.slots)
         _rates(
             second_rates, other.rate_bit_s[side], side, model.every_s,
-            columns["second half"], columns["first-half model"],
+            columns["test data"], columns["model of training data"],
         )  # fmt: skip
     rows = [
-        {"of": name, **{column: cells.get(name) for column, cells in columns.items()}}
+        {"quantity": name, **{column: cells.get(name) for column, cells in columns.items()}}
         for name in columns["model"]
     ]
     return GoodnessOfFit(rows, slots, half)

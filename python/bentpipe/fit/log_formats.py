@@ -17,6 +17,7 @@ __all__ = [
     "Side",
     "Transfer",
     "csv",
+    "delay_unit",
     "leoreplayer",
     "log_error",
     "mahimahi",
@@ -71,6 +72,8 @@ class Log:
     """Mahimahi's instants, unchanged, ms."""
     transfers: dict[Side, Transfer] = field(default_factory=dict)
     """Transfers of iperf3 over TCP."""
+    delay_column: str = ""
+    """Column of the delays of a CSV file."""
     notes: list[str] = field(default_factory=list)
     """Notes on omitted content."""
 
@@ -190,6 +193,12 @@ _WAYS = ("uplink", "downlink")
 """Columns of LENS's IRTT: -1 in one of them is a loss in that direction, with an ``rtt`` of 0."""
 
 
+def delay_unit(column: str) -> tuple[str, str]:
+    """Return the unit of a column of delays, and the column of the same quantity in seconds."""
+    unit = {1.0: "ms", 1e3: "s", 1e-3: "us"}[_DELAYS[column]]
+    return unit, f"{column.partition('_')[0]}_s"
+
+
 def csv(lines: Lines, log: Log) -> None:
     """Read a time and a round trip (``rtt``, also LENS's columns), one-way delay or rate; -1 or empty is a loss."""
     header = [cell.strip() for cell in lines[0][1].split(",")]
@@ -209,6 +218,7 @@ def csv(lines: Lines, log: Log) -> None:
     direction_columns = [n for n, name in enumerate(columns) if name in _WAYS]
     unit = _RATES.get(columns[value])
     log.one_way = columns[value].startswith("delay")
+    log.delay_column = "" if unit is not None else columns[value]
     before = -1.0
     for line, text in lines:
         cells = [cell.strip() for cell in text.split(",")]

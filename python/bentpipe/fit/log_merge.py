@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bentpipe.fit.log_formats import delay_unit
 from bentpipe.fit.log_reader import KINDS, Log, read
 from bentpipe.fit.model import Points, Rates
 from bentpipe.fit.phase import Phase, find, refine_phase
@@ -23,6 +24,8 @@ __all__ = ["MergedLogs", "gather", "source"]
 DAY_S = 1e8
 """Times above are times of day (1973 and later); times below count from the start of the log."""
 MAX_S = 30 * 86_400.0
+MIN_DELAY_MS = 1.0
+"""Minimum plausible median delay: light takes 1.1 ms to a satellite 160 km above the ground and back."""
 SPARSE = 100
 """Maximum ratio of steps to points of a log of probes."""
 
@@ -92,6 +95,7 @@ def _add(found: MergedLogs, log: Log, side: Side) -> None:
         if np.isnan(delays).all():
             raise ScenarioError([("", "every packet is lost, expected delays")], str(log.path))
         _check(at_s[order], found.points.step_s(), log)
+        _check_unit(float(np.nanmedian(delays)), log)
     for known, (times, rates) in log.rates.items():
         direction = side if known is None or side == "up" else known
         if direction in found.rates:
@@ -103,6 +107,18 @@ def _add(found: MergedLogs, log: Log, side: Side) -> None:
             found.instants[direction] = log.instants
         if known in log.transfers:
             found.transfers[direction] = log.transfers[known]
+
+
+def _check_unit(median_ms: float, log: Log) -> None:
+    """Add a note if the delays are less than those of any satellite path: mostly a wrong unit."""
+    if median_ms >= MIN_DELAY_MS:
+        return
+    text = f"warning: the median delay is {median_ms:.3g} ms, expected at least {MIN_DELAY_MS:g} ms over a satellite"
+    if log.delay_column:
+        unit, in_seconds = delay_unit(log.delay_column)
+        text += f'. Column "{log.delay_column}" is read in {unit}'
+        text += f'; name it "{in_seconds}" if it is in seconds' if unit != "s" else ""
+    log.notes.append(text)
 
 
 def _check(at_s: np.ndarray[tuple[int], np.dtype[np.float64]], step_s: float, log: Log) -> None:

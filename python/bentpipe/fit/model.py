@@ -146,6 +146,10 @@ class Bursts:
 
     probability: float
     length_ms: tuple[float, ...]
+    count: int = 0
+    """Number of intervals of the log with a burst."""
+    intervals: int = 0
+    """Number of intervals whose start is in the log."""
 
 
 @dataclass

@@ -23,18 +23,18 @@ __all__ = ["headline_text", "render_page"]
 
 def headline_text(fit_quality: GoodnessOfFit) -> str:
     """Return the distance of the model from data: from the data outside its fit, if there are any."""
-    rows = {str(row["of"]): row for row in fit_quality.rows}
+    rows = {str(row["quantity"]): row for row in fit_quality.rows}
     if (row := rows.get(DISTANCE)) is not None:
-        own, other, half = (row[name] for name in ("model", "first-half model", "second half"))
+        own, other, half = (row[name] for name in ("model", "model of training data", "test data"))
         if other is None or half is None:
             return (
                 "The delay distribution of the model differs from that of the log by at most "
-                f"{_share(own)}. The log is too short for a comparison with data outside the fit."
+                f"{_share(own)}. The log is too short for test data."
             )
         than = "no more than" if other <= half else "more than"
         return (
-            "The delay distribution of the first-half model differs from the second half of the "
-            f"log by at most {_share(other)}. This is {than} the difference between the halves, "
+            "Fitted to the first half of the log, the model differs from the second half by at most "
+            f"{_share(other)} of its delay distribution. This is {than} the difference between the halves, "
             f"{_share(half)}."
         )
     output = [

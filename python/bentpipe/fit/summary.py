@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.fit import export, log_merge, simulated
-from bentpipe.fit.goodness_of_fit import GoodnessOfFit, evaluate_fit, fit_model
+from bentpipe.fit.goodness_of_fit import DISTANCE, GoodnessOfFit, evaluate_fit, fit_model
 from bentpipe.fit.losses import drawn_mean
 from bentpipe.fit.model import interpolate
 from bentpipe.fit.model_comparison import runs_of_loss
 from bentpipe.fit.phase import BIN_S, MIN_INTERVALS
 from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.report.headline import join_names
 from bentpipe.scenario.errors import ScenarioError, is_name
 from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.quantities import Duration, UnitError
@@ -69,7 +70,7 @@ def answer(
     written, taken = export.preset(found, model, name, source)
     written |= replayed
     comparisons = simulated.compare_with_link(found, written[f"{name}.toml"])
-    output = _summarise(found, model, fit_quality, source, comparisons)
+    output = _summarise(found, model, fit_quality, source, comparisons, taken)
     from bentpipe.fit import page
     from bentpipe.fit.figures import figures
 
@@ -85,8 +86,6 @@ def answer(
     for figure in drawings:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     shown = list(output.shown)
-    if taken:
-        shown.append(f"No log has {', '.join(taken)}; the values are those of preset {export.BASE_PRESET}")
     shown.append(
         f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
         + ", ".join(list(written)[1:])
@@ -127,6 +126,7 @@ def _summarise(
     fit_quality: GoodnessOfFit,
     source: str,
     comparisons: Sequence[Comparison],
+    taken: Sequence[str],
 ) -> CommandOutput:
     data: dict[str, Any] = {
         "source": source,
@@ -136,7 +136,7 @@ def _summarise(
         "slots": model.slots,
         "delay": None if found.points is None else "one way" if found.one_way else "round trip",
         "judged": fit_quality.rows,
-        "slots_of_the_first_half": fit_quality.slots,
+        "training_intervals": fit_quality.slots,
     }
     since = "the minute" if found.of_day else "the log"
     head = f"{source}: {model.slots} intervals of {model.every_s:g} s; "
@@ -144,15 +144,20 @@ def _summarise(
     if found.phase is not None:
         data |= {"spread": found.phase.spread, "worst_spread": found.phase.worst}
         unit = "ms" if found.points is not None else "Mbit/s"
-        head += f" The spread within intervals is between {found.phase.spread:.3g} {unit} and "
-        head += f"{found.phase.worst:.3g} {unit}, depending on the assumed phase."
+        head += f" At this phase the mean standard deviation within intervals is {found.phase.spread:.3g} {unit}, "
+        head += f"the least of all phases (at most {found.phase.worst:.3g} {unit})."
     shown: list[str | TextTable] = [head]
     notes = [f"{log.path.name}: {note}." for log in found.logs for note in log.notes]
     data["notes"] = notes
     shown += notes
+    if taken:
+        shown.append(
+            f"The preset takes {join_names(taken)} from the values measured for Starlink (preset "
+            f"{export.BASE_PRESET}), because no log has them."
+        )
     rows = _distributions(found, model)
     data["distributions"] = rows
-    shown.append(TextTable("Parameters of the intervals", rows))
+    shown.append(TextTable("Distributions over the intervals", rows))
     if model.bursts is not None:
         data["bursts"] = {
             "probability": model.bursts.probability,
@@ -160,10 +165,10 @@ def _summarise(
         }
         middle, most = (float(one) for one in interpolate(model.bursts.length_ms, np.array([0.5, 1.0])))
         shown.append(
-            f"{100 * model.bursts.probability:.3g} % of the intervals have a loss burst or an "
-            f"outage (median {format_significant(middle, 3)} ms, maximum "
-            f"{format_significant(most, 3)} ms). The preset places it at the start of the "
-            "interval."
+            f"{model.bursts.count} of the {model.bursts.intervals} intervals whose start is in the log "
+            f"({100 * model.bursts.probability:.3g} %) have a loss burst or an outage (median "
+            f"{format_significant(middle, 3)} ms, maximum {format_significant(most, 3)} ms). The preset places it "
+            "at the start of the interval."
         )
     if model.loss or found.points is None:
         data["single_losses"] = _single_losses(found, model)
@@ -173,7 +178,9 @@ def _summarise(
     if found.points is not None:
         data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
         data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
-    shown.append(TextTable("Goodness of fit", fit_quality.rows))
+    shown.append(
+        TextTable("Goodness of fit: model and data, of the whole log and of its halves", fit_quality.rows)
+    )
     if fit_quality.slots:
         known = (
             ""
@@ -181,12 +188,13 @@ def _summarise(
             else "; the phase comes from the whole log"
         )
         shown.append(
-            f"The first-half model is fitted to {fit_quality.slots} intervals of the first half only{known}."
+            f"The training data are the first half of the log, {fit_quality.slots} intervals; the test data are "
+            f"the second half{known}."
         )
         if fit_quality.half is not None:
             shown.append(
-                'Column "second half": distance from the first half of the log. Column '
-                '"first-half model": distance from the second half.'
+                f"The {DISTANCE.removesuffix(', %')} of the test data is that from the training data. That "
+                "of the model of the training data is from the test data."
             )
     if model.slots < 4 * MIN_INTERVALS:
         shown.append(f"The log has only {model.slots} intervals, so their distribution is uncertain.")
@@ -216,7 +224,8 @@ def _loss_sentences(single: dict[str, Any]) -> list[str]:
     sentences = []
     if single["pings"] is not None:
         sentences.append(
-            f"{100 * single['pings']:.3g} % of the pings are single losses, outside bursts and outages."
+            f"{100 * single['pings']:.3g} % of the pings are single losses, outside bursts and outages: the mean "
+            "of the intervals in the table."
         )
     for side in known:
         text = (
@@ -246,7 +255,8 @@ def _distributions(found: MergedLogs, model: Model) -> list[dict[str, Any]]:
     heads = {"min": 0.0, "5 %": 0.05, "50 %": 0.5, "95 %": 0.95, "max": 1.0}
     return [
         {
-            "of": name,
+            "quantity": name,
+            "mean": drawn_mean(table),
             **dict(zip(heads, map(float, interpolate(table, np.array(list(heads.values())))), strict=True)),
         }
         for name, table in tables
