@@ -151,7 +151,7 @@ def _map(out: Path) -> Path:
     ):
         for place, variant in enumerate(question.variants):
             took = 1.0 + (x * y * (2 - place)) % 7 / 10
-            times[variant.name, size, rtt] = LoadTimes({1: took}, 100.0, load=loads_of(number)[place])
+            times[variant.name, size, rtt] = LoadTimes({1: took}, 100.0, loads={1: loads_of(number)[place]})
     out.mkdir()
     return map_page.write(build_map(question, times, "1.2.3"), out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -27,14 +28,23 @@ def test_a_map_with_loss_has_a_first_picture(tmp_path: Path, monkeypatch: pytest
 
     def interrupt(text: str) -> None:
         messages.append(text)
+        if len(messages) == 1:
+            return
         states.append((tmp_path / "map.html").read_text(encoding="utf-8"))
-        if len(messages) == 2:
+        if len(messages) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         compute(config, tmp_path, 1, watch=Observer(on_message=interrupt))
+    assert re.fullmatch(
+        r"80 runs with 5 seeds, about \d+ s on 1 processor. .*map.html follows after the first seed.",
+        messages[0],
+    )
+    assert re.fullmatch(
+        r"stage 1 of 3: .* is ready, with one seed of every load. More seeds follow in about .*", messages[1]
+    )
     assert "1 seed." in states[0]
-    assert "Stage 1 of 3" in states[0]
+    assert "Stage 1 of 3: this page has one seed of every load." in states[0]
     assert "one seed gives no confidence interval" in states[0]
     assert "intervals of 95\u00a0% from 5\u00a0seeds" in states[1]
     first = json.loads((tmp_path / "map.json").read_text())

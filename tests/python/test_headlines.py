@@ -413,10 +413,13 @@ def _map(*seeds: Sequence[float | None], draws: bool = False) -> Map:
 
 def test_a_map_counts_its_points() -> None:
     found = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, 3.0)))
-    assert found.endswith("split TCP is faster at 2 and slower at 3 of 6 points; 6 have no result.")
+    assert found.endswith(
+        "faster in 2 and slower in 3; 6 more have no result (–), because runs are missing, or neither load finished."
+    )
     one = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None), draws=True))
     assert one.endswith(
-        "faster at 1 and slower at 3 of 5 points; 7 have no result; one seed gives no confidence interval."
+        "faster in 1 and slower in 3; 7 more have no result (–), because runs are missing, or neither load finished; "
+        "one seed gives no confidence interval."
     )
     several = [
         tuple(value * (1 + seed / 100) for value in (0.5, 0.5, 0.5, 2.0, 1.0, 3.0)) for seed in range(5)

@@ -114,8 +114,8 @@ def test_colours_are_centred_at_one() -> None:
         for layer in figure.spec()["layer"]
         if "color" in layer["encoding"]
     ]
-    limit = math.log2(10**0.75)
-    assert domains == [[pytest.approx(-limit), 0, pytest.approx(limit)]]
+    assert 2 < math.log2(10**0.75) < 3
+    assert domains == [[-3, 0, 3]]
     assert figure.caption.startswith(
         "Medians. The numbers are ratios: above 1 split TCP is faster, below 1 QUIC"
     )
@@ -126,6 +126,35 @@ def test_colours_are_centred_at_one() -> None:
     first = cells.row(0, named=True)
     assert first["right"] == pytest.approx(math.sqrt(1e3 * 1e4))
     assert first["left"] == pytest.approx(1e3 / math.sqrt(10))
+
+
+@pytest.mark.parametrize(
+    ("largest", "ticks"),
+    [
+        (1.01, [-1, 0, 1]),
+        (3.9, [-2, -1, 0, 1, 2]),
+        (8.0, [-3, -2, -1, 0, 1, 2, 3]),
+        (9.0, [-4, -2, 0, 2, 4]),
+        (500.0, [-6, -4, -2, 0, 2, 4, 6]),
+    ],
+)
+def test_the_legend_has_powers_of_two(largest: float, ticks: list[int]) -> None:
+    cells = [RatioCell(size, 0.1, ratio) for size, ratio in ((1e3, 1.0), (1e4, largest))]
+    spec = ratio_map(cells, "map", "A map", "", **WORDS).spec()
+    legend = next(
+        layer["encoding"]["color"]["legend"] for layer in spec["layer"] if "color" in layer["encoding"]
+    )
+    assert legend["values"] == ticks
+    assert legend["direction"] == "horizontal"
+
+
+def test_numbers_are_legible_on_both_ends_of_the_colours(tmp_path: Path) -> None:
+    cells = [RatioCell(size, 0.1, ratio) for size, ratio in ((1e3, 0.02), (1e4, 1.0), (1e5, 60.0))]
+    picture = (
+        ratio_map(cells, "map", "A map", "", **WORDS).write(tmp_path / "map.svg").read_text(encoding="utf-8")
+    )
+    inks = {text: fill for fill, text in re.findall(r'<text[^>]*fill="(#\w+)"[^>]*>([\d.]+)</text>', picture)}
+    assert (inks["0.02"], inks["1.00"], inks["60"]) == ("#ffffff", "#1c2330", "#ffffff")
 
 
 def test_hidden_points_are_omitted() -> None:

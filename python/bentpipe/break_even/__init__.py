@@ -4,6 +4,7 @@
 ``config``: input of a map, and its scenario
 ``execution``: runs of a map in stages, each with a page
 ``ratios``: ratios of page load times from the store of a map
+``gains``: sizes at which split TCP is faster or slower, and by how much
 ``recommendation``: headline of the map
 ``summary``: tables and data of the map
 ``page``: HTML page, figures and JSON of the map
@@ -93,7 +94,7 @@ def run(
     """
     from bentpipe.break_even.execution import compute
     from bentpipe.break_even.page import KEYS, figure
-    from bentpipe.break_even.recommendation import headline_text, supporting_text
+    from bentpipe.break_even.recommendation import headline_text, kinds_text, supporting_text
     from bentpipe.break_even.summary import data, load_time_rows, size_rows, titles
     from bentpipe.metrics.format import CommandOutput, TextTable
 
@@ -103,7 +104,7 @@ def run(
     own_title, sizes_title = titles(result)
     output = CommandOutput(
         data(result),
-        (f"{headline_text(result)}\n", f"{supporting_text(result)}\n",
+        (f"{headline_text(result)}\n", *(f"{text}\n" for text in kinds_text(result)), f"{supporting_text(result)}\n",
          TextTable(own_title, load_time_rows(result)), "", TextTable(sizes_title, size_rows(result)),
          _summary_line(report, out / "map.html")),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
@@ -187,4 +188,4 @@ def _as_tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _summary_line(report: ExecutionSummary, page: Path) -> str:
     reused = f", {report.reused} from earlier runs" if report.reused else ""
-    return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Map: {page}"
+    return f"\n{report.done} runs in {report.seconds:.0f} s{reused}. Map: {page}; for print: {page.with_suffix('.pdf')}"

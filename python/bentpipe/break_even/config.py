@@ -26,6 +26,12 @@ LOAD_FACTOR = 4
 SETTLE_RTTS = 60
 """Number of round trips added to the duration of a run."""
 
+TCP_HTTP = "1.1"
+"""Version of HTTP over TCP: that of HTTP/2 in browsers has a stream window of 6 MiB, which limits long objects."""
+
+HEADERS = {"request": "433 B", "response_header": "300 B"}
+"""Header blocks of HTTP/2 and HTTP/3 (docs/explanation/web.md), so that all variants have the same bytes."""
+
 KINDS = tuple(PROXIES)
 """Names of the kinds of proxies, from the simplest to the best."""
 
@@ -71,25 +77,27 @@ class BreakEvenConfig:
     def alternatives(self) -> tuple[Variant, ...]:
         """Variants without a proxy: QUIC with each controller and initial window, and TCP."""
         pairs = [(controller, window) for controller in self.controllers for window in self.windows]
-        quic = (Variant(self._quic_name(*pair) if len(pairs) > 1 else "QUIC", "3", *pair) for pair in pairs)
-        return (*quic, Variant("TCP", "2", self.controllers[0], self.windows[0]))
+        quic = (Variant(self._quic_name(*pair), "3", *pair) for pair in pairs)
+        return (*quic, Variant("TCP", TCP_HTTP, self.controllers[0], self.windows[0]))
 
     def _quic_name(self, controller: str, window: str) -> str:
-        varied = [
+        """Return a name with the values that vary or are not the default."""
+        named = [
             text
-            for text, values in (
-                (controller, self.controllers),
-                (window.removesuffix(" packets"), self.windows),
+            for text, values, default in (
+                (controller, self.controllers, "cubic"),
+                (window.removesuffix(" packets"), self.windows, "10 packets"),
             )
-            if len(values) > 1
+            if values != (default,)
         ]
-        return f"QUIC ({', '.join(varied)})"
+        return f"QUIC ({', '.join(named)})" if named else "QUIC"
 
     @property
     def split(self) -> tuple[Variant, ...]:
         """Split TCP with each kind of proxy."""
         return tuple(
-            Variant(f"{kind} PEP", "2", self.controllers[0], self.windows[0], kind) for kind in self.proxies
+            Variant(f"{kind} PEP", TCP_HTTP, self.controllers[0], self.windows[0], kind)
+            for kind in self.proxies
         )
 
     @property
@@ -119,7 +127,7 @@ def scenario(config: BreakEvenConfig) -> dict[str, Any]:
         "sample_interval": "1 s",
         "seeds": config.seeds or 1,
         "path": path_tables(config.access.down, config.access.up, config.rtts[0], config.proxies[0]),
-        "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in config.sizes},
+        "page": {page_name(size): {"object": [{"name": "object", "size": size, **HEADERS}]} for size in config.sizes},
         "tcp": {"congestion": config.tcp},
         "flow": [
             {"name": "web", "congestion": config.controllers[0],

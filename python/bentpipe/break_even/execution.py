@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.break_even.config import BreakEvenConfig, scenario
 from bentpipe.metrics.compare import MIN_SEEDS
+from bentpipe.plan.cost import estimate_plan, run_weight
 from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.flow.controllers import deterministic_controllers
 from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.plan.randomness import RandomInput, is_path_stochastic, random_inputs
 from bentpipe.runners import engine
 from bentpipe.runners.execute import Observer, execute
-from bentpipe.runners.local import Idle, LocalRunner
+from bentpipe.runners.local import Idle, LocalRunner, cores
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.sweep import parse_override
 
@@ -67,6 +68,14 @@ def compute(
     }
     store, stages = out / "store", _stages(plan, config)
     summary: ExecutionSummary | None = None
+    workers = jobs or cores()
+    _check_seeds(config, plan, watch)
+    if len(stages) > 1:
+        seeds = len({run.seed for run in plan.runs})
+        watch.on_message(
+            f"{len(plan.runs):,} runs with {seeds} seeds, {_time_text(estimate_plan(plan, workers).seconds, workers)}. "
+            f"{out / 'map.html'} follows after the first seed."
+        )
     with Idle() as idle:
         for number, runs in enumerate(stages, 1):
             report = execute(
@@ -74,7 +83,8 @@ def compute(
             )
             summary = report if summary is None else _sum(summary, report)
             if number < len(stages) and report.done:
-                _write_part(store, config, draws, out, watch, number, len(stages))
+                part = _Part(number, len(stages), _remaining(stages, number, report), workers)
+                _write_part(store, config, draws, out, watch, part)
     from bentpipe.break_even.page import write
     from bentpipe.break_even.ratios import read_map
 
@@ -91,17 +101,54 @@ def _write_part(
     draws: set[str],
     out: Path,
     watch: Observer,
-    number: int,
-    stages: int,
+    part: _Part,
 ) -> None:
-    """Write the page of the finished runs."""
+    """Write the page of the finished runs, and report what it has and what is missing."""
     from bentpipe.break_even.page import write_page
     from bentpipe.break_even.ratios import read_map
 
     result = read_map(store, config, draws)
     if any(cell.ratio is not None for cell in result.cells):
-        page = write_page(result, out, f"Stage {number} of {stages}: more seeds follow. Reload the page.")
-        watch.on_message(f"stage {number} of {stages}: {page}; more seeds follow")
+        stage = f"tage {part.number} of {part.stages}"
+        has = (
+            "one seed of every load" if part.number == 1 else f"all seeds at {config.own_rtt}, one elsewhere"
+        )
+        page = write_page(
+            result, out, f"S{stage}: this page has {has}. More seeds follow; reload the page for them."
+        )
+        watch.on_message(
+            f"s{stage}: {page} is ready, with {has}. More seeds follow in {_time_text(part.seconds, part.workers)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A finished stage."""
+
+    number: int
+    stages: int
+    seconds: float
+    """Estimated time of the remaining stages, s."""
+    workers: int
+
+
+def _remaining(stages: Sequence[Sequence[Run]], number: int, report: ExecutionSummary) -> float:
+    """Return the estimated time in s of the stages after the first ``number``, from the speed of the last one."""
+    weights = [sum(map(run_weight, runs)) for runs in stages]
+    share = max(report.done, 1) / max(report.done + report.reused, 1)
+    return report.seconds / share * sum(weights[number:]) / max(weights[number - 1], 1e-9)
+
+
+def _time_text(seconds: float, workers: int) -> str:
+    return f"about {max(seconds, 1):,.0f} s on {workers} processor{'' if workers == 1 else 's'}"
+
+
+def _check_seeds(config: BreakEvenConfig, plan: Plan, watch: Observer) -> None:
+    """Report a number of seeds without effect: no run of the map draws anything."""
+    if config.seeds is not None and config.seeds > 1 and {run.seed for run in plan.runs} == {1}:
+        watch.on_message(
+            f"--seeds {config.seeds} has no effect: without random loss or delay all seeds are equal"
+        )
 
 
 def plan_map(config: BreakEvenConfig, settings: Sequence[str]) -> Plan:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.break_even.ratios import Cell, Map
-from bentpipe.break_even.recommendation import headline_text, supporting_text
+from bentpipe.break_even.ratios import Cell, LoadTimes, Map
+from bentpipe.break_even.recommendation import headline_text, kinds_text, supporting_text
 from bentpipe.break_even.summary import data, load_time_rows, ratio_rows, size_rows, titles
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.load_waterfall import PickedLoad, pick, with_loads
@@ -50,11 +50,14 @@ def interactive_figure(result: Map) -> Figure:
         ValueError: no pair of loads has finished.
     """
     loads = [
-        PickedLoad(*_coordinates(size, rtt), name, load.sent, load.first_byte, load.end)
+        PickedLoad(
+            *_coordinates(size, rtt), name, load.sent, load.first_byte, load.end, _seed_note(times, seed)
+        )
         for name in (variant.name for variant in result.config.variants)
         for rtt in result.config.rtts
         for size in result.config.sizes
-        if (times := result.times.get((name, size, rtt))) is not None and (load := times.load) is not None
+        if (times := result.times.get((name, size, rtt))) is not None and times.typical is not None
+        for seed, load in [times.typical]
     ]
     if not loads:
         return figure(result)
@@ -64,6 +67,19 @@ def interactive_figure(result: Map) -> Figure:
     place = _coordinates(best.size, best.rtt)
     first = next((load for load in loads if (load.x, load.y) == place), loads[0])
     return with_loads(_figure(result, pick(first)), loads)
+
+
+def _times_note(result: Map) -> str:
+    """Return the meaning of ``>`` in the table of load times; empty without unfinished loads."""
+    own = [times for (_, _, rtt), times in result.times.items() if rtt == result.config.own_rtt]
+    if not any(times.unfinished for times in own):
+        return ""
+    return "A time with > is a lower bound: loads that did not finish count with the duration of their run."
+
+
+def _seed_note(times: LoadTimes, seed: int) -> str:
+    """Return the seed of a load if there are several: that nearest to the median."""
+    return f"seed {seed}" if len(times.by_seed) > 1 else ""
 
 
 def _coordinates(size: str, rtt: str) -> tuple[float, float]:
@@ -122,8 +138,9 @@ def write_page(result: Map, out: Path, state: str = "") -> Path:
     page = Page(f"Should you keep your PEP? {result.config.access.title}")
     own_title, sizes_title = titles(result)
     return page.write(
-        out / "map.html", "break_even/page.html", Headline(headline_text(result), supporting_text(result)),
-        figure=page.drawing(interactive_figure(result)), own_title=own_title, own=tabular(load_time_rows(result)),
+        out / "map.html", "break_even/page.html", Headline(headline_text(result)),
+        kinds=kinds_text(result), figure=page.drawing(interactive_figure(result), paper=figure(result)),
+        own_title=own_title, own=tabular(load_time_rows(result)), times_note=_times_note(result),
         sizes_title=sizes_title, break_even=tabular(size_rows(result)), ratios=tabular(ratio_rows(result)),
-        state=state, engine=result.engine, seeds=result.seeds,
+        assumptions=supporting_text(result), state=state, engine=result.engine, seeds=result.seeds,
     )  # fmt: skip

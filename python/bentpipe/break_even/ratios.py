@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -47,13 +48,21 @@ class LoadTimes:
     by_seed: Mapping[int, float]
     limit_s: float
     unfinished: int = 0
-    load: Load | None = None
-    """Phases of the first finished load."""
+    loads: Mapping[int, Load] = field(default_factory=dict)
+    """Phases of the finished loads, by seed."""
 
     @property
     def mean(self) -> ConfidenceInterval | None:
         """Mean over the seeds; a lower bound if a load did not finish."""
         return mean_ci(tuple(self.by_seed.values())) if self.by_seed else None
+
+    @property
+    def typical(self) -> tuple[int, Load] | None:
+        """Seed and phases of the finished load whose time is nearest to the median over the seeds."""
+        if not self.loads:
+            return None
+        middle = median(self.by_seed.values())
+        return min(self.loads.items(), key=lambda item: (abs(self.by_seed[item[0]] - middle), item[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +172,10 @@ def read_map(store: Path, config: BreakEvenConfig, draws: Collection[str] = ()) 
     for seed, variant, size, rtt, plt, completed, queued_s, *timestamps in frame.select(columns).iter_rows():
         key, limit_s = (variant, size, rtt), limits[size]
         old = times.get(key, LoadTimes({}, limit_s))
-        load = Load(*(timestamp - queued_s for timestamp in timestamps)) if completed else None
+        load = {seed: Load(*(timestamp - queued_s for timestamp in timestamps))} if completed else {}
         times[key] = LoadTimes(
             {**old.by_seed, seed: plt if completed else limit_s}, limit_s,
-            old.unfinished + (not completed), old.load or load,
+            old.unfinished + (not completed), {**old.loads, **load},
         )  # fmt: skip
     return build_map(config, times, results.engine, draws)
 
@@ -254,18 +263,19 @@ def _compared(cell: Cell, pair: Pairs, change: MetricChange) -> Cell:
     )
 
 
-def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
-    """Return the object sizes in bytes at which the ratio crosses 1, by log-log interpolation.
+def break_even(cells: Sequence[Cell], rtt: str, level: float = 1.0) -> list[float]:
+    """Return the object sizes in bytes at which the ratio crosses ``level``, by log-log interpolation.
 
     Args:
         cells: cells of one variant without a proxy and one kind of proxy.
         rtt: round-trip time of the cells to consider.
+        level: ratio to cross; 1 is the break-even line.
 
     Returns:
-        Several sizes if the ratio crosses 1 more than once; none if one side is faster at every size.
+        Several sizes if the ratio crosses ``level`` more than once; none if one side is faster at every size.
     """
     points = [
-        (math.log(Size.parse(cell.size).bytes), math.log(cell.estimate))
+        (math.log(Size.parse(cell.size).bytes), math.log(cell.estimate / level))
         for cell in cells
         if cell.rtt == rtt and cell.estimate
     ]

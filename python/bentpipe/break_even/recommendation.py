@@ -1,217 +1,230 @@
-"""Headline of a map: whether to keep the PEP, for which objects, and the gain of each kind."""
+"""Headline of a map: for each kind of PEP whether to keep it, where it is faster or slower, and how to recognise it."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bentpipe.break_even.ratios import break_even, size_text
+from bentpipe.break_even.gains import MANY_SEEDS, Gain, gains, is_gain, is_loss
+from bentpipe.break_even.ratios import size_text
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.report.headline import NO_INTERVAL, join_names
-from bentpipe.scenario.quantities import Duration, Size
+from bentpipe.scenario.quantities import Size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bentpipe.break_even.config import BreakEvenConfig
-    from bentpipe.break_even.ratios import Cell, Map
-    from bentpipe.metrics.intervals import ConfidenceInterval
+    from bentpipe.break_even.gains import Extreme, Range, Unfinished
+    from bentpipe.break_even.ratios import Map
 
-__all__ = ["Gain", "format_ranges", "gain", "gains", "headline_text", "supporting_text"]
+__all__ = [
+    "Judgement",
+    "format_ranges",
+    "headline_text",
+    "judgements",
+    "kinds_text",
+    "supporting_text",
+]
 
-EVEN = 1.005
-"""Lowest ratio that counts as a gain; the map displays lower ratios as 1.00."""
-
-WORTH = 1.1
-"""Lowest largest gain for which a proxy is worth its upkeep."""
-
-MANY_SEEDS = "too few seeds"
-"""Verdict of a ratio of a stochastic cell with fewer seeds than a verdict needs."""
-
-NAMES = {"plain": "plain PEP", "pooled": "PEP with a pool", "line-rate": "PEP that knows the link rate"}
+NOUNS = {"plain": "plain PEP", "pooled": "PEP with a pool", "line-rate": "PEP that knows the link rate"}
 """Nouns of the kinds of proxies."""
 
-CONDITIONS = {
-    "plain": "if it is a plain one",
-    "pooled": "if it keeps a pool of connections",
-    "line-rate": "if it knows the link rate",
+MARKS = {
+    "plain": "A plain PEP starts each connection with a window of 10 packets.",
+    "pooled": "A pooled PEP keeps connections to the gateway open.",
+    "line-rate": "A line-rate PEP sends at the configured rate from the first byte.",
 }
-"""Conditions of the recommendation, if only some of the kinds are worth it."""
+"""Behaviour by which an operator recognises a kind."""
+
+KEEP, KEEP_FOR_TCP, DROP = "keep", "keep for TCP", "drop"
+"""Verdicts of a kind: faster than every variant, faster than TCP alone, or not worth its upkeep."""
 
 
 @dataclass(frozen=True)
-class Gain:
-    """Gain of split TCP over one variant without a proxy at one round-trip time."""
+class Judgement:
+    """Whether to keep the PEPs of a kind."""
 
-    alternative: str
-    """Name of the variant without a proxy."""
     proxy: str
-    rtt: str
-    ranges: tuple[tuple[float | None, float | None], ...]
-    """Ranges of object size in bytes in which split TCP is faster; None stands for a limit beyond the map."""
-    max_ratio: ConfidenceInterval
-    """Largest ratio of page load times, the alternative to split TCP."""
-    bound: str
-    """``≥`` or ``≤`` if the largest ratio is a bound."""
-    max_ratio_size: str
-    """Object size with the largest ratio."""
-
-    @property
-    def is_worth(self) -> bool:
-        """Whether the largest gain is worth a proxy."""
-        return bool(self.ranges) and self.max_ratio.estimate >= WORTH
-
-    @property
-    def times(self) -> str:
-        """Text of the largest ratio: ``up to 3.4 (3.1 to 3.7) times``, ``more than 12 times``, ``at most 3 %``."""
-        ratio = self.max_ratio
-        text = _number(ratio.estimate)
-        if not self.is_worth and not self.bound:
-            return f"at most {100 * (ratio.estimate - 1):.1g} %"
-        if self.bound:
-            return f"{'more' if self.bound == '≥' else 'less'} than {text} times"
-        if ratio.low is not None and ratio.high is not None and ratio.low != ratio.high:
-            text += f" ({_number(ratio.low)} to {_number(ratio.high)})"
-        return f"up to {text} times"
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the gain as plain data, sizes in bytes and times in seconds."""
-        return {
-            "variant": self.alternative, "proxy": self.proxy, "rtt_s": Duration.parse(self.rtt).ns / 1e9,
-            "faster_from_to_bytes": [[_round_size(limit) for limit in limits] for limits in self.ranges],
-            "largest_ratio": self.max_ratio.estimate, "largest_ratio_low": self.max_ratio.low,
-            "largest_ratio_high": self.max_ratio.high, "bound": self.bound,
-            "largest_ratio_bytes": Size.parse(self.max_ratio_size).bytes,
-        }  # fmt: skip
+    verdict: str
+    gains: tuple[Gain, ...]
+    """Gain over each variant without a proxy."""
 
 
-def gains(result: Map, rtt: str | None = None) -> list[Gain]:
-    """Return the gain of each kind of proxy over each variant without one, if a pair of loads exists.
-
-    Args:
-        result: the map.
-        rtt: round-trip time (default: that of the access).
-    """
-    config = result.config
-    found = (
-        gain(result.of(alternative.name, proxy), rtt or config.own_rtt)
-        for proxy in config.proxies
-        for alternative in config.alternatives
-    )
-    return [one for one in found if one is not None]
+def judgements(result: Map) -> list[Judgement]:
+    """Return the verdict of each kind of proxy at the round-trip time of the access, the kinds to keep first."""
+    found = []
+    for kind in result.config.proxies:
+        ones = tuple(one for one in gains(result) if one.proxy == kind)
+        if ones:
+            found.append(Judgement(kind, _verdict(ones), ones))
+    return sorted(found, key=lambda one: (KEEP, KEEP_FOR_TCP, DROP).index(one.verdict))
 
 
-def gain(cells: Sequence[Cell], rtt: str) -> Gain | None:
-    """Return the gain over the variant of ``cells`` at ``rtt``; None without a ratio.
-
-    With seeds enough for a verdict, a range of sizes counts only if a ratio in it is above 1 by more than chance.
-    """
-    points = [
-        (Size.parse(cell.size).bytes, cell.ratio, cell) for cell in cells if cell.rtt == rtt and cell.ratio
-    ]
-    if not points:
-        return None
-    points.sort(key=lambda point: point[0])
-    limits = [None, *break_even(cells, rtt), None]
-    ranges = [
-        (low, high)
-        for low, high in itertools.pairwise(limits)
-        if any(_is_gain(cell) for size, _, cell in points if (low or 0) <= size <= (high or math.inf))
-    ]
-    _, ratio, cell = max(points, key=lambda point: (_is_gain(point[2]), point[1].estimate))
-    return Gain(cell.alternative, cell.proxy, rtt, tuple(ranges), ratio, cell.bound, cell.size)
-
-
-def _is_gain(cell: Cell) -> bool:
-    if cell.ratio is None or cell.ratio.estimate < EVEN:
-        return False
-    return cell.verdict in ("regression", MANY_SEEDS)
+def _verdict(ones: Sequence[Gain]) -> str:
+    if all(one.is_worth for one in ones):
+        return KEEP
+    return KEEP_FOR_TCP if any(one.is_worth for one in ones if one.alternative == "TCP") else DROP
 
 
 def headline_text(result: Map) -> str:
-    """Return the recommendation: keep the PEP or not, for which objects, and its gain."""
-    found = gains(result)
-    config, rtt = result.config, result.config.own_rtt
+    """Return the recommendation in one sentence: the kinds of PEPs to keep and to drop."""
+    found, rtt = judgements(result), result.config.own_rtt
     if not found:
         return f"No page loads over split TCP and over a variant without a proxy at {rtt}."
-    by_kind = {kind: [one for one in found if one.proxy == kind] for kind in config.proxies}
-    by_kind = {kind: ones for kind, ones in by_kind.items() if ones}
-    worth = [kind for kind, ones in by_kind.items() if all(one.is_worth for one in ones)]
-    for_tcp = [
-        kind
-        for kind, ones in by_kind.items()
-        if any(one.is_worth for one in ones if one.alternative == "TCP")
+    nouns = {
+        verdict: " or ".join(f"a {NOUNS[one.proxy]}" for one in found if one.verdict == verdict)
+        for verdict in (KEEP, KEEP_FOR_TCP, DROP)
+    }
+    if len({one.verdict for one in found}) == 1:
+        noun = "your PEP" if len(found) > 1 else nouns[found[0].verdict]
+        nouns = {verdict: noun if text else "" for verdict, text in nouns.items()}
+    parts = [
+        words.format(nouns[verdict])
+        for verdict, words in ((KEEP, "keep {}"), (KEEP_FOR_TCP, "keep {} for TCP only"), (DROP, "drop {}"))
+        if nouns[verdict]
     ]
-    if worth:
-        condition = "" if len(worth) == len(by_kind) else f" {_conditions(worth)}"
-        sentences = [f"Keep your PEP{condition}."]
-    elif for_tcp:
-        condition = "" if len(for_tcp) == len(by_kind) else f" {_conditions(for_tcp)}"
-        equals = [one.alternative for one in by_kind[for_tcp[-1]] if not one.is_worth]
-        verb = "does" if len(equals) == 1 else "do"
-        sentences = [f"Keep your PEP for TCP{condition}; {join_names(equals)} {verb} as well without it."]
-    else:
-        sentences = [f"You can do without a PEP at {rtt}."]
-    order = sorted(by_kind, key=lambda kind: (kind in worth, kind in for_tcp), reverse=True)
-    for position, kind in enumerate(order):
-        sentences += _kind_sentences(by_kind[kind], rtt, leads=position == 0)
-    return " ".join(sentences)
+    return f"At {rtt}, {join_names(parts)}."
 
 
-def _conditions(kinds: Sequence[str]) -> str:
-    return " or ".join(CONDITIONS[kind] for kind in kinds)
+def kinds_text(result: Map) -> list[str]:
+    """Return one paragraph for each kind of PEP with its gains and losses, then how to recognise the own kind."""
+    found = judgements(result)
+    paragraphs = [_kind_text(one, result.config) for one in found]
+    if len(found) > 1:
+        marks = " ".join(MARKS[one.proxy] for one in found)
+        paragraphs.append(f"Which kind is yours? Ask the vendor. {marks}")
+    return paragraphs
 
 
-def _kind_sentences(ones: Sequence[Gain], rtt: str, *, leads: bool) -> list[str]:
-    """Return the sizes at which a kind is faster than all variants, and its gain over each."""
-    noun = NAMES[ones[0].proxy]
-    gaining, others = [one for one in ones if one.ranges], [one for one in ones if not one.ranges]
-    subject = f"A {noun}"
-    sentences = []
-    if leads and gaining:
-        common = _intersection(gaining)
-        if common:
-            sentences.append(
-                f"At {rtt}, a {noun} is faster than {_alternatives(gaining)} for {_objects(common)}."
-            )
-            subject = "It"
-    if gaining:
-        texts = [f"{one.times} over {one.alternative}" for one in gaining]
-        sentences.append(f"{subject} gains {join_names(texts)}.")
-        subject = "It"
+def _kind_text(one: Judgement, config: BreakEvenConfig) -> str:
+    name = f"{one.proxy} PEP"
+    verdict = {KEEP: "keep it", KEEP_FOR_TCP: "keep it for TCP", DROP: "drop it"}[one.verdict]
+    sentences = [*_gain_sentences(one.gains, config), *_loss_sentences(one.gains, config)]
+    return f"{name[0].upper()}{name[1:]}: {verdict}. {' '.join(sentences)}"
+
+
+def _gain_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]:
+    """Return how much longer each variant takes without the PEP, and which objects it does not finish."""
+    worth = [one for one in ones if one.is_worth]
+    small = [one for one in ones if not one.is_worth and one.faster and one.largest is not None]
+    others = [one for one in ones if one not in worth and one not in small]
+    sentences = _worth_sentences([one for one in worth if one.largest is not None], config)
+    names: dict[Unfinished, list[str]] = {}
+    for one in worth:
+        if one.unfinished is not None:
+            names.setdefault(one.unfinished, []).append(one.alternative)
+    sentences += [_unfinished_text(subjects, unfinished, "the PEP") for unfinished, subjects in names.items()]
+    if small:
+        texts = [f"{one.alternative} at most {_percent(one.largest)}" for one in small]
+        sentences.append(f"Without it, {join_names(texts)} longer.".replace(" at most", " takes at most", 1))
     if others:
         # Without an interval every ratio is at most 1.00; with one, no ratio is above 1 by more than chance.
-        missing = "no significant gain" if any(one.max_ratio.known for one in others) else "no gain"
-        sentences.append(f"{subject} has {missing} over {join_names([one.alternative for one in others])}.")
+        known = any(one.largest is not None and one.largest.ratio.known for one in others)
+        joined = join_names([one.alternative for one in others])
+        sentences.append(f"It has {'no significant gain' if known else 'no gain'} over {joined}.")
     return sentences
 
 
-def _alternatives(found: Sequence[Gain]) -> str:
-    return join_names([one.alternative for one in found]).replace("TCP", "TCP without a PEP")
+AS_LONG = " as long"
+"""Last words of a ratio, which a second ratio of a sentence omits."""
 
 
-def _intersection(found: Sequence[Gain]) -> list[tuple[float | None, float | None]]:
-    """Return the ranges of size in which split TCP is faster than every variant of ``found``."""
+def _worth_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]:
+    """Return the largest gains, in one sentence if there are objects for which split TCP is faster than all."""
+    if not ones:
+        return []
+    common = _intersection(ones)
+    groups = [(ones, common)] if common else [([one], list(one.worth)) for one in ones]
+    sentences = []
+    for group, ranges in groups:
+        texts = [
+            f"{one.alternative}{' takes' if place == 0 else ''} up to {_longer(one.largest.ratio)}"
+            for place, one in enumerate(group)
+            if one.largest is not None
+        ]
+        # A sentence has at most two variants; the names of more begin sentences of their own.
+        if len(texts) > 1 and texts[0].endswith(AS_LONG):
+            texts[1] = texts[1].removesuffix(AS_LONG)
+        sentences.append(f"For {_objects(ranges, config)}, {join_names(texts[:2])} without it.")
+        sentences += [f"{text.replace(' up to', ' takes up to', 1)}." for text in texts[2:]]
+    return sentences
+
+
+def _loss_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]:
+    """Return how much longer split TCP takes than variants without it, and which objects it does not finish."""
+    sentences = []
+    harmful = [one for one in ones if one.is_harmful]
+    for one in harmful:
+        if one.smallest is not None and one.smallest.ratio.estimate < 1:
+            longer = _longer(_inverse(one.smallest.ratio))
+            than = "as" if longer.endswith(AS_LONG) else "than"
+            where = _objects(one.harm, config)
+            sentences.append(f"It takes up to {longer} {than} {one.alternative} for {where}.")
+        if one.split_unfinished is not None:
+            sentences.append(_unfinished_text(["It"], one.split_unfinished, one.alternative))
+    return sentences
+
+
+def _unfinished_text(subjects: Sequence[str], unfinished: Unfinished, other: str) -> str:
+    always = "" if unfinished.is_always else " always"
+    verb = "does" if len(subjects) == 1 else "do"
+    needs = (
+        "" if unfinished.other_s is None else f"; {other} needs {format_significant(unfinished.other_s, 2)} s"
+    )
+    limit = f"{unfinished.limit_s:.0f} s"
+    return f"{join_names(subjects)} {verb} not{always} finish {unfinished.size} in {limit}{needs}."
+
+
+def _longer(ratio: ConfidenceInterval) -> str:
+    """Return a ratio above 1 as text: ``47 % longer``, ``6.5 (3.1 to 14) times as long``."""
+    known = ratio.low is not None and ratio.high is not None and ratio.low != ratio.high
+    limits = (ratio.low or 0.0, ratio.high or 0.0)
+    if ratio.estimate >= 2:
+        between = f" ({_number(limits[0])} to {_number(limits[1])})" if known else ""
+        return f"{_number(ratio.estimate)}{between} times{AS_LONG}"
+    between = f" ({100 * (limits[0] - 1):.0f} to {100 * (limits[1] - 1):.0f})" if known else ""
+    return f"{100 * (ratio.estimate - 1):.0f}{between} % longer"
+
+
+def _percent(extreme: Extreme | None) -> str:
+    return "" if extreme is None else f"{100 * (extreme.ratio.estimate - 1):.1g} %"
+
+
+def _inverse(ratio: ConfidenceInterval) -> ConfidenceInterval:
+    low, high = (None if limit is None else 1 / limit for limit in (ratio.high, ratio.low))
+    return ConfidenceInterval(1 / ratio.estimate, low, high, ratio.n)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _intersection(found: Sequence[Gain]) -> list[Range]:
+    """Return the ranges of size in which split TCP is worth it over every variant of ``found``."""
     ranges: list[tuple[float, float]] = [(0.0, math.inf)]
     for one in found:
-        other = [(low or 0.0, high or math.inf) for low, high in one.ranges]
+        other = [(low or 0.0, high or math.inf) for low, high in one.worth]
         ranges = [(max(a, c), min(b, d)) for a, b in ranges for c, d in other if max(a, c) < min(b, d)]
     return [(low or None, None if math.isinf(high) else high) for low, high in ranges]
 
 
 def supporting_text(result: Map) -> str:
-    """Return the assumptions about each proxy, and the number of points at which each side is faster."""
+    """Return the assumptions about each proxy, and the number of comparisons in which each side is faster."""
     config = result.config
     cells = [cell for cell in result.cells if cell.ratio is not None]
-    split = sum(cell.verdict == "regression" or _is_gain(cell) for cell in cells)
-    other = sum(
-        cell.verdict == "improvement" or (cell.verdict == MANY_SEEDS and (cell.estimate or 1) < 1 / EVEN)
-        for cell in cells
+    split, other = sum(map(is_gain, cells)), sum(map(is_loss, cells))
+    text = (
+        f"In {len(cells):,} comparisons (one for each variant, object size and RTT), split TCP is faster in "
+        f"{split:,} and slower in {other:,}"
     )
-    text = f"Over all RTTs, split TCP is faster at {split:,} and slower at {other:,} of {len(cells):,} points"
-    missing = len(result.cells) - len(cells)
-    text += f"; {missing:,} have no result" if missing else ""
+    missing = [cell for cell in result.cells if cell.ratio is None]
+    if missing:
+        unfinished = all(None not in cell.times_s for cell in missing)
+        reason = "neither load finished" if unfinished else "runs are missing, or neither load finished"
+        text += f"; {len(missing):,} more have no result (–), because {reason}"
     if result.confident:
         text += f"; intervals of 95 % from {result.seeds} seeds"
     elif any(cell.verdict == MANY_SEEDS for cell in cells):
@@ -223,39 +236,52 @@ def assumption(kind: str, config: BreakEvenConfig) -> str:
     """Return a sentence about the proxies of a kind: connections, start and buffers."""
     plain = f"starts with {config.tcp} and an initial window of 10 packets"
     rates = f"sends at the link rate ({config.access.down_rate} down) from the first byte"
-    buffers = "its buffers hold four times what the path holds"
     return {
-        "plain": f"The plain PEP opens a connection for each client and {plain}; {buffers}.",
-        "pooled": f"The PEP with a pool has open connections to the gateway and {plain}; {buffers}.",
+        "plain": f"The plain PEP opens a connection for each client and {plain}.",
+        "pooled": f"The PEP with a pool has open connections to the gateway and {plain}.",
         "line-rate": f"The PEP that knows the link rate has open connections to the gateway and {rates}.",
     }[kind]
 
 
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 2 else f"{value:.2f}"
+def _objects(ranges: Iterable[Range], config: BreakEvenConfig) -> str:
+    """Return ranges as text. They end at the sizes of the map, unless it has both very small and large ones."""
+    sizes = [Size.parse(size).bytes for size in config.sizes]
+    first = None if sizes[0] <= SMALL_BYTES else float(sizes[0])
+    last = None if sizes[-1] >= LARGE_BYTES else float(sizes[-1])
+    texts = [_range_words(low or first, high or last) for low, high in _joined(ranges)]
+    return f"objects {join_names(texts)}"
 
 
-def _objects(ranges: Sequence[tuple[float | None, float | None]]) -> str:
-    if list(ranges) == [(None, None)]:
-        return "objects of every size"
-    return f"objects {' and '.join(_range_words(low, high) for low, high in ranges)}"
+SMALL_BYTES, LARGE_BYTES = 10_000, 100_000_000
+"""Sizes beyond which a range of the headline is open: an initial window, and the largest object of the default map."""
+
+
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Join neighbouring ranges."""
+    found: list[Range] = []
+    for low, high in ranges:
+        if found and found[-1][1] == low:
+            found[-1] = (found[-1][0], high)
+        else:
+            found.append((low, high))
+    return found
 
 
 def _range_words(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"below {size_text(high or 0.0)}"
+        return "of every size" if high is None else f"below {size_text(high)}"
     if high is None:
         return f"above {size_text(low)}"
-    return f"from {size_text(low)} to {size_text(high)}"
+    return f"of {size_text(low)}" if low == high else f"from {size_text(low)} to {size_text(high)}"
 
 
-def format_ranges(ranges: Sequence[tuple[float | None, float | None]]) -> str:
+def format_ranges(ranges: Sequence[Range]) -> str:
     """Return ranges of object size as the text of a table's cell."""
     if not ranges:
         return "none"
     if list(ranges) == [(None, None)]:
         return "every size"
-    return ", ".join(_range_text(low, high) for low, high in ranges)
+    return ", ".join(itertools.starmap(_range_text, ranges))
 
 
 def _range_text(low: float | None, high: float | None) -> str:
@@ -264,7 +290,3 @@ def _range_text(low: float | None, high: float | None) -> str:
     if high is None:
         return f"> {size_text(low)}"
     return f"{size_text(low)}–{size_text(high)}"
-
-
-def _round_size(size: float | None) -> int | None:
-    return None if size is None else round(size)

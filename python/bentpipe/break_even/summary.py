@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.break_even.recommendation import format_ranges, gain, gains, headline_text, supporting_text
+from bentpipe.break_even.gains import gain, gains
+from bentpipe.break_even.recommendation import (
+    format_ranges,
+    headline_text,
+    judgements,
+    kinds_text,
+    supporting_text,
+)
 from bentpipe.metrics.format import format_mean
 from bentpipe.metrics.intervals import format_significant
 
@@ -46,8 +53,8 @@ def size_rows(result: Map) -> list[dict[str, Any]]:
         for alternative in config.alternatives:
             row: dict[str, Any] = {"RTT": _rtt_text(result, rtt), "faster than": alternative.name}
             for split in config.split:
-                found = gain(result.of(alternative.name, split.proxy), rtt)
-                row[split.name] = None if found is None else format_ranges(found.ranges)
+                found = gain(result, alternative.name, split.proxy, rtt)
+                row[split.name] = None if found is None else format_ranges(found.faster)
             rows.append(row)
     return rows
 
@@ -81,7 +88,8 @@ def data(result: Map) -> dict[str, Any]:
         "proxies": list(config.proxies),
         "tcp": config.tcp,
         "seeds": result.seeds,
-        "answer": headline_text(result),
+        "answer": " ".join([headline_text(result), *kinds_text(result)]),
+        "verdicts": {one.proxy: one.verdict for one in judgements(result)},
         "assumptions": supporting_text(result),
         "gains": [gain.as_row() for gain in gains(result)],
         "load_times": load_time_rows(result),

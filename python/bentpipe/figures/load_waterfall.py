@@ -39,6 +39,8 @@ class PickedLoad:
     """Transmission of the request; connection set-up lasts until then."""
     first_byte: float
     end: float
+    note: str = ""
+    """Text beside the duration, such as the seed of the load."""
 
 
 def pick(first: PickedLoad) -> alt.Parameter:
@@ -54,8 +56,12 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
     names = list(dict.fromkeys(load.who for load in loads))
     frame = pl.DataFrame(
         [
-            {name: getattr(load, name) for name in PickedLoad.__slots__}
-            | {"0": 0.0, "took": _format_duration(load.end)}
+            {name: getattr(load, name) for name in PickedLoad.__slots__ if name != "note"}
+            | {
+                "0": 0.0,
+                "room": load.end * (1.35 if load.note else 1.2),
+                "took": ", ".join(filter(None, (_format_duration(load.end), load.note))),
+            }
             for load in loads
         ]
     )
@@ -71,15 +77,19 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
         for name, begin, end, _ in _PHASES
     ]  # fmt: skip
     durations = base.mark_text(align="left", dx=6).encode(x="end:Q", y=y, text="took:N")
+    # Invisible marks extend the axis, so that the durations have space beside the bars.
+    room = base.mark_point(opacity=0).encode(x="room:Q", y=y)
     where = " + ' at ' + ".join(
         f"({labels.replace('datum.value', f'{_PICK}.{axis}[0]')})"
         for axis, labels in (("x", x_labels), ("y", SECONDS))
     )
     title: Any = alt.TitleParams(text=alt.ExprRef(expr=where))
-    waterfall = alt.layer(*bars, durations).properties(
+    waterfall = alt.layer(*bars, durations, room).properties(
         width=WIDTH - _MARGIN, height=28 * len(names), title=title
     )
     caption = f"{figure.caption} The waterfall below shows the loads at the cell under the pointer."
+    if any(load.note for load in loads):
+        caption += " Of several seeds it shows that with the load time nearest to the median."
     return replace(figure, caption=caption, chart=alt.vconcat(figure.chart, waterfall, spacing=24))
 
 

@@ -17,11 +17,14 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, BYTES, GREY, RED, WIDTH, inline_csv
 from bentpipe.metrics.intervals import format_significant
 
-MAX_FACTOR = 8.0
+MAX_FACTOR = 64.0
 """Ratios beyond this factor (and its inverse) share the darkest colour; the number in the cell remains."""
 
-MIN_FACTOR = 1.25
+MIN_FACTOR = 2.0
 """Smallest range of the colours, so that noise in ratios near 1 does not look like a result."""
+
+DEEP = 0.75
+"""Share of the range of the colours from which a number is white: there its contrast exceeds that of black."""
 
 LABEL, DIGIT = 11, 6.2
 """Height of a number in a cell, and the width of a digit of that font, CSS pixels."""
@@ -48,6 +51,8 @@ MIN_PAIR_WIDTH = 600
 """Smallest width of two panels in a row, CSS pixels."""
 
 _INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
+# In lower case a dark page keeps them (page.js), so that the numbers remain legible on them.
+_SLOWER, _FASTER = BLUE.lower(), RED.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def ratio_map(
     ratios = [cell.ratio for cell in cells if cell.ratio is not None]
     if not ratios or min(ratios) <= 0:
         raise ValueError("a map needs ratios, and all above 0")
-    factor = max(MIN_FACTOR, min(MAX_FACTOR, max(*ratios, 1 / min(ratios))))
+    factor = _colour_range(max(*ratios, 1 / min(ratios)))
     names = list(dict.fromkeys(cell.panel for cell in cells))
 
     def chart(wide: float) -> Any:
@@ -183,7 +188,7 @@ def _panel(
             {
                 "x": cell.x, "y": cell.y, "panel": name, "left": x_edges[i], "right": x_edges[i + 1], "low": top,
                 "middle": top + 0.5, "high": top + 1, "height": height, "text": cell.text,
-                "deep": 2 if height is None else int(height < -0.6 * limit), "pale": int(cell.is_uncertain),
+                "deep": 2 if height is None else int(abs(height) > DEEP * limit), "pale": int(cell.is_uncertain),
             }
         )  # fmt: skip
     data = inline_csv(pl.DataFrame(records, schema_overrides={"height": pl.Float64}), digits=9)
@@ -195,10 +200,10 @@ def _panel(
     y = alt.Y("low:Q", title=y_title, scale=y_scale, axis=_row_axis(rows))
     hue = alt.Color(
         "height:Q",
-        scale=alt.Scale(domain=[-limit, 0, limit], range=[BLUE, _MIDDLE, RED], interpolate="lab", clamp=True),
+        scale=alt.Scale(domain=[-limit, 0, limit], range=[_SLOWER, _MIDDLE, _FASTER], interpolate="lab", clamp=True),
         legend=alt.Legend(
-            title="ratio", labelExpr="format(pow(2, datum.value), '.2~f')", gradientLength=min(220, width - 40),
-            values=[-limit, -limit / 2, 0, limit / 2, limit], orient="top",
+            title="ratio", labelExpr=_TICK, gradientLength=min(260, width - 40), values=_ticks(limit), orient="top",
+            direction="horizontal",
         ),
     )  # fmt: skip
     base = alt.Chart(data)
@@ -224,6 +229,26 @@ def _panel(
         layers.append(base.mark_point(opacity=0).encode(x=x_mid, y=y_mid).add_params(pick))
     chart: Any = alt.layer(*layers).properties(width=width, height=round(row_px * rows.height))
     return chart.properties(title=name) if name else chart
+
+
+_TICK = "datum.value < 0 ? '1/' + format(pow(2, -datum.value), 'd') : format(pow(2, datum.value), 'd')"
+"""Vega expression of a label of the legend: a power of two."""
+
+
+def _colour_range(factor: float) -> float:
+    """Return the power of two up to which colours differ: that above ``factor``, an even one if it is large."""
+    power = math.ceil(math.log2(max(MIN_FACTOR, min(MAX_FACTOR, factor))) - 1e-9)
+    return 2.0 ** (power + power % 2 if power > MOST_TICKS else power)
+
+
+MOST_TICKS = 3
+"""Largest power of two with a tick for each; a longer legend has one for every other."""
+
+
+def _ticks(limit: float) -> list[int]:
+    """Return the powers of two of the legend."""
+    step = 1 if limit <= MOST_TICKS else 2
+    return list(range(-round(limit), round(limit) + 1, step))
 
 
 def _row_axis(rows: _Rows) -> alt.Axis:

@@ -6,6 +6,7 @@
   const runs = document.getElementById("runs") && read("runs");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
+  const NUMBERED = 980; // drawing of a figure with numbers in cells, which paper shrinks; narrower cells have no numbers
   const AXIS = 84; // width of an axis beside a panel, labels and title
   const GAP = 20; // between the panels of a facet grid, as Vega-Lite's default
   const LEAST = { facet: 180, concat: 240 }; // narrowest readable panel of a facet grid and of a concatenation, pixels
@@ -95,8 +96,7 @@
   }
 
   // Draw the chosen figure of `box` into `place`, `room` pixels wide, in the colours `name`, unless already drawn.
-  async function drawn(box, place, room, name) {
-    const text = textOf(box);
+  async function drawn(box, place, room, name, text = textOf(box)) {
     const state = `${text.id} ${name} ${room}`;
     if (place.dataset.state === state) return;
     place.dataset.state = state;
@@ -182,7 +182,12 @@
 
   // Paper shows every figure, light and in the width of the paper, even if it was never visible. A browser prints when
   // the promises of this function have settled, so it must not wait for a timer.
-  const drawPapers = () => boxes.forEach((box) => drawn(box, box.nextElementSibling, PAPER, "light"));
+  const drawPapers = () =>
+    boxes.forEach((box) => {
+      const text = document.getElementById(`spec-${box.dataset.key}-paper`) || textOf(box);
+      const room = text.textContent.includes('"style":"of-') ? NUMBERED : PAPER;
+      drawn(box, box.nextElementSibling, room, "light", text);
+    });
 
   const boxes = [...document.querySelectorAll(".figure")];
   const near = new Set();

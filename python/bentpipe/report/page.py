@@ -56,14 +56,21 @@ class Page:
         self.runs: dict[str, dict[str, str]] = {}
         """Label (``called``) and command to repeat the run (``command``) of each run in figures, by its number."""
 
-    def drawing(self, figure: Figure, *, part: str = "") -> Drawing:
-        """Add ``figure`` and return its placeholder; ``part`` distinguishes figures with the same key."""
-        title = f"{figure.title}: {part}" if part else figure.title
-        return Drawing(
-            self.variant(figure, part=part), title, figure.caption, figure.of_runs and bool(self.runs)
-        )
+    def drawing(self, figure: Figure, *, part: str = "", paper: Figure | None = None) -> Drawing:
+        """Add ``figure`` and return its placeholder.
 
-    def variant(self, figure: Figure, number: int = 0, part: str = "") -> str:
+        Args:
+            figure: the figure.
+            part: text that distinguishes figures with the same key.
+            paper: figure in its place on paper, such as one without interaction.
+        """
+        title = f"{figure.title}: {part}" if part else figure.title
+        key = self.variant(figure, part=part)
+        if paper is not None:
+            self.variant(paper, "paper", part)
+        return Drawing(key, title, figure.caption, figure.of_runs and bool(self.runs))
+
+    def variant(self, figure: Figure, number: int | str = 0, part: str = "") -> str:
         """Add ``figure`` as the variant ``number`` of its placeholder; return the key of the placeholder."""
         key = re.sub(r"[^a-z0-9]+", "-", f"{part} {figure.key}".strip().lower())
         spec = figure.spec()
