@@ -89,7 +89,7 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
     )
     caption = f"{figure.caption} The waterfall below shows the loads at the cell under the pointer."
     if any(load.note for load in loads):
-        caption += " Of several seeds it shows that with the load time nearest to the median."
+        caption += " With several seeds it shows the load nearest to the median."
     return replace(figure, caption=caption, chart=alt.vconcat(figure.chart, waterfall, spacing=24))
 
 
