@@ -69,6 +69,19 @@ def test_one_more_user_changes_no_other(parts: list[int], users: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mix", "shares"),
+    [
+        ("call=3,page=1", (0.75, 0.25)),
+        ("call,page", (0.5, 0.5)),
+        ("call=33.3%,page=66.6%", (1 / 3, 2 / 3)),
+        ("call=1.0,page=0", (1.0, 0.0)),
+    ],
+)
+def test_shares_are_weights_or_add_up(mix: str, shares: tuple[float, float]) -> None:
+    assert tuple(parse_mix(mix, "mix").values()) == pytest.approx(shares)
+
+
+@pytest.mark.parametrize(
     ("users", "mix", "message"),
     [
         (0, MIX, "--background-users: found 0, expected a number from 1 to 1,000"),
@@ -77,6 +90,9 @@ def test_one_more_user_changes_no_other(parts: list[int], users: int) -> None:
         (5, "tcp=-1", "expected a share of 0 or more"),
         (5, "tcp=nan", "expected a share of 0 or more"),
         (5, "tcp=0", "--background-mix: all shares are 0"),
+        (5, "call=0.9,page=0.3", "--background-mix: found shares that add up to 120 %, expected 100 %"),
+        (5, "call=60%,page=30%", 'expected 100 %; whole numbers are weights, such as "call=3,page=1"'),
+        (5, "tcp=0.5", "--background-mix: found shares that add up to 50 %"),
         (5, "", "--background-mix: no kind of user"),
     ],
 )

@@ -100,7 +100,7 @@ def set_key(data: dict[str, Any], key: str, value: object) -> None:
         first = ".".join(parts[:3])
         raise ScenarioError([(first, f"found a key of {len(parts):,} parts, expected at most {MOST_DEPTH}")])
     if parts[0] not in _ROOTS:
-        raise ScenarioError([(key, unknown_name(parts[0], _ROOTS))])
+        raise ScenarioError([(key, _unknown_root(data, parts))])
     if len(parts) == 1:
         data[key] = value
         return
@@ -121,6 +121,17 @@ def set_key(data: dict[str, Any], key: str, value: object) -> None:
             _set_inner_key(member, [side, *rest], copy.deepcopy(value), key)
     else:
         _set_inner_key(member, rest, value, key)
+
+
+def _unknown_root(data: Mapping[str, Any], parts: Sequence[str]) -> str:
+    """Return the message for an unknown first part of a key, which may be the name of a segment, link or flow."""
+    for root in ("path", "graph", "flow"):
+        try:
+            _member(data, [root, *parts], ".".join([root, *parts]))
+        except ScenarioError:
+            continue
+        return f'no key "{parts[0]}"; did you mean "{".".join([root, *parts])}"?'
+    return unknown_name(parts[0], _ROOTS)
 
 
 def _example_key(root: str) -> str:

@@ -29,12 +29,18 @@ A user downloads without end by TCP or QUIC, is in a telephone call, or loads on
 EXAMPLE = "tcp=0.2,call=0.3,page=0.5"
 """Mix in messages."""
 
+WEIGHTS = "call=3,page=1"
+"""Mix of weights in messages."""
+
+MAX_ROUNDING = 0.01
+"""Largest difference of the sum of shares from 1: thirds are often written as 0.33 or 33.3 %."""
+
 
 def parse_mix(text: str, key: str, source: str = NO_FILE) -> dict[str, float]:
     """Return the shares of the users by kind, which add up to 1.
 
     Args:
-        text: mix such as :data:`EXAMPLE`; a share is a number or a percentage.
+        text: mix such as :data:`EXAMPLE`. Whole numbers are weights; other numbers and percentages must add up to 1.
         key: key of messages.
         source: source of messages.
 
@@ -46,6 +52,7 @@ def parse_mix(text: str, key: str, source: str = NO_FILE) -> dict[str, float]:
         return ScenarioError([(key, message)], source)
 
     shares: dict[str, float] = {}
+    are_weights = True
     for part in text.split(","):
         kind, equals, share = (part_text.strip() for part_text in part.partition("="))
         if kind not in KINDS:
@@ -55,11 +62,15 @@ def parse_mix(text: str, key: str, source: str = NO_FILE) -> dict[str, float]:
         except ValueError:
             raise error(f'found {kind}={share}, expected a share such as "{EXAMPLE}"') from None
         shares[kind] = shares.get(kind, 0.0) + value
+        are_weights &= not equals or share.isdecimal()
         if not 0 <= shares[kind] < float("inf"):
             raise error(f"found {kind}={share}, expected a share of 0 or more")
     total = sum(shares.values())
     if not total > 0:
         raise error("all shares are 0, expected one above")
+    if not are_weights and abs(total - 1) > MAX_ROUNDING:
+        found = f"found shares that add up to {100 * total:.4g} %, expected 100 %"
+        raise error(f'{found}; whole numbers are weights, such as "{WEIGHTS}"')
     return {kind: share / total for kind, share in shares.items()}
 
 
