@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.capacity import parse_config, resolve_access
+from bentpipe.capacity.binding import find_binding
 from bentpipe.capacity.config import STEP, CapacityConfig, user_counts
 from bentpipe.capacity.estimate import Estimate
 from bentpipe.capacity.headline import headline_text, supporting_text
@@ -59,8 +61,28 @@ def test_the_search_finds_every_limit(size: int, limits: dict[int, int], start: 
 
     assert find_limits(size, list(limits), start, holds) == limits
     assert len(set(probed)) == len(probed)
-    # doubling up to the limit and bisecting what it left
-    assert all(sum(probe.seed == seed for probe in probed) <= 2 * math.log2(size + 1) + 3 for seed in limits)
+    # doubling up to the limit and bisecting what it left, and three numbers of users that all seeds run
+    assert all(sum(probe.seed == seed for probe in probed) <= 2 * math.log2(size + 1) + 6 for seed in limits)
+    middle = sorted(limits.values())[(len(limits) - 1) // 2]
+    for index in {min(limits.values()), middle, middle + 1} & set(range(size)):
+        assert {probe.seed for probe in probed if probe.index == index} == set(limits), index
+
+
+@given(st.integers(2, 40), st.lists(st.sets(st.integers(0, 39)), min_size=1, max_size=7), st.integers(0, 39))
+def test_a_limit_is_below_every_failure(size: int, failures: list[set[int]], start: int) -> None:
+    """Without monotony: everything below a limit that ran holds, and the next number fails."""
+    outcomes: dict[Probe, bool] = {}
+
+    def holds(probes: Sequence[Probe]) -> Mapping[Probe, bool]:
+        assert not outcomes.keys() & set(probes)
+        found = {probe: probe.index not in failures[probe.seed] for probe in probes}
+        outcomes.update(found)
+        return found
+
+    for seed, limit in find_limits(size, range(len(failures)), start, holds).items():
+        assert limit < 0 or outcomes[Probe(limit, seed)]
+        assert limit == size - 1 or not outcomes[Probe(limit + 1, seed)]
+        assert all(held for probe, held in outcomes.items() if probe.seed == seed and probe.index <= limit)
 
 
 @given(st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any))
@@ -106,10 +128,13 @@ def _config(**words: Any) -> CapacityConfig:
 
 def _result(limits: Sequence[int], largest: int = 10_000, **words: Any) -> Capacity:
     bad = Quality((2.5,), (9.25,))
+    users = sorted(limits)[(len(limits) - 1) // 2] + 2
     evaluations = [
-        Evaluation(users, {"call": users // 2, "page": users // 2}, seed, bad, ("page",))
+        Evaluation(
+            users, {"call": users // 2, "page": users // 2}, seed, bad, ("page",) if limit < users else ()
+        )
         for seed, limit in enumerate(limits, start=1)
-        for users in (max(limit, 0) + 2,)
+        if users <= largest
     ]
     return Capacity(
         _config(**words), tuple(evaluations), dict(enumerate(limits, start=1)), 2, largest,
@@ -120,14 +145,16 @@ def _result(limits: Sequence[int], largest: int = 10_000, **words: Any) -> Capac
 @pytest.mark.parametrize(
     ("limits", "words", "message"),
     [
-        ((40, 42, 44), {}, "42 users fit (95 % interval 37 to 47): 95 % of them have a MOS of at least 3.5 and a page load time"),
-        ((41, 41), {"page": "3s"}, " of at most 3 s (mix call 50 %, page 50 %)."),
-        ((41, 41, 41), {"mos": None}, "41 users fit (95 % interval 41 to 41): 95 % of them have a page load time of at most 8 s"),
-        ((41,), {"page": None, "share": "50%"}, "41 users fit: 50 % of them have a MOS of at least 3.5 (mix"),
-        ((1,), {"mix": "page"} | {"mos": None}, "1 user fits: 95 % of them have a page load time of at most 8 s (mix page 100 %)"),
-        ((0, 0), {}, "Fewer than 2 users fit: with 1 call and 1 page, the page load time is 9.25 s, where"),
-        ((0, 2), {}, "1 user fits (95 % interval 0 to 14)"),
-        ((100, 90), {"largest": 100}, "At least 95 users fit (95 % interval 31 to 159)"),
+        ((40, 41, 42, 43, 44, 60), {}, "42 users fit (median of 6 seeds, 95 % interval 40 to 60): 95 % of each kind have a MOS of at least 3.5 and a page load time"),
+        ((3, 13, 13, 14, 14, 15, 16, 17, 90), {}, "14 users fit (median of 9 seeds, 95 % interval 13 to 17)"),
+        ((40, 42, 44), {}, "42 users fit (median of 3 seeds, which range from 40 to 44)"),
+        ((41, 41), {"page": "3s"}, "41 users fit, and 43 do not, in each of 2 seeds: 95 % of each kind have a MOS of at least 3.5 and a page load time of at most 3 s (mix call 50 %, page 50 %)."),
+        ((41, 41, 41), {"mos": "none"}, "41 users fit, and 43 do not, in each of 3 seeds: 95 % of each kind have a page load time of at most 8 s"),
+        ((41,), {"page": None, "share": "50%"}, "41 users fit, and 43 do not: 50 % of each kind have a MOS of at least 3.5 (mix"),
+        ((1,), {"mix": "page"} | {"mos": None}, "1 user fits, and 3 do not: 95 % of each kind have a page load time of at most 8 s (mix page 100 %)"),
+        ((0, 0), {}, "Fewer than 2 users fit: with 1 call and 1 page, the page load time is 9.25 s, not at most 8 s"),
+        ((0, 4), {"page": "8.5s"}, "the page load time is 9.25 s in 1 of 2 seeds, not at most 8.5 s"),
+        ((100, 90, 100), {"largest": 100}, "At least 100 users fit (median of 3 seeds, which range from 90 to 100)"),
     ],
 )  # fmt: skip
 def test_the_answer_is_a_sentence(limits: Sequence[int], words: dict[str, Any], message: str) -> None:
@@ -136,6 +163,57 @@ def test_the_answer_is_a_sentence(limits: Sequence[int], words: dict[str, Any], 
     if not result.is_none and not result.is_bounded_by_search:
         assert "fails by the page load time" in supporting_text(result)
     assert ("one seed gives no confidence interval" in supporting_text(result)) == (len(limits) == 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "message"),
+    [
+        ((0, 5, 6, 6, 7, 21), {}, "No number of users meets it in all 6 seeds."),
+        (
+            (0, 5, 6, 6, 7, 21),
+            {},
+            "The limits differ by more than half of the result: --seeds 20 is more certain.",
+        ),
+        ((1, 5, 6, 6, 7, 8), {}, "All 6 seeds meet the criterion up to 1 user."),
+        ((10, 11, 12), {}, "A 95 % interval of the median requires --seeds 6."),
+        (
+            (10,) * 20 + (40,) * 20,
+            {},
+            "With 12 users the criterion fails by the page load time (20 of 40 seeds).",
+        ),
+        ((5, 6), {"mos": "none"}, "No MOS is required (--mos)."),
+        ((5, 6), {"page": None}, "No page load time is required (--page)."),
+    ],
+)
+def test_uncertainty_and_missing_criteria_are_named(
+    limits: Sequence[int], words: dict[str, Any], message: str
+) -> None:
+    assert message in supporting_text(_result(limits, **words))
+
+
+@pytest.mark.parametrize(
+    ("failed", "busy", "scores", "resources", "message"),
+    [
+        ("mos", (0.21, 0.15), (3.83, 3.47), ["uplink"], "The uplink binds by bursts: the MOS is 3.83 down and 3.47 up, the mean utilisation is 21 % down and 15 % up."),
+        ("mos", (0.97, 0.15), (3.1, 3.47), ["downlink"], "The downlink binds: the MOS is 3.10 down"),
+        ("page", (0.91, 0.3), (4.0, 4.0), ["downlink"], "The downlink binds: the mean utilisation is 91 % down and 30 % up."),
+        ("page", (0.8, 0.79), (4.0, 4.0), ["downlink", "uplink"], "The downlink and the uplink bind: the mean"),
+        ("page", (0.05, 0.02), (4.0, 4.0), ["latency"], "Latency binds, because a page takes round trips: the mean utilisation is 5 %"),
+    ],
+)  # fmt: skip
+def test_the_resource_that_binds_is_named(
+    failed: str, busy: tuple[float, float], scores: tuple[float, float], resources: list[str], message: str
+) -> None:
+    sides = ("down", "up")
+    quality = Quality(
+        (min(scores),), (9.0,), {side: (score,) for side, score in zip(sides, scores, strict=True)}
+    )
+    run = Evaluation(7, {"call": 4, "page": 3}, 1, quality, (failed,), dict(zip(sides, busy, strict=True)))
+    result = replace(_result((6,)), evaluations=(run,))
+    binding = find_binding(result)
+    assert binding is not None
+    assert binding.resources == resources
+    assert message in supporting_text(result)
 
 
 # --- small searches --------------------------------------------------------------------------------------------
@@ -153,9 +231,9 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = bentpipe(folder, *CALLS, "--seeds", "2", "--jobs", "2", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
-        "12 users fit (95 % interval 12 to 12): 95 % of them have a MOS of at least 3.5"
+        "12 users fit, and 13 do not, in each of 2 seeds: 95 % of each kind have a MOS of at least 3.5"
     )
-    assert "estimate" not in done.stderr, "below 100 Mbit/s it takes no time"
+    assert "upper bound" not in done.stderr, "below 100 Mbit/s it takes no time"
     return folder / "out"
 
 
@@ -277,9 +355,9 @@ def test_above_100_mbit_s_an_estimate_comes_first(tmp_path: Path) -> None:
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(
-        "estimate: 3 users fill the path, 80 kbit/s down and 80 kbit/s up each; the search takes"
+        "upper bound by volume: 3 users fill the uplink (80 kbit/s down and 80 kbit/s up each); delays by"
     )
-    assert done.stdout.startswith("3 users fit: ")
+    assert done.stdout.startswith("3 users fit, and 4 do not: ")
 
 
 def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
@@ -313,7 +391,15 @@ def test_a_failed_run_ends_the_search(tmp_path: Path) -> None:
         ),
         (["A", "--mix", "page", "--mos", "3.5"], "--mos: requires users of the kind call in --mix"),
         (["A", "--mix", "call", "--page", "3s"], "--page: requires users of the kind page in --mix"),
-        (["A", "--mos", "5"], "--mos: found 5, expected 1 to 4.5 (ITU-T G.107)"),
+        (["A", "--mos", "5"], "--mos: found 5, expected 1 to 4.5 (ITU-T G.107), or none"),
+        (["A", "--mos", "good"], "--mos: found good, expected 1 to 4.5"),
+        (
+            ["A", "--mos", "none"],
+            '--page: missing, expected a time such as "5 s": --mos none requires nothing',
+        ),
+        (["A", "--mix", "call=0.9,page=0.3"], "--mix: found shares that add up to 120 %, expected 100 %"),
+        (["A", "--loss", "100%"], '--loss: found "100%", which loses every packet'),
+        (["A", "--set", "access.down.loss=1%"], 'no key "access"; did you mean "path.access.down.loss"?'),
         (["A", "--page", "3"], '--page: found "3" without a unit'),
         (["A", "--page", "0s"], '--page: found "0s", expected a time above 0'),
         (["A", "--share", "0"], '--share: found "0", expected a share above 0'),

@@ -169,7 +169,7 @@ def place(tmp_path: Path) -> Path:
         ("break-even --proxies plain", 'no option "--proxies"; did you mean "--pep"?'),
         ("break-even --users 9", 'no option "--users"; "bentpipe capacity" finds how many users fit'),
         ("capacity --users 9", 'no option "--users"; did you mean "--mix"?'),
-        ("capacity --loss 1%", 'no option "--loss"; did you mean --set "path.SEGMENT.both.loss=1%"?'),
+        ("link-layer --loss 1%", 'no option "--loss"; did you mean --set "path.SEGMENT.both.loss=1%"?'),
         ("shell --users 9", 'no option "--users"; did you mean "--background-users"?'),
         ("check good.toml --seeds", "--seeds: missing, expected a value; see "),
         ("check good.toml --seeds 0", '--seeds: found "0", expected at least 1; see bentpipe check --help'),

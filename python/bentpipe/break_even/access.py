@@ -9,13 +9,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.access import DEFAULT_QUEUE, load_access, parse_numbers
+from bentpipe.plan.access import DEFAULT_QUEUE, load_access, lowest_rate, parse_loss, parse_numbers
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.presets import expand_preset
-from bentpipe.scenario.quantities import Duration, Probability, Rate, UnitError
+from bentpipe.scenario.quantities import Duration, Rate
 
 if TYPE_CHECKING:
     from bentpipe.plan.document import ScenarioDocument
@@ -44,7 +44,7 @@ class Access:
     @property
     def down_rate(self) -> Rate:
         """Rate towards the client; the lowest rate of slots."""
-        rate = _lowest_rate(self.down)
+        rate = lowest_rate(self.down)
         if rate is None:
             raise ValueError(f"{self.name} has no rate")
         return rate
@@ -82,8 +82,8 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
     for segment in data["path"]["segment"]:
         both = segment.get("both", {})
         down, up = ({**both, **segment.get(side, {})} for side in ("down", "up"))
-        down_rate = _lowest_rate(down)
-        if down_rate is not None and _lowest_rate(up) is not None:
+        down_rate = lowest_rate(down)
+        if down_rate is not None and lowest_rate(up) is not None:
             candidates.append((down_rate.bit_s, _without_delay(down), _without_delay(up)))
     if not candidates:
         hint = "expected another access, or its mean rates and RTT as --down, --up and --rtt"
@@ -122,29 +122,12 @@ def with_loss(access: Access, loss: str | None) -> Access:
     """
     if loss is None:
         return access
-    try:
-        probability = Probability.parse(loss)
-    except UnitError as error:
-        raise ScenarioError([("loss", str(error))], SOURCE_ARGUMENT) from None
-    if probability.value == 1:
-        text = f'found "{loss}", which loses every packet; expected less, such as "1 %"'
-        raise ScenarioError([("loss", text)], SOURCE_ARGUMENT)
+    probability = parse_loss(loss)
     sides = ({**side, "loss": str(probability)} for side in (access.down, access.up))
     name = f"{access.name}-loss-{str(probability).removesuffix(' %')}"
     return replace(
         access, name=name, title=f"{access.title}, loss {probability}", down=next(sides), up=next(sides)
     )
-
-
-def _lowest_rate(direction: Mapping[str, Any]) -> Rate | None:
-    """Return the constant rate or the lowest rate of slots of a direction; None for any other rate."""
-    rate = direction.get("rate")
-    if isinstance(rate, dict):
-        rate = rate.get("constant")
-    slots = direction.get("reconfiguration")
-    if rate is None and isinstance(slots, dict):
-        rate = (slots.get("rate") or [None])[0]
-    return Rate.parse(rate) if isinstance(rate, str) else None
 
 
 def _without_delay(direction: Mapping[str, Any]) -> dict[str, Any]:

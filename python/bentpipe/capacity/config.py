@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import copy
+import hashlib
 import math
-from dataclasses import dataclass, field
+import re
+import shlex
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.call_quality import GOOD
-from bentpipe.plan.access import DEFAULT_QUEUE, PROXIES, check_given, load_access, parse_numbers, path_tables
-from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
-from bentpipe.scenario.presets import expand_preset
+from bentpipe.metrics.call_quality import GOOD, MAX_MOS
+from bentpipe.metrics.intervals import MIN_MEDIAN_VALUES
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import Duration, UnitError
 from bentpipe.scenario.user_mix import KINDS, assign_kinds, parse_mix, parse_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.capacity.access import Access
+
 __all__ = [
     "AXIS",
     "MIX",
-    "Access",
+    "NO_MOS",
+    "SEEDS",
     "CapacityConfig",
     "Criterion",
     "parse_config",
-    "resolve_access",
     "scenario",
     "user_counts",
 ]
@@ -49,34 +51,25 @@ CALL_WINDOW_S = 10
 MIN_DURATION_S = 40
 WARM_UP = "10 s"
 
+SHARE = "95 %"
+
+SEEDS = MIN_MEDIAN_VALUES
+"""Default number of seeds: the smallest one whose median has a distribution-free 95 % interval."""
+
+NO_MOS = "none"
+"""Value of ``mos`` that requires nothing of calls."""
+
+MAX_NAME = 48
+"""Longest part of a directory name that describes the options, characters."""
+
 PAUSE_S = 15
 """Longest pause of a user between two pages."""
-
-NO_PROXY = "none"
-"""Kind of proxy of a path without proxies."""
 
 START_JITTER = {"page": "10 s"}
 """Time in which the users of a kind start, if not within a second. Pages take the mean pause."""
 
-_ACCESS_TABLES = ("page", "quic", "tcp", "udp", "limits")
-"""Tables of a scenario that the search takes beside the path."""
-
 _OPTIONS = {"seeds": "--seeds", "duration": "--duration", "sweep": "--mix"}
 """Keys of the scenario that an option sets."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """Path that the users share."""
-
-    name: str
-    """Name in file names."""
-    title: str
-    path: Mapping[str, Any]
-    tables: Mapping[str, Any] = field(default_factory=dict)
-    """Further tables of the scenario: pages and options of the transports."""
-    folder: Path = field(default_factory=Path)
-    """Directory of the files that the path names."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +96,37 @@ class CapacityConfig:
     """Duration of a run."""
     warm_up_s: int = 10
     """Start of a run that does not count."""
-    seeds: int = 3
+    seeds: int = SEEDS
+    settings: tuple[str, ...] = ()
+    """``KEY=VALUE`` texts that change the scenario."""
+
+    @property
+    def name(self) -> str:
+        """Name of the default directory: the access, and the options of the runs that have no default value."""
+        parts = [] if self.mix == parse_mix(MIX, "mix") else [self.mix_text.replace("=", "").replace("%", "")]
+        parts += [] if self.duration_s == MIN_DURATION_S else [f"{self.duration_s}s"]
+        parts += [_setting_name(setting) for setting in self.settings]
+        options = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
+        if len(options) > MAX_NAME:
+            digest = hashlib.sha256(options.encode()).hexdigest()[:8]
+            options = f"{options[: MAX_NAME - 9].rstrip('-.')}-{digest}"
+        return "-".join(["capacity", self.access.name, *([options] if options else [])])
+
+    def command(self) -> str:
+        """Return the command of this search, for a shell. It has the options without a default value."""
+        words = ["bentpipe", "capacity", *self.access.options]
+        words += [] if self.mix == parse_mix(MIX, "mix") else ["--mix", self.mix_text]
+        if "call" in self.kinds and self.criterion.mos != GOOD:
+            words += ["--mos", NO_MOS if self.criterion.mos is None else f"{self.criterion.mos:g}"]
+        words += [] if self.criterion.page is None else ["--page", str(self.criterion.page).replace(" ", "")]
+        share = f"{100 * self.criterion.share:.4g}%"
+        words += [] if share == SHARE.replace(" ", "") else ["--share", share]
+        words += [word for setting in self.settings for word in ("--set", setting)]
+        if self.duration_s != max(_shortest_s(self.warm_up_s, self.criterion.page), MIN_DURATION_S):
+            words += ["--duration", f"{self.duration_s}s"]
+        words += [] if f"{self.warm_up_s} s" == WARM_UP else ["--warm-up", f"{self.warm_up_s}s"]
+        words += [] if self.seeds == SEEDS else ["--seeds", str(self.seeds)]
+        return shlex.join(words)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -114,47 +137,6 @@ class CapacityConfig:
     def mix_text(self) -> str:
         """The mix in percentages, as ``--mix`` reads it."""
         return ",".join(f"{kind}={100 * self.mix[kind]:.3g}%" for kind in self.kinds)
-
-
-def resolve_access(
-    name: str | None, down: str | None, up: str | None, rtt: str | None, pep: str | None = None
-) -> Access:
-    """Resolve the access: a preset, a scenario, or numbers.
-
-    Args:
-        name: preset or scenario file (TOML); None if the access is given as numbers.
-        down: rate towards the users, such as ``"50 Mbit/s"``.
-        up: rate towards the servers.
-        rtt: round-trip time of the whole path, such as ``"620 ms"``.
-        pep: kind of the PEPs at both ends of an access given as numbers (:data:`bentpipe.plan.access.PROXIES`).
-
-    Raises:
-        ScenarioError: the access is missing, incomplete, given twice or wrong, by argument.
-    """
-    check_given(name, down, up, rtt)
-    if name is None:
-        numbers = parse_numbers(down, up, rtt)
-        towards_users, towards_servers = (
-            {"rate": str(rate), "queue": DEFAULT_QUEUE} for rate in (numbers.down, numbers.up)
-        )
-        if pep is not None and pep not in (NO_PROXY, *PROXIES):
-            text = unknown_name(pep, [NO_PROXY, *PROXIES], "kind of PEP")
-            raise ScenarioError([("pep", text)], SOURCE_ARGUMENT)
-        proxy = None if pep == NO_PROXY else pep
-        path = path_tables(towards_users, towards_servers, str(numbers.rtt), proxy)
-        suffix, title = ("", "") if proxy is None else (f"-{proxy}", f", {proxy} proxies")
-        return Access(numbers.name + suffix, numbers.title + title, path)
-    if pep is not None:
-        text = f"requires --down, --up and --rtt; the path of {name} has its own PEPs"
-        raise ScenarioError([("pep", text)], SOURCE_ARGUMENT)
-    named = load_access(name)
-    data = copy.deepcopy(dict(named.document.data))
-    expand_preset(data, named.document.folder)  # that of the scenario, if its sweep has several
-    if not isinstance(data.get("path"), dict):
-        text = "missing, expected [[path.segment]]: the users share an access, not a graph"
-        raise ScenarioError([("path", text)], named.document.name)
-    tables = {key: data[key] for key in _ACCESS_TABLES if key in data}
-    return Access(named.name, named.title, data["path"], tables, named.document.folder)
 
 
 def user_counts(mix: Mapping[str, float]) -> list[dict[str, int]]:
@@ -203,12 +185,15 @@ def _cell(count: Mapping[str, int]) -> dict[str, Any]:
     return {"label": label, **{f"flow.{kind}.count": number for kind, number in count.items()}}
 
 
-def check_settings(settings: Sequence[str]) -> None:
-    """Refuse settings of keys that an option sets.
+def _setting_name(setting: str) -> str:
+    """Return key and value without what most keys have: ``down.rate-30 Mbit/s`` for ``path.access.down.rate=...``."""
+    key, _, value = setting.partition("=")
+    parts = [part for part in key.strip().split(".") if part not in ("path", "flow", "access")]
+    return f"{'.'.join(parts)}-{value.strip()}"
 
-    Raises:
-        ScenarioError: a setting has such a key.
-    """
+
+def _check_settings(settings: Sequence[str]) -> None:
+    """Refuse settings of keys that an option sets. Raises ScenarioError."""
     for setting in settings:
         key = setting.partition("=")[0].strip()
         if option := _OPTIONS.get(key.partition(".")[0]):
@@ -219,54 +204,69 @@ def parse_config(
     access: Access,
     *,
     mix: str = MIX,
-    mos: float | None = None,
+    mos: float | str | None = None,
     page: str | None = None,
-    share: str = "95 %",
+    share: str = SHARE,
     duration: str | None = None,
     warm_up: str = WARM_UP,
-    seeds: int = 3,
+    seeds: int = SEEDS,
+    settings: Sequence[str] = (),
 ) -> CapacityConfig:
     """Parse the input of a search.
 
     Args:
         access: the path.
         mix: shares of the users by kind.
-        mos: smallest mean opinion score (default, without ``page``: that of a good call).
+        mos: smallest mean opinion score (default: that of a good call), or :data:`NO_MOS`.
         page: longest page load time.
         share: share of the users with that quality.
         duration: duration of a run (default: 40 s, or as long as ``page`` requires).
         warm_up: start of a run that does not count.
         seeds: number of seeds.
+        settings: ``KEY=VALUE`` texts that change the scenario.
 
     Raises:
         ScenarioError: a value is wrong, by argument.
     """
+    _check_settings(settings)
     shares = parse_mix(mix, "mix", SOURCE_ARGUMENT)
     criterion = _parse_criterion(shares, mos, page, share)
     warm_up_s = _parse_seconds("warm_up", warm_up, at_least=0, of=CALL_WINDOW_S)
-    least = warm_up_s + CALL_WINDOW_S
-    if criterion.page is not None:
-        # A user who is in a pause at first then has time for a load that is too long by far.
-        least = warm_up_s + _round_up(PAUSE_S + 2 * criterion.page.ns / 1e9)
+    least = _shortest_s(warm_up_s, criterion.page)
     duration_s = max(least, MIN_DURATION_S)
     if duration is not None:
         duration_s = _parse_seconds("duration", duration, at_least=least, of=1)
     if seeds < 1:
         raise ScenarioError([("seeds", f"found {seeds}, expected 1 or more")], SOURCE_ARGUMENT)
-    return CapacityConfig(access, shares, criterion, duration_s, warm_up_s, seeds)
+    return CapacityConfig(access, shares, criterion, duration_s, warm_up_s, seeds, tuple(settings))
 
 
-def _parse_criterion(mix: Mapping[str, float], mos: float | None, page: str | None, share: str) -> Criterion:
+def _shortest_s(warm_up_s: int, page: Duration | None) -> int:
+    """Return the shortest duration of a run in seconds."""
+    if page is None:
+        return warm_up_s + CALL_WINDOW_S
+    # A user who is in a pause at first then has time for a load that is too long by far.
+    return warm_up_s + _round_up(PAUSE_S + 2 * page.ns / 1e9)
+
+
+def _parse_criterion(
+    mix: Mapping[str, float], mos: float | str | None, page: str | None, share: str
+) -> Criterion:
     problems: list[tuple[str, str]] = []
     for key, value, kind in (("mos", mos, "call"), ("page", page, "page")):
-        if value is not None and not mix.get(kind):
+        if value not in (None, NO_MOS) and not mix.get(kind):
             problems.append((key, f"requires users of the kind {kind} in --mix"))
-    if mos is None and page is None:
-        if not mix.get("call"):
-            problems.append(("page", 'missing, expected a time such as "5 s": no user of --mix is in a call'))
-        mos = GOOD
-    if mos is not None and not 1 <= mos <= 4.5:
-        problems.append(("mos", f"found {mos:g}, expected 1 to 4.5 (ITU-T G.107)"))
+    score = None
+    if mix.get("call") and mos != NO_MOS:
+        score, found = _parse_mos(mos)
+        problems += found
+    elif page is None:
+        why = (
+            "no user of --mix is in a call"
+            if not mix.get("call")
+            else f"--mos {NO_MOS} requires nothing of calls"
+        )
+        problems.append(("page", f'missing, expected a time such as "5 s": {why}'))
     longest = None
     try:
         longest = None if page is None else Duration.parse(page)
@@ -283,7 +283,19 @@ def _parse_criterion(mix: Mapping[str, float], mos: float | None, page: str | No
         problems.append(("share", text))
     if problems:
         raise ScenarioError(problems, SOURCE_ARGUMENT)
-    return Criterion(mos, longest, part)
+    return Criterion(score, longest, part)
+
+
+def _parse_mos(mos: float | str | None) -> tuple[float, list[tuple[str, str]]]:
+    """Return the smallest score, and the problems of the argument."""
+    try:
+        score = GOOD if mos is None else float(mos)
+    except ValueError:
+        score = math.nan
+    if 1 <= score <= MAX_MOS:
+        return score, []
+    expected = f"expected 1 to {MAX_MOS:g} (ITU-T G.107), or {NO_MOS}"
+    return score, [("mos", f"found {mos if isinstance(mos, str) else format(score, 'g')}, {expected}")]
 
 
 def _parse_seconds(argument: str, text: str, *, at_least: int, of: int) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.plan.spec.queries import rate_bit_s
 
 if TYPE_CHECKING:
     from bentpipe.capacity.config import CapacityConfig
     from bentpipe.plan.spec.run_spec import FlowSpec, RunSpec
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["DIRECTIONS", "Estimate", "describe_page", "estimate"]
 
 DIRECTIONS = ("down", "up")
 
@@ -28,12 +29,21 @@ class Estimate:
     @property
     def users(self) -> int | None:
         """Number of users at which a direction is full; None if the loads do not fill the path."""
-        limits = [
-            rate / self.loads[direction]
+        limits = self._limits()
+        return int(min(limits.values())) if limits else None
+
+    @property
+    def full_direction(self) -> str | None:
+        """Direction that is full first."""
+        limits = self._limits()
+        return min(limits, key=lambda direction: limits[direction]) if limits else None
+
+    def _limits(self) -> dict[str, float]:
+        return {
+            direction: rate / self.loads[direction]
             for direction, rate in self.rates.items()
             if rate is not None and self.loads[direction] > 0
-        ]
-        return int(min(limits)) if limits else None
+        }
 
 
 def estimate(config: CapacityConfig, spec: RunSpec) -> Estimate:
@@ -51,6 +61,22 @@ def estimate(config: CapacityConfig, spec: RunSpec) -> Estimate:
         for direction in DIRECTIONS:
             loads[direction] += config.mix[kind] * _bit_s(first[kind], direction, config)
     return Estimate({direction: _lowest_rate(spec, direction) for direction in DIRECTIONS}, loads)
+
+
+def describe_page(spec: RunSpec) -> str:
+    """Return name, requests and bytes of the page that users load; empty without such users.
+
+    Args:
+        spec: any run of the search.
+    """
+    for flow in spec["flows"]:
+        load = flow["load"]
+        if load["kind"] == "page":
+            objects = load["page"]["objects"]
+            total_bytes = sum(item["body_bytes"] for item in objects)
+            requests = f"{len(objects)} request" + ("" if len(objects) == 1 else "s")
+            return f"{load['page']['name']} ({requests}, {format_significant(total_bytes / 1e6, 2)} MB)"
+    return ""
 
 
 def _bit_s(flow: FlowSpec, direction: str, config: CapacityConfig) -> float:

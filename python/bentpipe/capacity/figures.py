@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import polars as pl
 
 from bentpipe.capacity.headline import share_text
-from bentpipe.figures.calls import MAX_MOS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREY, WIDTH, colour, inline_csv
+from bentpipe.metrics.call_quality import MAX_MOS
 from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
@@ -23,20 +24,31 @@ KEYS = ("capacity",)
 
 MEDIAN = 0.5
 
+MIN_USERS = 4
+MARGIN = 1.25
+"""Largest number of users in the figure, relative to the end of the interval."""
+
+SCHEMA = {"panel": pl.String, "series": pl.String, "users": pl.Int64, "seed": pl.Int64, "y": pl.Float64}
+
 
 def figure(result: Capacity) -> Figure:
-    """Return the figure: a panel for MOS and one for page load time, as far as the mix has these users."""
+    """Return the figure: a panel for MOS and one for page load time, as far as the mix has these users.
+
+    The axis of users ends a little above the interval; the table has all runs.
+    """
     criterion = result.config.criterion
     shares = sorted({criterion.share, MEDIAN}, reverse=True)
     labels = [_label(share) for share in shares]
+    widest = _widest(result)
     rows = [
         {"panel": panel, "series": _label(share), "users": one.users, "seed": one.seed, "y": value}
         for one in result.evaluations
+        if one.users <= widest
         for panel, read in (("mos", one.quality.mos_of), ("page", one.quality.page_of))
         for share in shares
         if (value := read(share)) is not None
     ]
-    frame = pl.DataFrame(rows)
+    frame = pl.DataFrame(rows, schema=SCHEMA)
     limit = None if criterion.page is None else criterion.page.ns / 1e9
     panels: list[Any] = []
     if frame.filter(panel="mos").height:
@@ -46,15 +58,27 @@ def figure(result: Capacity) -> Figure:
         scale = alt.Scale(zero=True)
         panels.append(_panel(result, frame, "page", METRICS["plt_s"].axis, scale, limit, labels))
     chart = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=18).resolve_scale(x="shared")
-    seeds = len(result.limits)
     caption = (
-        "A point is a run; lines are means over its seeds. Dashed lines are the criterion. "
-        + ("" if result.is_none else "The vertical line is the capacity")
-        + ("" if result.is_none or seeds == 1 else ", the band its 95 % interval")
+        "A point is a run; a thin line joins the runs of a seed. Dashed lines are the criterion. "
+        + ("" if result.is_none else "The vertical line is the number of users that fit")
+        + ("" if result.is_none or len(result.limits) == 1 else f", the band {_band_text(result)}")
         + ("" if result.is_none else ". ")
+        + ("" if widest >= result.evaluations[-1].users else "Runs with more users are in the table. ")
         + "A MOS is that of the worse direction of a call, a page load time the median of the loads of a user."
     )
     return Figure(KEYS[0], "Quality by number of users", caption, chart, frame.height)
+
+
+def _widest(result: Capacity) -> int:
+    """Return the largest number of users in the figure."""
+    if result.is_none:
+        return result.evaluations[-1].users
+    wanted = max(result.bounds[1], result.first_failing or result.users, MIN_USERS)
+    return math.ceil(MARGIN * wanted)
+
+
+def _band_text(result: Capacity) -> str:
+    return "its 95 % interval" if result.interval.known else "the range of its seeds"
 
 
 def _label(share: float) -> str:
@@ -70,27 +94,32 @@ def _panel(
     limit: float | None,
     labels: list[str],
 ) -> Any:
-    rows = frame.filter(panel=panel).drop("panel").sort("series", "users", "seed")
-    widest = max(1, *frame["users"].to_list())
-    x = alt.X("users:Q", title="users", scale=alt.Scale(domain=[0, widest], nice=True))
+    rows = frame.filter(panel=panel).drop("panel").sort("series", "seed", "users")
+    widest = _widest(result)
+    x = alt.X(
+        "users:Q",
+        title="users",
+        scale=alt.Scale(domain=[0, widest]),
+        axis=alt.Axis(tickMinStep=1, format=",d"),
+    )
     y = alt.Y("y:Q", title=title, scale=scale)
     hue = colour(labels)
     base = alt.Chart(inline_csv(rows))
     layers: list[Any] = []
     if not result.is_none:
-        interval = result.interval
-        if interval.low is not None and interval.high is not None:
-            ends = {"low": [max(interval.low, 0.0)], "high": [min(interval.high, float(widest))]}
+        low, high = result.bounds
+        if low != high:
+            ends = {"low": [float(low)], "high": [float(min(high, widest))]}
             band = alt.Chart(inline_csv(pl.DataFrame(ends))).mark_rect(color=BLUE, opacity=0.12)
             layers.append(band.encode(x=alt.X("low:Q", title="users"), x2="high:Q"))
-        place = pl.DataFrame({"users": [interval.estimate]})
+        place = pl.DataFrame({"users": [float(result.users)]})
         layers.append(alt.Chart(inline_csv(place)).mark_rule(color=BLUE, strokeWidth=1.5).encode(x=x))
     if limit is not None:
         dashed = alt.Chart(inline_csv(pl.DataFrame({"y": [limit]})))
         layers.append(dashed.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y))
     tips = ["users:Q", "seed:Q", "series:N", alt.Tooltip("y:Q", title=title, format=".3f")]
     layers += [
-        base.mark_line().encode(x=x, y=alt.Y("mean(y):Q", title=title, scale=scale), color=hue),
+        base.mark_line(strokeWidth=1, opacity=0.45).encode(x=x, y=y, color=hue, detail="seed:N"),
         base.mark_point(filled=True, size=36, opacity=0.8).encode(x=x, y=y, color=hue, tooltip=tips),
     ]
     return alt.layer(*layers).properties(width=WIDTH - 70, height=210)

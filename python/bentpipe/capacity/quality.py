@@ -7,20 +7,20 @@ with its time so far, if that is already too long.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from bentpipe.metrics.call_quality.rating import RatingConfig, rate_rows
+from bentpipe.metrics.compute import bottlenecks, link_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from bentpipe.capacity.config import CapacityConfig, Criterion
     from bentpipe.store.reader import Store
 
-__all__ = ["Quality", "read_quality"]
+__all__ = ["Quality", "read_quality", "read_utilisation"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ class Quality:
     """Mean opinion score of each call in its worse direction."""
     page_s: tuple[float, ...] = ()
     """Median page load time of each user who loads pages."""
+    mos_by_direction: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Mean opinion score of each call by direction, the best first."""
+
+    def direction_mos_of(self, share: float) -> dict[str, float]:
+        """Return the largest score that this share of the calls reaches, by direction."""
+        scores = {side: _value_of(values, share) for side, values in self.mos_by_direction.items()}
+        return {side: score for side, score in scores.items() if score is not None}
 
     def mos_of(self, share: float) -> float | None:
         """Return the largest score that this share of the calls reaches; None without calls."""
@@ -68,22 +75,49 @@ def read_quality(store: Store, runs: Sequence[str], config: CapacityConfig) -> M
         runs: ids of finished runs.
         config: the search.
     """
-    mos = _scores(store, runs, config)
+    by_direction = _scores(store, runs, config)
+    mos = _by_run(by_direction.group_by("run", "flow", maintain_order=True).agg(pl.col("mos").min()), "mos")
+    sides = {
+        side: _by_run(by_direction.filter(direction=side), "mos")
+        for side in by_direction["direction"].unique()
+    }
     pages = _page_load_times(store, runs, config)
     return {
-        run: Quality(tuple(sorted(mos.get(run, ()), reverse=True)), tuple(sorted(pages.get(run, ()))))
+        run: Quality(
+            tuple(sorted(mos.get(run, ()), reverse=True)),
+            tuple(sorted(pages.get(run, ()))),
+            {
+                side: tuple(sorted(values.get(run, ()), reverse=True))
+                for side, values in sorted(sides.items())
+            },
+        )
         for run in runs
     }
 
 
-def _scores(store: Store, runs: Sequence[str], config: CapacityConfig) -> dict[str, list[float]]:
+def _scores(store: Store, runs: Sequence[str], config: CapacityConfig) -> pl.DataFrame:
+    """Return the mean opinion score of each call and direction."""
     counted = pl.col("window_s") >= config.warm_up_s
     calls, delays = (store.rows(name, runs=runs, where=counted) for name in ("calls", "call_delays"))
     if not calls.height:
-        return {}
-    rated = rate_rows(calls, delays, RatingConfig()).drop_nulls("mos")
-    worse = rated.group_by("run", "flow", maintain_order=True).agg(pl.col("mos").min())
-    return _by_run(worse, "mos")
+        return pl.DataFrame(schema={"run": str, "flow": str, "direction": str, "mos": float})
+    return (
+        rate_rows(calls, delays, RatingConfig()).drop_nulls("mos").select("run", "flow", "direction", "mos")
+    )
+
+
+def read_utilisation(store: Store, runs: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the utilisation of the busiest link by run and direction, of those with a constant rate.
+
+    Args:
+        store: store of the runs.
+        runs: ids of finished runs.
+    """
+    found: dict[str, dict[str, float]] = {}
+    busiest = bottlenecks(link_metrics(store)).filter(pl.col("run").is_in(runs))
+    for run, side, share in busiest.select("run", "direction", "utilisation").drop_nulls().iter_rows():
+        found.setdefault(run, {})[side] = share
+    return found
 
 
 def _page_load_times(store: Store, runs: Sequence[str], config: CapacityConfig) -> dict[str, list[float]]:

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bentpipe.capacity.config import AXIS, check_settings, scenario, user_counts
-from bentpipe.capacity.estimate import estimate
-from bentpipe.capacity.quality import read_quality
+from bentpipe.capacity.config import AXIS, scenario, user_counts
+from bentpipe.capacity.estimate import describe_page, estimate
+from bentpipe.capacity.quality import read_quality, read_utilisation
 from bentpipe.capacity.search import Capacity, Evaluation, Probe, find_limits
 from bentpipe.plan.cost import estimate_plan
 from bentpipe.plan.document import load_scenario
@@ -58,7 +58,6 @@ class Search:
         config: CapacityConfig,
         store: Path,
         runner: LocalRunner,
-        settings: Sequence[str] = (),
         watch: Observer | None = None,
     ) -> None:
         """Resolve the scenario.
@@ -67,26 +66,26 @@ class Search:
             config: input of the search.
             store: directory of the store.
             runner: runner of the runs.
-            settings: ``KEY=VALUE`` texts that change the scenario.
             watch: callbacks for progress and messages.
 
         Raises:
             ScenarioError: the input is wrong.
         """
-        check_settings(settings)
         self.config = config
         self.store = store
         self._runner = runner
-        self._settings = tuple(settings)
         self._watch = watch or Observer()
         self._counts = user_counts(config.mix)
         self._sizes = [sum(count.values()) for count in self._counts]
         self._text = dumps(self._load(self._counts).data)
-        self.estimate = estimate(config, self._plan([Probe(0, 1)]).runs[0].spec)
+        spec = self._plan([Probe(0, 1)]).runs[0].spec
+        self.estimate = estimate(config, spec)
+        self.page = describe_page(spec)
         # Overloaded runs take longest, so the search begins well below the estimate.
         users = (self.estimate.users or 0) / 2
         self._start = max(bisect_right(self._sizes, users) - 1, 0)
         self._found: dict[Probe, Quality] = {}
+        self._ids: dict[Probe, str] = {}
         self.done = self.reused = 0
         """Numbers of new and of earlier runs."""
         self.seconds = 0.0
@@ -101,15 +100,32 @@ class Search:
         """
         seeds = range(1, self.config.seeds + 1)
         limits = find_limits(len(self._sizes), seeds, self._start, self._evaluate)
-        evaluations = []
-        for probe, quality in sorted(self._found.items()):
-            failed = quality.failures(self.config.criterion)
-            counts = self._counts[probe.index]
-            evaluations.append(Evaluation(sum(counts.values()), counts, probe.seed, quality, failed))
         users = {seed: self._sizes[index] if index >= 0 else 0 for seed, index in limits.items()}
         return Capacity(
-            self.config, tuple(evaluations), users, self._sizes[0], self._sizes[-1], self.estimate, engine.version()
+            self.config, tuple(self.evaluations()), users, self._sizes[0], self._sizes[-1], self.estimate,
+            engine.version(), self.page,
         )  # fmt: skip
+
+    def probe(self) -> list[Evaluation]:
+        """Return the evaluations of the smallest number of users by all seeds, after the missing runs.
+
+        Raises:
+            FailedRunsError: a run failed.
+            bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
+        """
+        self._evaluate([Probe(0, seed) for seed in range(1, self.config.seeds + 1)])
+        return self.evaluations()
+
+    def evaluations(self) -> list[Evaluation]:
+        """Return the evaluations so far, by number of users and seed."""
+        utilisation = read_utilisation(open_store(self.store), list(self._ids.values()))
+        found = []
+        for probe, quality in sorted(self._found.items(), key=lambda item: item[0]):
+            counts = self._counts[probe.index]
+            failed = quality.failures(self.config.criterion)
+            busy = utilisation.get(self._ids[probe], {})
+            found.append(Evaluation(sum(counts.values()), counts, probe.seed, quality, failed, busy))
+        return found
 
     @property
     def scenario(self) -> str:
@@ -125,8 +141,9 @@ class Search:
         return STEPS * estimate_plan(plan, self._runner.jobs).seconds
 
     def _load(self, counts: Sequence[Mapping[str, int]]) -> ScenarioDocument:
-        overrides = [parse_override(text) for text in self._settings]
-        document = load_scenario(scenario(self.config, counts), overrides, self._settings)
+        settings = self.config.settings
+        overrides = [parse_override(text) for text in settings]
+        document = load_scenario(scenario(self.config, counts), overrides, settings)
         return replace(document, folder=self.config.access.folder)
 
     def _plan(self, probes: Sequence[Probe]) -> Plan:
@@ -162,6 +179,7 @@ class Search:
         ids = {probe: run.id for probe, run in runs.items()}
         quality = read_quality(open_store(self.store), list(ids.values()), self.config)
         self._found |= {probe: quality[run] for probe, run in ids.items()}
+        self._ids |= ids
         return {probe: not self._found[probe].failures(self.config.criterion) for probe in probes}
 
     def _observer(self, probes: Sequence[Probe]) -> Observer:

@@ -1,27 +1,38 @@
 """Search for the largest number of users for whom a criterion holds, seed by seed.
 
 The search assumes that a further user never helps the others. For each seed it doubles its step until the criterion
-changes, and then bisects. All seeds run at the same time, and a finished run is never repeated.
+changes, and then bisects. The first seeds of a search give the start of the others. A finished run is never repeated.
+
+The limit of a seed is the largest number of users below the first one that fails. The result is the median of the
+limits. All seeds run the numbers of users around it, so that their means are over the same seeds. If a seed then fails
+below its limit, its limit is searched again below that number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bentpipe.capacity.quality import Quality
-from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
+from bentpipe.metrics.intervals import ConfidenceInterval, median_ci
 
 if TYPE_CHECKING:
+    from bentpipe.capacity.advice import Advice
     from bentpipe.capacity.config import CapacityConfig
     from bentpipe.capacity.estimate import Estimate
 
-__all__ = ["Capacity", "Evaluation", "Probe", "find_limits"]
+__all__ = ["PARTS", "Capacity", "Evaluation", "Probe", "find_limits"]
+
+PARTS = ("mos", "page")
+"""Parts of a criterion."""
 
 FIRST_STEP = 4
-"""First step of the search, in numbers of users that it may run."""
+"""First step of the first seeds, in numbers of users that the search may run."""
+
+FIRST_SEEDS = 2
+"""Number of seeds that begin at the estimate. It does not depend on the number of processors: same seed, same runs."""
 
 
 @dataclass(frozen=True, order=True)
@@ -44,6 +55,8 @@ class Evaluation:
     quality: Quality
     failed: tuple[str, ...]
     """Parts of the criterion that do not hold."""
+    utilisation: Mapping[str, float] = field(default_factory=dict)
+    """Utilisation of the busiest link by direction over the whole run, of those with a constant rate."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +74,66 @@ class Capacity:
     """Largest number of users of the search."""
     estimate: Estimate
     engine: str
+    page: str = ""
+    """Page that the users load, with its requests and bytes; empty without such users."""
+    advice: Advice | None = None
+    """Causes and changes, if the criterion holds for no number of users."""
+
+    @cached_property
+    def users(self) -> int:
+        """Largest number of users for whom the criterion holds in more than half of the seeds; 0 if for none.
+
+        It is the lower median of the limits.
+        """
+        return sorted(self.limits.values())[(len(self.limits) - 1) // 2]
+
+    @property
+    def all_seeds(self) -> int:
+        """Largest number of users up to which the criterion holds in every seed."""
+        return min(self.limits.values())
 
     @cached_property
     def interval(self) -> ConfidenceInterval:
-        """Mean of the limits with Student's interval over seeds."""
-        return mean_ci([float(limit) for limit in self.limits.values()])
+        """Median of the limits with its distribution-free interval, which needs six seeds."""
+        return median_ci([float(limit) for limit in self.limits.values()])
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Interval of the median; with fewer seeds the range of the limits."""
+        interval = self.interval
+        if interval.low is None or interval.high is None:
+            return min(self.limits.values()), max(self.limits.values())
+        return int(interval.low), int(interval.high)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the interval is wider than half of the result."""
+        low, high = self.bounds
+        return high - low > self.users / 2
+
+    @property
+    def first_failing(self) -> int | None:
+        """Smallest tested number of users above the result; None at the end of the search."""
+        return min((one.users for one in self.evaluations if one.users > self.users), default=None)
 
     @property
     def is_none(self) -> bool:
-        """Whether the criterion holds for no number of users."""
-        return not any(self.limits.values())
+        """Whether the criterion holds for no number of users in most seeds."""
+        return self.users == 0
 
     @property
     def is_bounded_by_search(self) -> bool:
-        """Whether the criterion holds for the largest number of users with some seed."""
-        return self.largest in self.limits.values()
+        """Whether the criterion holds for the largest number of users in most seeds."""
+        return self.users == self.largest
 
-    def failed_at_limit(self, part: str) -> int:
-        """Return the number of seeds in which ``part`` of the criterion fails just above the limit."""
-        firsts = (
-            next((one for one in self.evaluations if one.seed == seed and one.users > limit), None)
-            for seed, limit in self.limits.items()
-        )
-        return sum(part in first.failed for first in firsts if first is not None)
+    def at(self, users: int) -> list[Evaluation]:
+        """Return the evaluations of a number of users, by seed."""
+        return [one for one in self.evaluations if one.users == users]
+
+    def failures(self, users: int) -> dict[str, int]:
+        """Return the number of seeds in which each part of the criterion fails for a number of users."""
+        failed = [part for one in self.at(users) for part in one.failed]
+        return {part: failed.count(part) for part in PARTS if part in failed}
 
 
 def find_limits(
@@ -95,26 +145,70 @@ def find_limits(
         size: number of indices, from few users to many.
         seeds: seeds.
         start: index to evaluate first.
-        holds: function that evaluates probes, one for each unfinished seed.
+        holds: function that evaluates probes, each only once.
     """
-    brackets = {seed: _Bracket(size, min(max(start, 0), size - 1)) for seed in seeds}
-    while probes := {
-        Probe(bracket.following, seed): bracket for seed, bracket in brackets.items() if not bracket.is_closed
-    }:
-        outcomes = holds(list(probes))
-        for probe, bracket in probes.items():
-            bracket.narrow(probe.index, holds=outcomes[probe])
-    return {seed: bracket.low for seed, bracket in brackets.items()}
+    search = _Search(size, holds)
+    search.narrow({seed: _Bracket(size, start, FIRST_STEP) for seed in seeds[:FIRST_SEEDS]})
+    found = sorted(bracket.low for bracket in search.brackets.values())
+    search.narrow({seed: _Bracket(size, found[(len(found) - 1) // 2], 1) for seed in seeds[FIRST_SEEDS:]})
+    while missing := search.missing():
+        search.evaluate(missing)
+        search.narrow({seed: search.bracket(seed) for seed in seeds})
+    return {seed: search.brackets[seed].low for seed in seeds}
+
+
+class _Search:
+    """Outcomes of a search, and its brackets by seed."""
+
+    def __init__(self, size: int, holds: Callable[[Sequence[Probe]], Mapping[Probe, bool]]) -> None:
+        self.brackets: dict[int, _Bracket] = {}
+        self._size = size
+        self._holds = holds
+        self._outcomes: dict[Probe, bool] = {}
+
+    def narrow(self, brackets: Mapping[int, _Bracket]) -> None:
+        """Evaluate until every bracket is closed, one index of each at a time."""
+        self.brackets |= brackets
+        while probes := {
+            Probe(bracket.following, seed): bracket
+            for seed, bracket in brackets.items()
+            if not bracket.is_closed
+        }:
+            self.evaluate(list(probes))
+            for probe, bracket in probes.items():
+                bracket.narrow(probe.index, holds=self._outcomes[probe])
+
+    def evaluate(self, probes: Sequence[Probe]) -> None:
+        """Add the outcomes of probes."""
+        self._outcomes |= self._holds(probes)
+
+    def missing(self) -> list[Probe]:
+        """Return the probes around the result that no seed has yet: the median, the next number, the smallest limit."""
+        limits = sorted(bracket.low for bracket in self.brackets.values())
+        middle = limits[(len(limits) - 1) // 2]
+        indices = sorted({limits[0], middle, middle + 1} & set(range(self._size)))
+        probes = [Probe(index, seed) for index in indices for seed in self.brackets]
+        return [probe for probe in probes if probe not in self._outcomes]
+
+    def bracket(self, seed: int) -> _Bracket:
+        """Return the bracket of the outcomes of a seed: below the first index that fails."""
+        outcomes = {probe.index: holds for probe, holds in self._outcomes.items() if probe.seed == seed}
+        bracket = _Bracket(self._size, 0, 1)
+        bracket.high = min((index for index, holds in outcomes.items() if not holds), default=self._size)
+        bracket.low = max(
+            (index for index, holds in outcomes.items() if holds and index < bracket.high), default=-1
+        )
+        return bracket
 
 
 class _Bracket:
     """Largest index that holds, and smallest one that does not."""
 
-    def __init__(self, size: int, start: int) -> None:
+    def __init__(self, size: int, start: int, step: int) -> None:
         self.low, self.high = -1, size
         self.size = size
-        self.start = start
-        self.step = FIRST_STEP
+        self.start = min(max(start, 0), size - 1)
+        self.step = step
 
     @property
     def is_closed(self) -> bool:

@@ -31,13 +31,19 @@ def capacity(
             help="PEPs of --down, --up, --rtt: none, plain, pooled or line-rate [default: none]",
         ),
     ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="random packet loss of the access, each direction, such as 1%"),
+    ] = None,
     mix: Annotated[
-        str, typer.Option(metavar="KIND=SHARE,...", help="shares of the users: call, page, tcp, quic")
+        str,
+        typer.Option(metavar="KIND=SHARE,...", help="shares of the users, or weights: call, page, tcp, quic"),
     ] = "call=0.5,page=0.5",
     mos: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            metavar="MOS", help="smallest mean opinion score of a call [default: 3.5, without --page]"
+            metavar="MOS|none",
+            help="smallest mean opinion score of a call; none: not required [default: 3.5]",
         ),
     ] = None,
     page: Annotated[
@@ -51,11 +57,11 @@ def capacity(
         str | None, typer.Option(metavar="TIME", help="duration of a run [default: 40s, or more for --page]")
     ] = None,
     warm_up: Annotated[str, typer.Option(metavar="TIME", help="start of a run that does not count")] = "10s",
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="number of seeds")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="number of seeds")] = 6,
     jobs: Jobs = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="output directory [default: out/capacity-ACCESS]"),
+        typer.Option("--out", metavar="DIR", help="output directory [default: out/capacity-ACCESS-OPTIONS]"),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,
@@ -72,7 +78,7 @@ def capacity(
     files = figure_options.files(figures, only, forms, width, no_title)
     folder(out)
     with options(access="ACCESS", warm_up="--warm-up"), interruptible():
-        resolved = resolve_access(access, down, up, rtt, pep)
+        resolved = resolve_access(access, down, up, rtt, pep, loss)
         config = parse_config(
             resolved,
             mix=mix,
@@ -82,16 +88,10 @@ def capacity(
             duration=duration,
             warm_up=warm_up,
             seeds=seeds,
-        )
-        directory = out or Path("out") / f"capacity-{resolved.name}"
-        output = run(
-            config,
-            directory,
-            jobs=jobs,
             settings=tuple(settings or ()),
-            watch=watch(quiet=as_json),
-            files=files,
         )
+        directory = out or Path("out") / config.name
+        output = run(config, directory, jobs=jobs, watch=watch(quiet=as_json), files=files)
     answer(output, as_json=as_json)
     if show_page and output.page is not None:
         open_page(output.page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 import textwrap
 import threading
@@ -13,7 +14,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import TextTable, format_cell
+from bentpipe.metrics.format import TextTable, format_cell, unbroken
 from bentpipe.scenario.plain_text import CONTROL, plain
 
 if TYPE_CHECKING:
@@ -271,9 +272,24 @@ def answer(output: CommandOutput, *, as_json: bool = False) -> None:
             if isinstance(part, TextTable):
                 print_table(part.rows, part.title)
             else:
-                print(part)
+                print(_wrap(part) if sys.stdout.isatty() else part)
     for problem in output.problems:
         print(problem, file=sys.stderr)
+
+
+def _wrap(text: str) -> str:
+    """Return the text with lines that fit the terminal, without a break inside a quantity.
+
+    Lines that start with a blank remain: they are commands to copy.
+    """
+    width = shutil.get_terminal_size().columns
+    lines = [
+        line
+        if len(line) <= width or line[:1].isspace()
+        else textwrap.fill(unbroken(line), width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines).replace("\u00a0", " ")
 
 
 def watch(*, quiet: bool = False) -> Observer:

@@ -117,7 +117,8 @@ def _unknown(found: str, names: list[str], kind: str) -> str:
     if near is None and "set" in options and word in _SETTINGS:
         return f'no {kind} "{found}"; did you mean --set "{_SETTINGS[word]}"?'
     if near is None and word == "users":
-        return f'no {kind} "{found}"; "bentpipe capacity" finds how many users fit on an access'
+        hint = '"bentpipe capacity" finds how many users fit; "count" of a flow sets their number'
+        return f'no {kind} "{found}"; {hint}'
     near = near or nearest(word, options)
     return f'no {kind} "{found}"' + (f'; did you mean "--{near}"?' if near else "")
 

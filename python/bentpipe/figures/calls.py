@@ -12,12 +12,9 @@ from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, MAX_AXIS_VALUES, axis, category_axis, colour, facet_grid, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, of_kind
-from bentpipe.metrics.call_quality import GOOD, aggregate_cells
+from bentpipe.metrics.call_quality import GOOD, MAX_MOS, aggregate_cells
 from bentpipe.metrics.groups import as_groups
 from bentpipe.metrics.registry import METRICS
-
-MAX_MOS = 4.5
-"""Largest mean opinion score (ITU-T G.107 annex B)."""
 
 DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
 

@@ -29,6 +29,7 @@ __all__ = [
     "mean_of",
     "seed_mean",
     "short_labels",
+    "unbroken",
 ]  # fmt: skip
 
 
@@ -74,7 +75,9 @@ def format_cell(value: object) -> str:
     return str(value)
 
 
-def format_mean(interval: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
+def format_mean(
+    interval: ConfidenceInterval, factor: float = 1.0, digits: int = 4, *, max_digits: int | None = None
+) -> str:
     """Format a mean with the half width of its interval: ``5.72 ± 0.11``.
 
     The half width has two significant digits and the mean ends at the same decimal place (JCGM 100:2008, the GUM,
@@ -84,6 +87,7 @@ def format_mean(interval: ConfidenceInterval, factor: float = 1.0, digits: int =
         interval: mean with its interval.
         factor: multiplier of all values.
         digits: significant digits of a mean without interval, or with a half width below a millionth of the mean.
+        max_digits: significant digits of a mean with a narrower interval, which is then omitted; None: no limit.
     """
     mean = interval.estimate * factor
     if interval.low is None or interval.high is None:
@@ -93,11 +97,26 @@ def format_mean(interval: ConfidenceInterval, factor: float = 1.0, digits: int =
         return format_significant(mean, digits)
     exponent = int(f"{half:.1e}".partition("e")[2])  # exponent after rounding: 0.0996 is printed as 0.10
     decimals = max(0, 1 - exponent)
+    if max_digits is not None and mean:
+        last = max_digits - 1 - math.floor(math.log10(abs(mean)))
+        if 2 * half < 10.0**-last:
+            return format_significant(mean, max_digits)
+        decimals = max(0, min(decimals, last))
     return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {half:.{decimals}f}"
 
 
 MIN_HALF_WIDTH = 1e-6
 """Smallest printed half width of an interval, as a fraction of the mean."""
+
+
+def unbroken(text: str) -> str:
+    """Replace blanks between a number and its unit or ± by no-break spaces."""
+    return _UNBREAKABLE.sub("\u00a0", text)
+
+
+_UNIT = r"(?:[±%]|(?:[nµmkMG]?(?:s|B|m|b/s|bit/s)|dB|min|h|hours|BDP|packets|cells?|runs?|seeds?)\b)"
+_UNBREAKABLE = re.compile(rf"(?<=±) (?=\d)|(?<=\d) (?={_UNIT}|…)|(?<=\d …) (?=[-−\d])")
+"""Blanks that become no-break spaces."""
 
 
 def seed_mean(row: Mapping[str, Any]) -> ConfidenceInterval:

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 CONFIDENCE = 0.95
 """Default level of all intervals."""
 
+MIN_MEDIAN_VALUES = 6
+"""Smallest number of values whose median has a distribution-free interval at :data:`CONFIDENCE`: 2 / 2^6 is 3.1 %."""
+
 RESAMPLES = 2000
 """Bootstrap resamples; Efron and Tibshirani (1993), section 13.3, require at least 1000 for a 95 % interval."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.presets import presets
-from bentpipe.scenario.quantities import Duration, Rate, UnitError
+from bentpipe.scenario.quantities import Duration, Probability, Rate, UnitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,8 @@ __all__ = [
     "check_given",
     "find_proxy",
     "load_access",
+    "lowest_rate",
+    "parse_loss",
     "parse_numbers",
     "path_tables",
     "split_rtt",
@@ -133,6 +135,33 @@ def parse_numbers(down: str | None, up: str | None, rtt: str | None) -> AccessNu
     if problems or down is None or up is None or rtt is None:
         raise ScenarioError(problems, SOURCE_ARGUMENT)
     return AccessNumbers(Rate.parse(down), Rate.parse(up), Duration.parse(rtt))
+
+
+def parse_loss(loss: str) -> Probability:
+    """Return the probability of losing a packet.
+
+    Raises:
+        ScenarioError: the loss is no probability, or every packet is lost.
+    """
+    try:
+        probability = Probability.parse(loss)
+    except UnitError as error:
+        raise ScenarioError([("loss", str(error))], SOURCE_ARGUMENT) from None
+    if probability.value == 1:
+        text = f'found "{loss}", which loses every packet; expected less, such as "1 %"'
+        raise ScenarioError([("loss", text)], SOURCE_ARGUMENT)
+    return probability
+
+
+def lowest_rate(direction: Mapping[str, Any]) -> Rate | None:
+    """Return the constant rate or the lowest rate of slots of a direction; None for any other rate."""
+    rate = direction.get("rate")
+    if isinstance(rate, dict):
+        rate = rate.get("constant")
+    slots = direction.get("reconfiguration")
+    if rate is None and isinstance(slots, dict):
+        rate = (slots.get("rate") or [None])[0]
+    return Rate.parse(rate) if isinstance(rate, str) else None
 
 
 def _parse_positive_duration(text: str) -> Duration:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from bentpipe.figures.style import DARK, config
+from bentpipe.metrics.format import unbroken
 from bentpipe.report.vega_bundle import library
 from bentpipe.store.files import write_atomic
 
@@ -130,16 +131,6 @@ def _environment(package: str) -> Environment:
     )
     environment.filters["unbroken"] = unbroken
     return environment
-
-
-def unbroken(text: str) -> str:
-    """Replace blanks between a number and its unit or ± by no-break spaces."""
-    return _UNBREAKABLE.sub("\u00a0", text)
-
-
-_UNIT = r"(?:[±%]|(?:[nµmkMG]?(?:s|B|m|b/s|bit/s)|dB|min|h|hours|BDP|packets|cells?|runs?|seeds?)\b)"
-_UNBREAKABLE = re.compile(rf"(?<=±) (?=\d)|(?<=\d) (?={_UNIT}|…)|(?<=\d …) (?=[-−\d])")
-"""Blanks that become no-break spaces."""
 
 
 def _json(value: Any) -> str:

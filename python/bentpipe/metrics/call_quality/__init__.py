@@ -9,6 +9,7 @@ from bentpipe.metrics.call_quality.e_model import EModel, idd, ie_eff, mos
 from bentpipe.metrics.call_quality.playout import Playout, PlayoutError, parse
 from bentpipe.metrics.call_quality.rating import (
     GOOD,
+    MAX_MOS,
     RatingConfig,
     aggregate_cells,
     aggregate_runs,
@@ -18,6 +19,7 @@ from bentpipe.metrics.call_quality.rating import (
 
 __all__ = [
     "GOOD",
+    "MAX_MOS",
     "EModel",
     "Playout",
     "PlayoutError",

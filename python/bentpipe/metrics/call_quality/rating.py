@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.codecs import Codec
     from bentpipe.store.reader import Store
 
-__all__ = ["GOOD", "RatingConfig", "aggregate_cells", "blocked_calls", "rate_calls", "rate_rows"]
+__all__ = ["GOOD", "MAX_MOS", "RatingConfig", "aggregate_cells", "blocked_calls", "rate_calls", "rate_rows"]
 
 GOOD = 3.5
 """Smallest MOS of a good call: most listeners are satisfied (Tauran 2018, p. 25).
 
 It is an R of 68; above 70 only some users are dissatisfied (ITU-T G.107 table B.1).
 """
+
+MAX_MOS = 4.5
+"""Largest mean opinion score (ITU-T G.107 annex B)."""
 
 SATELLITE = 20.0
 """Largest advantage factor: hard-to-reach places over several satellite hops (ITU-T G.107 clause 7.6)."""
