@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -355,7 +356,7 @@ def test_above_100_mbit_s_an_estimate_comes_first(tmp_path: Path) -> None:
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(
-        "upper bound by volume: 3 users fill the uplink (80 kbit/s down and 80 kbit/s up each); delays by"
+        "upper bound by volume: 3 users fill the uplink (80 kbit/s down and 80 kbit/s up each); queues and round trips usually"
     )
     assert done.stdout.startswith("3 users fit, and 4 do not: ")
 
@@ -425,8 +426,75 @@ def test_wrong_words_start_nothing(words: list[str], message: str, tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        ({"page": None}, "capacity-50Mbit-6Mbit-620ms"),
+        ({"page": None, "mix": "call=50%,page=0.5", "mos": 4}, "capacity-50Mbit-6Mbit-620ms"),
+        ({}, "capacity-50Mbit-6Mbit-620ms-duration=50s"),
+        ({"page": None, "mix": "call=3,page=1"}, "capacity-50Mbit-6Mbit-620ms-mix=call75%+page25%"),
+        (
+            {"settings": ["path.access.down.scheduler=deficit-round-robin"]},
+            "capacity-50Mbit-6Mbit-620ms-duration=50s-access.down.scheduler=deficit-round-robin",
+        ),
+    ],
+)
+def test_a_default_folder_has_what_changes_the_runs(words: dict[str, Any], folder: str) -> None:
+    assert _config(**words).default_folder.as_posix() == f"out/{folder}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"mix": "call=3,page=1", "mos": "none", "share": "50%", "seeds": 2},
+        {"settings": ["path.access.down.loss=1 %"], "warm_up": "20 s", "duration": "90 s", "mos": 4.1},
+    ],
+)
+def test_the_command_of_a_search_repeats_it(words: dict[str, Any], tmp_path: Path) -> None:
+    config = _config(**words)
+    given = shlex.split(config.command())[1:]
+    found: list[CapacityConfig] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bentpipe.capacity.run", lambda config, *_, **__: found.append(config) or Nothing)
+        assert bentpipe(tmp_path, *given).returncode == 0
+    assert found == [config]
+
+
+class Nothing:
+    """Output of a search that did not run."""
+
+    shown: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    good = True
+    page = None
+
+
+def test_no_users_bring_advice(tmp_path: Path) -> None:
+    """A page of many round trips: no number of users meets the criterion, and PEPs save round trips."""
+    page = '[[path.segment]]\nname = "access"\ndelay = "150 ms"\n'
+    page += 'down = { rate = "20 Mbit/s", queue = "1 BDP" }\nup = { rate = "5 Mbit/s", queue = "1 BDP" }\n'
+    page += '[[page.small.object]]\nname = "index"\nsize = "900 kB"\n'
+    (tmp_path / "own.toml").write_text(page)
+    words = ["capacity", "own.toml", "--set", "flow.page.load.page=small", "--seeds", "2", "--page", "1.2s"]
+    done = bentpipe(tmp_path, *words, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Fewer than 2 users fit: with 1 call and 1 page, the page load time is ")
+    # three round trips of 300 ms, some of slow start, and 0.36 s of bytes
+    assert "One user alone on the path loads the page in 2." in done.stdout
+    assert "The page is small (1 request, 0.9 MB)." in done.stdout
+    data = _data(tmp_path / "out")
+    assert data["users"] == 0
+    (alone,) = data["advice"]["single_users"]
+    assert alone["value"] > 3 * 0.3 + 0.36
+    assert not alone["holds"]
+    assert data["advice"]["changes"] == [], "a scenario has its own PEPs, and a scheduler saves no round trip"
+    assert "Causes and changes" in (tmp_path / "out/capacity.html").read_text()
+
+
 def test_another_search_is_refused(calls: Path, tmp_path: Path) -> None:
     words = [*CALLS[:-1], "call=0.5,page=0.5", "--page", "9s", "--out", str(calls)]
     done = bentpipe(tmp_path, *words)
     assert done.returncode == 2
     assert "holds the runs of another scenario" in done.stderr
+    assert "duration is 40 s there and 50 s now" in done.stderr

@@ -57,8 +57,8 @@ class Binding:
 def find_binding(result: Capacity) -> Binding | None:
     """Return the resource that binds; None at the end of the search, or if it is unknown.
 
-    A failing MOS binds in the direction of the worse score. A failing page load time binds in the direction with the
-    higher utilisation, or by the round trips of the page if both are below half of their rates.
+    For a failing MOS it is the direction of the worse score. For a failing page load time it is the direction with the
+    higher utilisation, or latency if both are below half of their rates.
 
     Args:
         result: result of a search.

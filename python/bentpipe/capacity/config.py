@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 import shlex
 from dataclasses import dataclass
 from itertools import islice
@@ -12,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.call_quality import GOOD, MAX_MOS
 from bentpipe.metrics.intervals import MIN_MEDIAN_VALUES
+from bentpipe.plan.default_folder import default_folder
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import Duration, UnitError
 from bentpipe.scenario.user_mix import KINDS, assign_kinds, parse_mix, parse_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe.capacity.access import Access
 
@@ -59,9 +59,6 @@ SEEDS = MIN_MEDIAN_VALUES
 NO_MOS = "none"
 """Value of ``mos`` that requires nothing of calls."""
 
-MAX_NAME = 48
-"""Longest part of a directory name that describes the options, characters."""
-
 PAUSE_S = 15
 """Longest pause of a user between two pages."""
 
@@ -101,16 +98,12 @@ class CapacityConfig:
     """``KEY=VALUE`` texts that change the scenario."""
 
     @property
-    def name(self) -> str:
-        """Name of the default directory: the access, and the options of the runs that have no default value."""
-        parts = [] if self.mix == parse_mix(MIX, "mix") else [self.mix_text.replace("=", "").replace("%", "")]
-        parts += [] if self.duration_s == MIN_DURATION_S else [f"{self.duration_s}s"]
-        parts += [_setting_name(setting) for setting in self.settings]
-        options = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
-        if len(options) > MAX_NAME:
-            digest = hashlib.sha256(options.encode()).hexdigest()[:8]
-            options = f"{options[: MAX_NAME - 9].rstrip('-.')}-{digest}"
-        return "-".join(["capacity", self.access.name, *([options] if options else [])])
+    def default_folder(self) -> Path:
+        """Default directory: its name has the access, and the options of the runs that have no default value."""
+        mix = "+".join(f"{kind}{100 * self.mix[kind]:.3g}%" for kind in self.kinds)
+        changes = [] if self.mix == parse_mix(MIX, "mix") else [f"mix={mix}"]
+        changes += [] if self.duration_s == MIN_DURATION_S else [f"duration={self.duration_s}s"]
+        return default_folder(f"capacity-{self.access.name}", [*changes, *self.settings])
 
     def command(self) -> str:
         """Return the command of this search, for a shell. It has the options without a default value."""
@@ -183,13 +176,6 @@ def scenario(config: CapacityConfig, counts: Sequence[Mapping[str, int]]) -> dic
 def _cell(count: Mapping[str, int]) -> dict[str, Any]:
     label = str(sum(count.values()))
     return {"label": label, **{f"flow.{kind}.count": number for kind, number in count.items()}}
-
-
-def _setting_name(setting: str) -> str:
-    """Return key and value without what most keys have: ``down.rate-30 Mbit/s`` for ``path.access.down.rate=...``."""
-    key, _, value = setting.partition("=")
-    parts = [part for part in key.strip().split(".") if part not in ("path", "flow", "access")]
-    return f"{'.'.join(parts)}-{value.strip()}"
 
 
 def _check_settings(settings: Sequence[str]) -> None:

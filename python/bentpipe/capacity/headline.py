@@ -110,7 +110,7 @@ def estimate_text(estimate: Estimate, seconds: float) -> str:
         return f"upper bound by volume: none, because the users have no fixed load; the search takes about {time}"
     return (
         f"upper bound by volume: {estimate.users:,} users fill the {NAMES[estimate.full_direction]} ({loads} each); "
-        f"delays by queues and round trips usually limit calls and pages earlier; the search takes about {time}"
+        f"queues and round trips usually limit them earlier; the search takes about {time}"
     )
 
 

@@ -90,8 +90,7 @@ def capacity(
             seeds=seeds,
             settings=tuple(settings or ()),
         )
-        directory = out or Path("out") / config.name
-        output = run(config, directory, jobs=jobs, watch=watch(quiet=as_json), files=files)
+        output = run(config, out or config.default_folder, jobs=jobs, watch=watch(quiet=as_json), files=files)
     answer(output, as_json=as_json)
     if show_page and output.page is not None:
         open_page(output.page)

@@ -32,7 +32,6 @@ __all__ = [
     "Sweeps",
     "Thresholds",
     "count",
-    "default_folder",
     "folder",
     "interruptible",
     "not_made",
@@ -136,29 +135,6 @@ def folder(out: Path | None, option: str = "--out") -> None:
     """Reject an ``option`` whose directory is a file, before any computation."""
     if out is not None and out.exists() and not out.is_dir():
         refuse(f"{option}: {out} is a file, expected a folder")
-
-
-MAX_FOLDER_SUFFIX = 48
-"""Longest readable suffix of a default folder, characters."""
-
-
-def default_folder(name: str, changes: Sequence[str]) -> Path:
-    """Return the default output directory of a command, with the changed keys, so that each scenario has its own.
-
-    Args:
-        name: name of the directory without changes.
-        changes: ``KEY=VALUE`` texts. Long ones become the first eight digits of their SHA-256 checksum.
-    """
-    import hashlib
-    import re
-
-    if not changes:
-        return Path("out") / name
-    words = [re.sub(r"[^\w.=%+-]+", "", text.removeprefix("path.")) for text in changes]
-    suffix = "-".join(words)
-    if len(suffix) > MAX_FOLDER_SUFFIX or any(re.search(r"[\[{,]", text) for text in changes):
-        suffix = hashlib.sha256("\n".join(changes).encode()).hexdigest()[:8]
-    return Path("out") / f"{name}-{suffix}"
 
 
 def read_plan(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, default_folder, folder, interruptible, options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
 from bentpipe.cli.open_page import Open, open_page
 
 __all__ = ["link_layer"]
@@ -77,6 +77,7 @@ def link_layer(
     """Compare HARQ, RLC and reordering settings for TCP, QUIC and a call."""
     from bentpipe.cli.console import answer, watch
     from bentpipe.link_layer import parse_config, resolve_access, run
+    from bentpipe.plan.default_folder import default_folder
 
     folder(out)
     files = figure_options.files(figures, only_figure, forms, width, no_title)

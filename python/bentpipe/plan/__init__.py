@@ -2,6 +2,7 @@
 
 ``document``: a scenario as given, with its preset and its settings
 ``access``: an access network: a preset, a scenario, or two rates and a round-trip time
+``default_folder``: default output directories of commands that answer one question
 ``sweep_cells``: the scenario of each cell of a sweep
 ``input_files``: traces, pages and constellations that a plan needs beside its scenario
 ``resolve``: one resolved run (``RunSpec``) from one scenario
