@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["defer_import", "interrupt", "raise_unraisable", "send_later"]
 
 RETRY_S = 0.01
-"""Delay in s before a signal is sent again. A person does not notice it; an import takes up to a second."""
+"""Delay in s before a signal is repeated. A person does not notice it; an import takes up to a second."""
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

@@ -12,9 +12,11 @@ QUOTED_OR_CODE = re.compile(rf'{CODE.pattern}|"[^" ]+"', re.DOTALL)
 SECTION = re.compile(r"(?:Args|Returns|Raises|Yields|Attributes|Examples?):$")
 ENTRY = re.compile(r"(?:- )?(?:\*{0,2}[\w.`]+(?: \([^)]*\))?): +")
 """The label of an entry of a list or a section."""
+MODULE = re.compile(r"``[^`]+``: +")
+"""The label of a line of a list of modules."""
 LITERAL = r'"""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
 STRING_OR_COMMENT = re.compile(rf"#[^\n]*|{LITERAL}", re.DOTALL)
-"""Of Python and of TOML; ``tokenize`` takes ten times as long."""
+"""A token of Python or TOML. ``tokenize`` takes ten times as long."""
 NO_PROSE = re.compile(
     r"#+!?\s*(?:noqa|type: ignore|fmt: |ruff: |mypy: |pragma: |isort: |/|[\w.-]+ = |\[)|# {3,}|#$"
 )
@@ -104,7 +106,7 @@ def _entries(lines: list[str], in_section: bool) -> Iterator[tuple[int, str]]:
     entry: list[str] = []
     for offset, line in enumerate(lines):
         bare = line.strip()
-        label = ENTRY.match(bare) if in_section or bare.startswith("- ") else None
+        label = ENTRY.match(bare) if in_section or bare.startswith("- ") else MODULE.match(bare)
         if label or bare.startswith("- ") or SECTION.match(bare):
             yield begin, "\n".join(entry)
             begin, entry = offset, []

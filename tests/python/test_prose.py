@@ -120,6 +120,7 @@ Args:
 
 - ``a``: An item
 - Another item
+``module``: Its purpose
 
     code("of an example")
 """
@@ -144,11 +145,12 @@ def test_the_texts_of_a_python_file() -> None:
         ("docstring", 6, "Second entry."),
         ("docstring", 8, "An item"),
         ("docstring", 9, "Another item"),
-        ("comment", 13, "A comment on two lines."),
-        ("message", 15, "a `value + 1` in it goes on"),
-        ("comment", 15, "Beside a statement."),
-        ("message", 18, "# no comment"),
-        ("docstring", 22, "Return what is left."),
+        ("docstring", 10, "Its purpose"),
+        ("comment", 14, "A comment on two lines."),
+        ("message", 16, "a `value + 1` in it goes on"),
+        ("comment", 16, "Beside a statement."),
+        ("message", 19, "# no comment"),
+        ("docstring", 23, "Return what is left."),
     ]
     assert "message" not in {one.kind for one in python_texts(PYTHON, messages=False)}
 

@@ -57,8 +57,8 @@ class TemporaryDirectory:
 class Results(Store):
     """Store with tables, metrics and figures, and with a representation in notebooks.
 
-    The first columns of every frame are the cell: the swept keys as text and, after each quantity, a column of numbers
-    in its unit (``path.satellite.delay`` is ``"250 ms"``, ``path.satellite.delay_s`` is 0.25).
+    The first columns of every frame are the cell: the swept keys as text. After each quantity follows a column of
+    numbers in its unit: ``path.satellite.delay`` is ``"250 ms"``, ``path.satellite.delay_s`` is 0.25.
 
     A store without ``out`` is in a temporary directory. It exists as long as this object, and :meth:`close` or a
     ``with`` block removes it earlier.
@@ -139,9 +139,9 @@ class Results(Store):
     def cells(self, form: Form = "long") -> pl.DataFrame:
         """Return the metrics over seeds of each cell, flow and direction, as ``bentpipe show --json`` prints them.
 
-        The long form has one row for each ``metric``: ``n`` seeds, their ``mean`` and ``median``, and the bounds of the
-        95 % intervals (``mean_low``...; null with too few seeds). The wide form has one column for each metric, with
-        its mean.
+        The long form has one row for each ``metric``: ``n`` seeds, their ``mean`` and ``median``. ``mean_low`` and its
+        like are the bounds of the 95 % intervals; they are null with too few seeds. The wide form has one column for
+        each metric, with its mean.
 
         Args:
             form: ``"long"`` or ``"wide"``.

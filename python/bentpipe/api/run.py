@@ -56,11 +56,11 @@ class RunsFailedError(RuntimeError):
 class RunIterator:
     """Iterator over the runs of a plan, each as soon as it is in the store.
 
-    With the first call of ``next`` the runs start, locally or on a cluster, and each is written when it finishes, also
-    before the next call. Only controllers that run in this process wait for calls. If the disk rejects a run, the
-    others stop, and the next call raises. ``len`` is the number of runs to execute, for progress bars. The end of
-    the iteration, or of the context manager, closes the store. An early end stops the unfinished runs and keeps the
-    finished ones. A failed run has an ``error`` and raises nothing.
+    The first call of ``next`` starts the runs, locally or on a cluster. Each is written when it finishes, also before
+    the next call. Only controllers that run in this process wait for calls. If the disk rejects a run, the others stop,
+    and the next call raises. ``len`` is the number of runs to execute, for progress bars. The end of the iteration, or
+    of the context manager, closes the store. An early end stops the unfinished runs and keeps the finished ones. A
+    failed run has an ``error`` and raises nothing.
     """
 
     def __init__(

@@ -32,10 +32,10 @@ COLUMNS = (
 def distances(store: Store, plan: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """Return one row per run and destination: ``run, to, above_bytes, peak_node, peaks`` and :data:`COLUMNS`.
 
-    The bound is for the generated bundles at their instants (payload only), by the contact plan of the run or
-    ``plan``:
-    ``best_bytes`` at the end of the run, ``behind_..._s`` the possible lead of each completed delivery,
-    ``best_delay_mean_s`` with bundles in the order of their generation. ``sent_bytes`` left all transmitters of links.
+    The bound is for the payload of the generated bundles at their instants, by the contact plan of the run or ``plan``.
+    ``best_bytes`` is the bound at the end of the run, ``behind_..._s`` the possible lead of each completed delivery.
+    ``best_delay_mean_s`` has the bundles in the order of their generation. ``sent_bytes`` left all transmitters of
+    links.
     ``peak_bytes`` is the maximum payload in the store of a node other than the destination, ``peaks`` that of each
     node.
     Runs without a plan have no row.

@@ -2,8 +2,8 @@
 
 A line of 3,000 samples in a panel 300 pixels wide cannot show more than the extremes of each pixel. A series is divided
 into buckets of equal time. The rows with the smallest and the largest value of each bucket remain unchanged and in
-order, and so do the first and the last row of the series. This is the M4 aggregation of Jugel, Jerzak, Hackenbroich and
-Markl (PVLDB 7(10), 2014) without the first and last row of each bucket. It never invents a value and never hides a
+order. The first and the last row of the series remain too. This is the M4 aggregation of Jugel, Jerzak, Hackenbroich
+and Markl (PVLDB 7(10), 2014) without the first and last row of each bucket. It never invents a value and never hides a
 peak.
 """
 

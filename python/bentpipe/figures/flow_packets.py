@@ -25,9 +25,9 @@ def data_packets(context: FigureContext) -> pl.DataFrame:
     """Return the data packets of the drawn runs in the order of sending; empty without traced packets.
 
     Columns: ``run, flow, direction, transport, from_node, to_node, sent_s, received_s, dropped, payload_bytes,
-    retransmission``, ``bytes`` (TCP: the sequence number; else the payload sent so far), ``wait_ms`` (the delay above
-    the smallest one) and ``split`` (whether proxies split the flow). Flows that load pages are left out, because their
-    figures are those of page loads.
+    retransmission, bytes, wait_ms, split``. ``bytes`` is the sequence number of TCP, else the payload sent so far.
+    ``wait_ms`` is the delay above the smallest one, and ``split`` whether proxies split the flow. Flows that load pages
+    are left out, because their figures are those of page loads.
     """
     packets = context.store.rows("packets", _COLUMNS, context.time_runs["run"])
     if packets.width == 1 or not packets.height:

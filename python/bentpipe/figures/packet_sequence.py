@@ -23,8 +23,8 @@ BULK = ("data", "ACK", "1-RTT")
 QUIC_ACK = 60
 """Smallest UDP payload, bytes, of an encrypted 1-RTT packet with data; a smaller one counts as a bare ACK.
 
-It has a short header with connection ID of 9 to 21 bytes, packet number of 1 to 4, a small ACK frame and a tag of 16
-(RFC 9000, sections 17.3 and 19.3).
+It has a short header with connection ID of 9 to 21 bytes and a packet number of 1 to 4 (RFC 9000, section 17.3). A
+small ACK frame (section 19.3) and a tag of 16 bytes follow.
 """
 
 MAX_PANELS = 3
@@ -123,7 +123,7 @@ def _fixed(page_loads: PageLoads, loads: pl.DataFrame) -> str:
 def nodes_in_order(connections: Sequence[tuple[str, str]], client: str) -> list[str]:
     """Return the nodes by their distance from the client along the connections.
 
-    A direct connection between nodes with others between them does not shorten the distance: QUIC crosses in one
+    A direct connection between nodes with others between them does not shorten the distance. QUIC crosses in one
     connection a path on which TCP ends at every proxy.
     """
     ordered, rest = (

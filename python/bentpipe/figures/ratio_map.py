@@ -112,8 +112,9 @@ def ratio_map(
 ) -> Figure:  # fmt: skip
     """Draw a map of ``cells``, one panel for each value of ``panel``, all with the same colours.
 
-    All rows have the same height. The line is the break-even line (ratio 1): in each row it is vertical, where the
-    logarithm of the ratio is 0 by interpolation in the logarithm of the size. Between rows it joins these places.
+    All rows have the same height. The line is the break-even line (ratio 1). In each row it is vertical, at the size
+    where the logarithm of the ratio is 0. That size is interpolated by its logarithm. Between rows it joins these
+    places.
 
     Args:
         cells: cells of all panels.

@@ -47,7 +47,7 @@ BUFFER_PACKETS = 125
 CODE_RATE = "1/2"
 """Code rate without HARQ.
 
-Adaptive-HARQ sends about 17,300 coded bits for 8,920 information bits at 13 dB, so that an attempt of the other schemes
+Adaptive-HARQ sends about 17,300 coded bits for 8,920 information bits at 13 dB. An attempt of the other schemes then
 takes about the same airtime (docs/explanation/link-layer.md).
 """
 

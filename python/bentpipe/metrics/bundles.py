@@ -25,11 +25,11 @@ def bundle_metrics(store: Store) -> pl.DataFrame:
     """Return one row per run and client: ``run, flow, client`` (endpoint ID) and ``OVER_SEEDS``.
 
     ``acknowledged_bit_s`` is dtnperf's goodput: acknowledged payload over the time from the first generated bundle to
-    the last acknowledgement; null without an acknowledgement (clients in rate mode have none). ``generated_bit_s`` is
-    the goodput of Andreotti (2025): payload of generated bundles over the configured sending time; of a client with a
-    fixed amount of data, over the time until the last acknowledgement or delivery. ``deleted_bundles`` counts bundles
-    of which a node deleted a copy (lifetime expired, storage full or delivery abandoned). The frame is empty without
-    bundle clients.
+    the last acknowledgement. It is null without an acknowledgement (clients in rate mode have none).
+    ``generated_bit_s`` is the goodput of Andreotti (2025): payload of generated bundles over the configured sending
+    time. For a client with a fixed amount of data, that time ends with the last acknowledgement or delivery.
+    ``deleted_bundles`` counts bundles of which a node deleted a copy (lifetime expired, storage full or delivery
+    abandoned). The frame is empty without bundle clients.
     """
     rows = store.rows("bundles")
     if rows.width <= 1 or not rows.height:

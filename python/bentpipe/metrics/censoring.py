@@ -1,9 +1,9 @@
 """Restricted completion times: statistics of transfers that the end of a run cuts off.
 
 Excluding unfinished transfers would favour the side that finishes only its short ones. Instead, both sides have one
-restriction time tau. A run's value is the mean of min(T, tau) over its transfers that began at least tau before its end
-(restricted mean: Royston and Parmar, Restricted mean survival time, BMC Med. Res. Methodol. 13:152, 2013). An
-unfinished transfer counts as tau.
+restriction time tau. A run's value is the mean of min(T, tau) over its transfers that began at least tau before its
+end. An unfinished transfer counts as tau. Source of this restricted mean: Royston and Parmar, Restricted mean survival
+time, BMC Medical Research Methodology 13:152, 2013.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Paired comparison of metrics before and after a change: test, multiple-testing correction, verdict.
 
-A comparison is one metric of one cell, flow and direction, with a pair of values for each seed. The test is Student's t
-of the paired log ratios of a positive metric, and of the paired differences of a share, a score or a count. Holm's
-procedure corrects within a family: the primary metric of all cells and flows, and all other metrics.
+A comparison is one metric of one cell, flow and direction, with a pair of values for each seed. The test is Student's
+t. A positive metric has paired log ratios; a share, a score and a count have paired differences. Holm's procedure
+corrects within a family: the primary metric of all cells and flows, and all other metrics.
 Decision: docs/decisions/0080-one-paired-comparison.md.
 """
 
@@ -56,8 +56,8 @@ NO_VERDICT: frozenset[Verdict] = frozenset({"too few seeds", "equal differences"
 MIN_SEEDS = 5
 """Fewest seeds for a verdict if the plan is stochastic.
 
-With two equal builds, one is better in all of n pairs with probability 2 / 2^n: 1 in 8 for four pairs, 1 in 16 for
-five.
+With two equal builds, one is better in all of n pairs with probability 2 / 2^n. This is 1 in 8 for four pairs, 1 in 16
+for five.
 """
 
 THRESHOLD = 0.01
@@ -253,8 +253,8 @@ def paired_t(before: Values, after: Values, scale: Scale) -> tuple[Values, Value
 
     Returns:
         Mean of the differences (or log ratios) of each row, its standard error, and the two-sided p-value. Equal
-        differences have the standard error 0; their p-value is 1 if they are 0, else NaN, since the sample has no
-        variance to test against. One pair has the standard error NaN.
+        differences have the standard error 0. Their p-value is 1 if they are 0, else NaN: the sample has no variance to
+        test against. One pair has the standard error NaN.
     """
     import numpy as np
     from scipy.special import stdtr

@@ -190,8 +190,8 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
 
     Harm is (solo - with others) / solo of the goodput, a more-is-better metric: Ware, Mukerjee, Seshan and Sherry,
     Beyond Jain's Fairness Index (HotNets 2019), section 3. ``solo`` is the same flow and seed in a run of the sweep
-    where no other flow received anything and every key of the cell that does not belong to another flow has the same
-    value. Harm is null if the sweep has no such run or the flow itself is alone, and negative if the other flows raise
+    where no other flow received anything. In that run every key of the cell has the same value, except keys of other
+    flows. Harm is null if the sweep has no such run or the flow itself is alone, and negative if the other flows raise
     the goodput.
     """
     owner = pl.col(GROUP if GROUP in metrics.columns else "flow").alias("owner")
@@ -294,11 +294,11 @@ def run_metrics(store: Store) -> pl.DataFrame:
     """Return one row per run, flow and reported direction, with the cell's columns.
 
     Columns: ``run, seed, KEYS..., flow, direction, congestion, data_start_s, data_end_s, duration_s, finished,
-    sent_bytes, congestion_events, ptos, received_bytes``, the metrics of flows of the registry, ``completed`` (count of
-    completion times), ``convergence_reason``, ``bottleneck_bit_s``, the metrics of the direction's bottleneck
-    (:func:`bottlenecks`), and with groups ``flow_group``. ``jain``, ``convergence_s`` and ``convergence_reason`` are
-    equal in all rows of a run and direction, and null without competition (:mod:`bentpipe.metrics.competition`); the
-    reason explains a null time (:mod:`bentpipe.metrics.fairness`).
+    sent_bytes, congestion_events, ptos, received_bytes``, then the metrics of flows of the registry. ``completed``
+    (count of completion times), ``convergence_reason`` and ``bottleneck_bit_s`` follow, then the metrics of the
+    direction's bottleneck (:func:`bottlenecks`), and with groups ``flow_group``. ``jain``, ``convergence_s`` and
+    ``convergence_reason`` are equal in all rows of a run and direction. They are null without competition
+    (:mod:`bentpipe.metrics.competition`). The reason explains a null time (:mod:`bentpipe.metrics.fairness`).
     """
     expressions = evaluate(select(Scope.FLOW))
     inputs = {name for expression in expressions for name in expression.meta.root_names()}

@@ -16,7 +16,7 @@ __all__ = [
 FAIR_JAIN = 0.95
 """Smallest Jain's index of a fair share.
 
-For two flows it is delta-fairness (RFC 5166, section 2.3.3, after Bansal et al. 2001) with delta = 0.229: neither has
+For two flows it is delta-fairness with delta = 0.229 (RFC 5166, section 2.3.3, after Bansal et al. 2001). Neither has
 more than 61.5 % of the sum.
 """
 
@@ -77,11 +77,11 @@ def unknown_convergence(metrics: pl.DataFrame) -> list[str]:
 def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
     """Return the convergence time of each direction: ``run, direction, convergence_s, convergence_reason``.
 
-    It lasts from the start of the last flow's data to the beginning of the first later window from which Jain's index
-    of 1 s windows stays at or above ``FAIR_JAIN`` for ``HOLD_WINDOWS`` consecutive windows. Without such a window it is
-    null, with the reason. It is the delta-fair convergence time of RFC 5166 section 2.3.3 (Bansal, Balakrishnan, Floyd
-    and Shenker, SIGCOMM 2001) with two changes: the fair share must last, and the initial shares are those of the
-    flows instead of 100/101 and 1/101. Windows without any goodput are not fair.
+    It lasts from the start of the last flow's data to the beginning of the first fair window after it. From that window
+    of 1 s on, Jain's index stays at or above ``FAIR_JAIN`` for ``HOLD_WINDOWS`` consecutive windows. Without such a
+    window it is null, with the reason. It is the delta-fair convergence time of RFC 5166 section 2.3.3 (Bansal,
+    Balakrishnan, Floyd and Shenker, SIGCOMM 2001) with two changes. The fair share must last, and the initial shares
+    are those of the flows instead of 100/101 and 1/101. Windows without any goodput are not fair.
     """
     last_start = starts.group_by(_BY_DIRECTION, maintain_order=True).agg(pl.col("data_start_s").max())
     window = (pl.col("time_s") / WINDOW_S).round().cast(pl.Int64)

@@ -80,10 +80,10 @@ def median(values: Sequence[float]) -> float:
 def median_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
     """Return the ranks (from 1) of the order statistics that enclose the median with at least ``confidence``.
 
-    Le Boudec, Performance Evaluation of Computer and Communication Systems (2010), theorem 2.1:
-    P(x_(j) <= median <= x_(k)) >= P(j <= B <= k - 1) with B binomial(n, 1/2), for any distribution. The result is the
-    innermost symmetric pair (k = n + 1 - j). It is ``None`` if even the extremes do not reach ``confidence``: at 95 %,
-    with fewer than 6 values.
+    Source: Le Boudec, Performance Evaluation of Computer and Communication Systems (2010), theorem 2.1. For any
+    distribution, P(x_(j) <= median <= x_(k)) >= P(j <= B <= k - 1) with B binomial(n, 1/2). The result is the innermost
+    symmetric pair (k = n + 1 - j). It is ``None`` if even the extremes do not reach ``confidence``: at 95 %, with fewer
+    than 6 values.
     """
     if n < 2:
         return None

@@ -137,9 +137,8 @@ _ALL = (
     Metric(
         "goodput_bit_s", "goodput", *_GOODPUT, better=1,
         expression="CASE WHEN duration_s > 0 THEN receiver_received_in_order_bytes * 8 / duration_s ELSE 0 END",
-        definition="stream bytes that the receiving application can read in order, over the time from the start of "
-        "the flow's data to its end, or to the end of the run if a stream is unfinished; of a group, the mean over its "
-        "flows",
+        definition="stream bytes that the receiving application can read in order, over the duration of the flow's "
+        "data. The data of a flow with an unfinished stream ends with the run. A group has the mean over its flows.",
     ),
     Metric(
         "goodput_p5_bit_s", "goodput, 5th percentile", *_GOODPUT, scope=Scope.GROUP, group_title="5th percentile",
@@ -167,16 +166,16 @@ _ALL = (
     ),
     Metric(
         "jain", "Jain's index", scope=Scope.RUN, short_title="Jain", better=1, is_difference=True,
-        definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction: 1 if all are equal, 1/n if one flow "
-        "has everything (Jain, Chiu and Hawe 1984); missing unless two of the flows share a link of limited rate at "
-        "the same time",
+        definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction (Jain, Chiu and Hawe 1984). It is 1 "
+        "if all are equal and 1/n if one flow has everything. It is missing unless two of the flows share a link of "
+        "limited rate at the same time.",
     ),
     Metric(
         "convergence_s", "convergence time", "s", scope=Scope.RUN, short_title="median convergence", better=-1,
         is_skewed=True,
-        definition="time from the start of the last flow's data to the first window of 1 s from which Jain's index of "
-        "the windows stays at 0.95 or above for 10 s (after the delta-fair convergence time of RFC 5166); tables have "
-        "the median of the runs that converge",
+        definition="time from the start of the last flow's data to the first fair window of 1 s. From it on, "
+        "Jain's index of the windows stays at 0.95 or above for 10 s. It follows the delta-fair convergence time of "
+        "RFC 5166. Tables have the median of the runs that converge.",
     ),
     Metric(
         "harm", "harm", *_PERCENT, in_show=False, better=-1, is_compared=False, least=-math.inf,
@@ -205,8 +204,8 @@ _ALL = (
     ),
     Metric(
         "handshake_s", "handshake", "s", better=-1, is_compared=False,
-        definition="time from the client's first packet of a connection to the end of the transport handshake (of TCP "
-        "without TLS; with a TCP proxy, to that proxy); median over the connections of the flow",
+        definition="time from the client's first packet of a connection to the end of the transport handshake; median "
+        "over the connections of the flow. That of TCP is without TLS, and with a TCP proxy it is that to the proxy.",
     ),
     Metric(
         "retransmission_ratio", "retransmitted", *_PERCENT, better=-1, is_difference=True,
@@ -333,8 +332,8 @@ _ALL = (
     Metric(
         "late_ratio", "late loss (after play-out)", *_PERCENT, scope=Scope.CALL, short_title="late loss", better=-1,
         is_difference=True, most=1.0,
-        definition="datagrams that arrive after the play-out delay; adaptive play-out is the mean delay of the last "
-        "10 s and four mean deviations (Ramjee et al. 1994)",
+        definition="datagrams that arrive after the play-out delay. Adaptive play-out is the mean delay of the last "
+        "10 s and four mean deviations (Ramjee et al. 1994).",
     ),
     Metric("mouth_to_ear_ms", "mouth-to-ear delay", "ms", scope=Scope.CALL, short_title="mouth-to-ear",
            definition="packetisation, coding, one-way delay and play-out"),
@@ -368,8 +367,8 @@ _ALL = (
            "the last acknowledgement"),
     Metric("generated_bit_s", "generated goodput", *_GOODPUT, scope=Scope.BUNDLE_CLIENT, short_title="generated",
            better=1,
-           definition="payload of generated bundles over the configured sending time (Andreotti 2025); with a fixed "
-           "amount of data, over the time until the last acknowledgement or delivery"),
+           definition="payload of generated bundles over the configured sending time (Andreotti 2025). With a fixed "
+           "amount of data, the time ends with the last acknowledgement or delivery."),
     Metric("bundle_delay_p50_s", "time to delivery, median", "s", scope=Scope.BUNDLE_CLIENT, short_title="delay p50",
            better=-1, definition="median time from generation to delivery"),
     # page loads

@@ -1,7 +1,7 @@
 """Metrics of the users of a shared link: goodput, fairness and packet outcomes.
 
 A user is a terminal. Its goodput is the sum over its flows in a direction. The users of one run share a link and are
-not independent samples: minimum, mean, maximum, standard deviation and Jain's index are over the users of a run,
+not independent samples. Minimum, mean, maximum, standard deviation and Jain's index are over the users of a run,
 intervals over seeds.
 """
 

@@ -10,7 +10,7 @@ __all__ = ["list_names"]
 
 
 def list_names() -> CommandOutput:
-    """Return every preset with source and remark, and every place."""
+    """Return every preset with source and note, and every place."""
     rows = []
     for name in constellation_names():
         flies = preset(name)

@@ -63,7 +63,7 @@ def summarise(query: RouteQuery, timeline: RouteTimeline) -> CommandOutput:
     shown: list[str | TextTable] = [head]
     if flies.note:
         shown.append(f"Note: {flies.note}.")
-    if old := _elements_remark(query, timeline):
+    if old := _warn_of_old_elements(query, timeline):
         shown.append(old)
     delays = _delays(timeline)
     if not delays:
@@ -150,11 +150,11 @@ def instant(unix_ns: int) -> str:
 _DAY_NS = 86_400 * 10**9
 
 FRESH_DAYS = 7
-"""Age of elements without a remark, days."""
+"""Age of elements without a warning, days."""
 
 
-def _elements_remark(query: RouteQuery, timeline: RouteTimeline) -> str | None:
-    """Return the remark on elements of another time; ``None`` for recent ones."""
+def _warn_of_old_elements(query: RouteQuery, timeline: RouteTimeline) -> str | None:
+    """Return the warning about elements of another time; ``None`` for recent ones."""
     flies = query.orbit.constellation
     if flies.tle is None and flies.omm is None:
         return None

@@ -53,10 +53,10 @@ PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Settings of the proxies at the terminal and at the gateway, by name.
 
-plain: the proxies only split TCP connections
-pooled: connections over the satellite come from a pool
-line-rate: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
-to do
+- plain: the proxies only split TCP connections
+- pooled: connections over the satellite come from a pool
+- line-rate: the proxies also send over the satellite at its known rate from the first byte, as proprietary PEPs seem
+  to do
 """
 
 

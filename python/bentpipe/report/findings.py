@@ -2,10 +2,10 @@
 
 Variants are the values of the dimension of the colours: controllers, or another swept alternative. In each case (values
 of all other dimensions) the variant with the best mean is compared with every other one, seed by seed. It is ahead if
-all its gains have joint 95 % intervals above 0 (Student's t of the paired relative differences, Bonferroni's correction
-for the number of other variants). Page loads are compared in pairs, as in their table: a variant is ahead if it is the
-faster one of all its pairs. At most 5 % of stores with equal variants have a variant ahead, because it must win several
-tests at once.
+all its gains have joint 95 % intervals above 0. The intervals are Student's t of the paired relative differences, with
+Bonferroni's correction for the number of other variants. Page loads are compared in pairs, as in their table: a variant
+is ahead if it is the faster one of all its pairs. At most 5 % of stores with equal variants have a variant ahead,
+because it must win several tests at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Export of a store's tables to ODS, with charts that LibreOffice draws from the sheets.
 
-Without a template, the file has these sheets (:func:`sheets`): ``metrics`` (one row per run and flow), ``cells``
-(aggregated over seeds) and, with one column for each run of figures over time, ``cwnd`` (kB), ``goodput`` (Mbit/s,
-windows of 1 s, or of ``sample_interval`` if that is longer) and ``goodput since start`` (Mbit/s), each with a chart.
-Sheets over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th sample.
+Without a template, the file has the sheets of :func:`sheets`. ``metrics`` has one row per run and flow, ``cells`` is
+aggregated over seeds. Sheets over time have a chart each: ``cwnd`` (kB), ``goodput`` (Mbit/s) and
+``goodput since start`` (Mbit/s), with one column for each run of figures over time. ``goodput`` has windows of 1 s, or
+of ``sample_interval`` if that is longer. Sheets over time have at most ``MAX_CELLS`` cells: longer ones keep every n-th
+sample.
 
 With a template see :mod:`bentpipe.report.ods_template`.
 """

@@ -1,9 +1,9 @@
 """Spreadsheet template of the user, filled with the tables of a store.
 
 A sheet with the name of a table is filled; every other sheet stays unchanged. Names are ``metrics``, ``cells``,
-``cwnd``, ``goodput``, ``goodput since start``, a raw table (``flows``, ``flow_summary``...: all runs, with the cell
-in the first columns) or ``RUN.TABLE``, a raw table of one run. If the first row of a sheet has names of the table's
-columns, only those are written, and a heading without such a column stays over an empty column. Otherwise, all
+``cwnd``, ``goodput``, ``goodput since start`` or that of a raw table. ``flows``, ``flow_summary`` and the like have all
+runs, with the cell in the first columns; ``RUN.TABLE`` has one run. If the first row of a sheet has names of the
+table's columns, only those are written. A heading without such a column stays over an empty column. Otherwise, all
 columns are written with their names. Everything below the first row is replaced. Charts, drawings and formats stay in
 place: only the rows of filled sheets change.
 

@@ -68,7 +68,7 @@ class RunFailure:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class RunResult:
-    """Run that has just finished or failed."""
+    """Run that finished or failed at this moment."""
 
     run: Run
     done: int

@@ -158,8 +158,8 @@ _VERY_SIMILAR = 0.8
 def _nearest_names(found: str, names: Sequence[str]) -> list[str]:
     """Return the suggestions for an unknown name.
 
-    The first rule that applies decides: a synonym, a very similar name, names with the word ``found`` (such as
-    ``geo-viasat`` for ``geo``), the most similar name.
+    The first rule that applies decides: a synonym, a very similar name, names with the word ``found``, the most similar
+    name. ``geo-viasat`` is a name with the word ``geo``.
     """
     from bentpipe.scenario.quantity_text import nearest
 

@@ -3,12 +3,13 @@
 An entry becomes an object if the browser fetched it over the network. Excluded are schemes other than http and https, a
 status of 0 (blocked, cancelled), responses from the cache, and redirects by the browser itself (HSTS). Rules:
 
-- size: the first known value of ``response.bodySize``, ``_transferSize`` less the headers, ``_objectSize`` and
-  ``_bytesIn`` of WebPageTest (the latter less the headers), ``content.size``; a redirect without any has no body
+- size: the first known value of ``response.bodySize``, ``_transferSize``, ``_objectSize``, ``_bytesIn`` and
+  ``content.size``. ``_transferSize`` and WebPageTest's ``_bytesIn`` are less the headers. A redirect without any has no
+  body.
 - header blocks: ``headersSize``, if known
 - redirect: a status of RFC 9110 section 15.4 with a target; the target is the next entry of that URL (``har_urls``)
-- predecessor: the redirect that led to the entry; else the object in ``_initiator`` (its ``url``, or the first script
-  of its stack that is in the file); else the document
+- predecessor: the redirect that led to the entry, else the object in ``_initiator``, else the document. The object is
+  that of ``url``, or the first script of the stack that is in the file.
 - host: name and port for https; for http the same after ``http://``, without TLS
 """
 

@@ -274,7 +274,7 @@ def axes_of(sweep: object) -> dict[str, list[Any]]:
 def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return every combination of the values of a sweep, the last key fastest; one empty cell without a sweep.
 
-    An axis whose values are tables of dotted keys is a tied axis: each table sets its keys together, and its key
+    An axis whose values are tables of dotted keys is a tied axis. Each table sets its keys together, and its key
     ``label`` names the combination. The label is a column of the results.
 
     Args:

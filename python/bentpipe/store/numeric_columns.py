@@ -1,8 +1,9 @@
 """Swept quantities as numbers: columns in base units beside the text of the scenario (``"250 ms"``).
 
-The name is that of the key with the unit as suffix: ``path.satellite.delay_s`` (seconds), ``_bit_s``, ``_bytes``,
-``_probability`` (0 to 1), ``_bdp``, ``_packets``, for radio links ``_db``, ``_hz``, ``_baud``, ``_m_s``, for places
-``_km``, ``_deg``, and ``_number`` for numbers without a unit. A key with several kinds of quantity (a queue of
+The name is that of the key with the unit as suffix, such as ``path.satellite.delay_s`` (seconds). Suffixes are ``_s``,
+``_bit_s``, ``_bytes``, ``_probability`` (0 to 1), ``_bdp``, ``_packets``, and ``_number`` for numbers without a unit.
+Radio links also have ``_db``, ``_hz``, ``_baud`` and ``_m_s``, places ``_km`` and ``_deg``. A key with several kinds of
+quantity (a queue of
 ``"1 BDP"`` or ``"417 packets"``) has a column for each; other text has none.
 """
 

@@ -7,9 +7,9 @@
     DIR/packs/NAME/RUNS              its runs, each with the checksum of its former SHA256SUMS
     DIR/packs/NAME/SHA256SUMS        checksums of these files
 
-A pack is written beside its place, synchronised to the disk and renamed. Only then are the directories of its runs
-removed, each renamed first. After an interruption at any point every run exists, and a run in both places is read
-from its own directory (:mod:`bentpipe.store.index`). Equal runs give equal packs, byte for byte.
+A pack is written beside its place, synchronised to the disk and renamed. The directories of its runs are removed after
+that, each renamed first. After an interruption at any point every run exists, and a run in both places is read from its
+own directory (:mod:`bentpipe.store.index`). Equal runs give equal packs, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Independent check of traced runs (``bentpipe verify``).
 
 It shares no code with the engine. It reads the specification of a run and every step of every packet, computes the
-possible steps from the specification and reports violations. Examples are bytes without a source, a link above its
-rate or below its delay, a queue above its limit, packets on a link that is down, drops without a cause, decreasing
-time and wrong counters. The checks of bundles need only the tables of the nodes, no packet steps.
+possible steps from the specification and reports violations. Examples are bytes without a source, a link above its rate
+or below its delay, and a queue above its limit. Other examples are packets on a link that is down, drops without a
+cause, decreasing time and wrong counters. The checks of bundles need only the tables of the nodes, no packet steps.
 
 ``trace``: steps of a traced run
 ``handovers``: changes at given instants

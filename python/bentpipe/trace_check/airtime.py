@@ -133,8 +133,8 @@ def _check_schedule(direction: Direction, layer: Spec, visits: Sequence[Visit]) 
         if time > deadline + 1:
             visit = jobs[number][0]
             text = (
-                f"packet {visit.packet} of user {visit.user} was gone by {deadline} ns: beside those that came since "
-                f"{busy_start:.0f} ns and had to go before it, it has had its air by {time:.0f} ns"
+                f"packet {visit.packet} of user {visit.user} was gone by {deadline} ns; its airtime ends at "
+                f"{time:.0f} ns or later, after packets that arrived since {busy_start:.0f} ns and had to precede it"
             )
             yield Finding("one user at a time", direction.name, text)
             return

@@ -71,8 +71,8 @@ def deadlines(playout: Playout, calls: pl.DataFrame, delays: pl.DataFrame) -> pl
 
     - fixed: the min delay of the call plus the buffer;
     - quantile: the smallest delay with that ratio of the received datagrams in time;
-    - adaptive: mean delay of the previous window plus four mean deviations, as a listener who adapts between talk
-      spurts with a memory of 500 datagrams (Ramjee et al. 1994, algorithm 1); the first window uses its own delays.
+    - adaptive: mean delay of the previous window plus four mean deviations; the first window uses its own delays. A
+      listener adapts so between talk spurts with a memory of 500 datagrams (Ramjee et al. 1994, algorithm 1).
 
     Args:
         playout: rule of play-out.

@@ -80,9 +80,10 @@ COLUMNS = {
 def rate_calls(store: Store, config: RatingConfig = RatingConfig()) -> pl.DataFrame:
     """Return one row per run, datagram flow and direction, with the cell's columns; no rows without datagram flows.
 
-    Columns: ``source, sent_packets, delay_ms`` (mean one-way delay), ``jitter_ms`` (mean by RFC 3550), ``lost_ratio,
-    late_ratio`` (of datagrams with a known outcome), ``burst_ratio, playout_ms`` (mean delay of played datagrams),
-    ``mouth_to_ear_ms, rating, mos``, and with groups ``flow_group``.
+    Columns: ``source, sent_packets, delay_ms, jitter_ms, lost_ratio, late_ratio, burst_ratio, playout_ms,
+    mouth_to_ear_ms, rating, mos``, and with groups ``flow_group``. ``delay_ms`` is the mean one-way delay,
+    ``jitter_ms`` the mean by RFC 3550, ``playout_ms`` the mean delay of played datagrams. ``lost_ratio`` and
+    ``late_ratio`` are shares of the datagrams with a known outcome.
 
     Raises:
         ScenarioError: the codec is unknown, or the advantage factor is out of range.
@@ -211,9 +212,9 @@ def aggregate_cells(
         refused: :func:`blocked_calls`.
 
     Returns:
-        ``KEYS..., flow, direction, source, calls`` (largest number in a run), ``seeds, NAME, NAME_low, NAME_high,
-        NAME_n...`` of :data:`MEANS`, ``mos_good_ratio`` (calls with at least :data:`GOOD`) and ``blocked_ratio``
-        (blocked calls of all calls), and ``mos_min`` (min of all calls).
+        ``KEYS..., flow, direction, source, calls, seeds``, then ``NAME, NAME_low, NAME_high, NAME_n...`` of
+        :data:`MEANS`, of ``mos_good_ratio`` and of ``blocked_ratio``, then ``mos_min``. ``calls`` is the largest number
+        in a run, ``mos_good_ratio`` the share with at least :data:`GOOD`, ``mos_min`` the minimum of all calls.
     """
     by = [*keys, "flow", "direction"]
     runs = aggregate_runs(calls, keys, refused)

@@ -56,9 +56,9 @@ class Autocorrelation:
     def independent(self) -> bool:
         """Whether the test does not reject independence.
 
-        It rejects if the probability of as many coefficients outside the zone is below 2.5 %, or if one lies outside
-        the wider zone, with a probability of about 2.5 %, too. Brockwell and Davis, Introduction to Time Series and
-        Forecasting (2016), section 1.6 (a), use the same two criteria. True is not a proof of independence.
+        It rejects if the probability of as many coefficients outside the zone is below 2.5 %. It also rejects if one
+        lies outside the wider zone, with a probability of about 2.5 % too. Brockwell and Davis, Introduction to Time
+        Series and Forecasting (2016), section 1.6 (a), use the same two criteria. True is not a proof of independence.
         """
         limit = (1 - self.confidence) / 2
         return self.chance >= limit and max(map(abs, self.coefficients)) <= self.far
@@ -79,8 +79,8 @@ def autocorrelation(
     """Return the sample autocorrelation of ``values`` at lags 1 to ``lags``.
 
     r(k) = sum (x(t) - m)(x(t + k) - m) / sum (x(t) - m)^2. For independent values r(k) is approximately Gaussian with
-    variance 1/n, so the zone is +-1.96 / sqrt(n) at 95 % (Le Boudec 2010, section 2.3.2; Brockwell and Davis, section
-    1.6). Lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, chapter 2).
+    variance 1/n. The zone at 95 % is therefore +-1.96 / sqrt(n) (Le Boudec 2010, section 2.3.2; Brockwell and Davis,
+    section 1.6). Lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, chapter 2).
 
     Args:
         values: sample in the order of its values.

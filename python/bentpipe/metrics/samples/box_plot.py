@@ -32,8 +32,8 @@ def notched_box(values: Sequence[float], confidence: float = CONFIDENCE) -> Notc
 
     Whiskers end at the extremes, so no value is hidden as an outlier. Quartiles are interpolated linearly between order
     statistics at (n - 1) p (definition 7 of Hyndman and Fan, The American Statistician 50(4), 1996). The notch is the
-    interval by order statistics (Le Boudec 2010, theorem 2.1), not the 1.57 IQR / sqrt(n) of McGill, Tukey and Larsen
-    (1978), which assumes that the middle of the distribution is Gaussian.
+    interval by order statistics (Le Boudec 2010, theorem 2.1). The notch of McGill, Tukey and Larsen (1978), 1.57 IQR /
+    sqrt(n), assumes that the middle of the distribution is Gaussian.
 
     Raises:
         ValueError: ``values`` is empty.

@@ -38,8 +38,8 @@ def disjoint_intervals(
 ) -> Order:
     """Return the order P1: a sample is smaller if the interval of its median is entirely below that of the other.
 
-    Source: Thomas (2018), section 5.1.1; intervals by Le Boudec (2010), theorem 2.1. It is a conservative test: 95 %
-    intervals that just do not overlap belong to medians that differ at well below 5 %.
+    Source: Thomas (2018), section 5.1.1; intervals by Le Boudec (2010), theorem 2.1. It is a conservative test: medians
+    whose 95 % intervals nearly meet differ at well below 5 %.
 
     Raises:
         ValueError: a sample is empty.
@@ -59,9 +59,10 @@ def disjoint_intervals(
 def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Order:
     """Return the first-order stochastic dominance of the empirical distributions.
 
-    ``first`` is the smaller one if F1(t) >= F2(t) at every t and F1(t) > F2(t) at some t: at every instant at least as
-    large a share of it has finished. The comparison is exact, by counts. It describes the samples and is not a test:
-    two samples of n values of one distribution are ordered by chance with probability 2 / (n + 1) (ballot theorem).
+    ``first`` is the smaller one if F1(t) >= F2(t) at every t and F1(t) > F2(t) at some t. Then at least as large a
+    share of it has finished at every instant. The comparison is exact, by counts. It describes the samples and is not a
+    test. Two samples of n values of one distribution are ordered by chance with probability 2 / (n + 1) (ballot
+    theorem).
     Source: Thomas (2018), section 5.1.1, where the inequality is strict; it cannot hold before the first and after the
     last value.
 
@@ -120,8 +121,8 @@ def compare_times(
     """Determine the faster one of two samples of times by a test.
 
     The interval of the ratio or those of the medians (:func:`disjoint_intervals`) determine it; dominance is not a test
-    and is only reported. It is "none" if the two tests disagree, or if the faster sample has a smaller share of
-    finished loads, because then the slowest ones are missing.
+    and is only reported. It is "none" if the two tests disagree. It is also "none" if the faster sample has a smaller
+    share of finished loads, because the slowest ones are missing then.
 
     Args:
         first: times, independent within the sample.

@@ -1,7 +1,7 @@
 """Calls, live streams and on-off sources of datagrams (``DatagramsSpec``).
 
-A codec with voice activity detection follows ITU-T P.59 (table 1): exponential talk spurts of 1.004 s and pauses of
-1.587 s on average, independently on each side.
+A codec with voice activity detection follows ITU-T P.59 (table 1). Talk spurts and pauses are exponential, with means
+of 1.004 s and 1.587 s, independently on each side.
 """
 
 from __future__ import annotations

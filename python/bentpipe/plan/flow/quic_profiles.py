@@ -17,8 +17,8 @@ stream_..., send_...  "Max Data"); at least an initial window
 ====================  =============================================================================================
 
 The path MTU is always known (the draft's "Path MTU discovery"). For controllers without feedback the profile sets the
-values that the draft leaves to the application: the window of ``no-op`` (2 BDP) and the rate of ``open-loop`` (that of
-the narrowest link, less headers).
+values that the draft leaves to the application. The window of ``no-op`` is 2 BDP. The rate of ``open-loop`` is that of
+the narrowest link, less headers.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ FONTAN_BAND = (Frequency(2 * 10**9), Frequency(4 * 10**9))
 class TwoStates:
     """Parameters of the two-state model at one elevation.
 
-    A state has mu, sigma and minimum length of its log-normal duration (metres), mean and standard deviation of the
-    direct path's mean (dB), h1 and h2 (multipath), g1 and g2 (standard deviation of the direct path).
+    A state has mu, sigma and minimum length of its log-normal duration (metres), then mean and standard deviation of
+    the direct path's mean (dB). h1 and h2 (multipath), g1 and g2 (standard deviation of the direct path) follow.
     """
 
     good: tuple[float, ...]
@@ -229,5 +229,5 @@ P681: Mapping[tuple[Frequency, Frequency], Mapping[str, Mapping[int, TwoStates]]
 """Recommendation ITU-R P.681-10/-11, section 6.2, by band, environment and elevation.
 
 The values come from one transcription (a public C++ model for INET) and were not compared with the Recommendation.
-Missing are village and residential, which were illegible; urban at 70 degrees, for which the source repeats the
-values of suburban; and the band of 3 to 5 GHz."""
+The table lacks the band of 3 to 5 GHz. It also lacks village and residential, which were illegible, and urban at 70
+degrees. For the latter the source repeats the values of suburban."""

@@ -116,8 +116,8 @@ def longest_gap_ns(
 ) -> int:
     """Return an upper bound of the time that a packet waits for a route, in ns.
 
-    It is the lower of two bounds: the longest time without an end-to-end route, and the sum of the longest time out
-    of use of each link.
+    It is the lower of two bounds. One is the longest time without an end-to-end route, the other the sum of the longest
+    time out of use of each link.
 
     Args:
         changes: topology changes in order of time.

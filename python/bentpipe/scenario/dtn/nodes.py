@@ -299,8 +299,8 @@ class Dtn(ContactPlan):
 
     ``backlog``: whether the queue of a neighbour counts in route computation. CCSDS 734.3-B-1 includes it; a node that
     passes each bundle to its layer immediately does not know it.
-    ``routing``: by the plan and static routes (SABR), or a copy to each neighbour not known to have the bundle, with at
-    most ``copies`` from each node, beside that for the destination.
+    ``routing``: by the plan and static routes (SABR), or a copy to each neighbour not known to have the bundle. A node
+    makes at most ``copies`` copies beside that for the destination.
     """
 
     backlog: Literal["counted", "ignored"] = "counted"

@@ -1,8 +1,8 @@
 """Speech codecs: bit rates, frames, and their parameters in the E-model.
 
-Rates, frames and payload types are from RFC 3551 (sections 4.5 and 6), look-ahead is from ITU-T G.114 Annex A.
-Equipment impairment (Ie) and robustness against loss (Bpl) are from ITU-T G.113 Appendix I. It has no Bpl of G.729. The
-value of G.729A is used instead: that codec decodes the same stream and conceals losses in the same way.
+Rates, frames and payload types are from RFC 3551 (sections 4.5 and 6). Look-ahead is from Annex A of ITU-T G.114.
+Equipment impairment (Ie) and robustness against loss (Bpl) are from Appendix I of ITU-T G.113. It has no Bpl of G.729.
+The value of G.729A is used instead: that codec decodes the same stream and conceals losses in the same way.
 """
 
 from __future__ import annotations

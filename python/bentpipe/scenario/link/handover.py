@@ -41,7 +41,7 @@ _HINTS = {
 
 
 class Handover(Table):
-    """Simultaneous change of delay, rate, queue and loss of a link, and the fate of its packets in flight."""
+    """Simultaneous change of delay, rate, queue and loss of a link, with the treatment of its packets in flight."""
 
     hints: ClassVar[Mapping[str, str]] = _HINTS
     name: Name | None = None
