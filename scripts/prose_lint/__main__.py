@@ -1,8 +1,9 @@
-"""Lint prose: scripts/prose [--update] [FILE...].
+"""Lint prose: scripts/prose [--update] [FILE|FOLDER...].
 
-With files, print every finding of each. Without files, print the number of findings of each file of the repository,
-and the findings of files that have more than scripts/prose_lint/baseline.toml allows. ``--update`` lowers the baseline
-to the present numbers, and follows files that moved. The exit status is 1 if a file has findings above its allowance.
+With files or folders, print every finding of each. Without them, print the number of findings of each file of the
+repository, and the findings of files that have more than scripts/prose_lint/baseline.toml allows. ``--update`` lowers
+the baseline to the present numbers, and follows files that moved. The exit status is 1 if a file has findings above its
+allowance.
 """
 
 from __future__ import annotations
@@ -42,14 +43,18 @@ def print_findings(paths: list[Path]) -> int:
     """Print the findings of files; return 1 if there are any."""
     found = 0
     for path in paths:
-        if not path.is_file():
-            print(f"error: {path}: not a file", file=sys.stderr)
+        if not path.exists():
+            print(f"error: {path}: no such file or folder", file=sys.stderr)
             return 2
         name = path.resolve()
-        shown = name.relative_to(ROOT) if name.is_relative_to(ROOT) else path
-        for finding in file_findings(path):
-            print(f"{shown}:{finding}")
-            found += 1
+        files = [ROOT / one for one in checked_files()] if path.is_dir() else [name]
+        for file in files:
+            if not file.is_relative_to(name):
+                continue
+            shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else path
+            for finding in file_findings(file):
+                print(f"{shown}:{finding}")
+                found += 1
     return int(found > 0)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections.abc import Iterator
 
 from prose_lint.plain import QUOTED_OR_CODE, add_masked, comments, docstring_texts, is_message
@@ -36,8 +35,8 @@ def _docstrings(body: list[ast.stmt]) -> Iterator[Text]:
     for node in body:
         match node:
             case ast.Expr(value=ast.Constant(value=str(docstring))):
-                first, _, rest = docstring.partition("\n")
-                yield from docstring_texts(node.lineno, f"{first}\n{textwrap.dedent(rest)}")
+                margin = "\n" + " " * node.col_offset
+                yield from docstring_texts(node.lineno, docstring.replace(margin, "\n"))
             case (
                 ast.FunctionDef()
                 | ast.AsyncFunctionDef()

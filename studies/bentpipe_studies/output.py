@@ -50,13 +50,11 @@ class StudyOutput(CommandOutput):
         """Return the verdicts, one row for each number or check.
 
         Returns:
-            ``id`` and ``what`` of the published row or claim; ``reading``, the interpretation of an ambiguous
-            publication;
-            the ``part`` that is judged; ``published`` (null for a check); ``measured`` with the bounds of its
-            interval
-            (``low, high``); the range of one more run (``expected_low, expected_high``); ``needed``, the
-            condition of a check;
-            its ``verdict``; and ``together``, the verdict on the whole row or claim.
+            ``id`` and ``what`` name the published row or claim, ``part`` the part that is judged. ``reading`` is the
+            interpretation of an ambiguous publication. ``published`` is null for a check. ``measured`` has the bounds
+            of its interval (``low, high``). ``expected_low`` and ``expected_high`` are the range of one more run.
+            ``needed`` is the condition of a check, ``verdict`` its verdict, and ``together`` the verdict on the whole
+            row or claim.
         """
         import polars as pl
 

@@ -30,9 +30,8 @@ __all__ = [
 FLOOR = 0.01
 """Relative tolerance, whatever the number of seeds.
 
-A published goodput counts from the start of the stream at the receiver and ends at a log line every 0.5 s
-(0.2 % of
-300 s each). Headers differ by stack and by the length of connection ids (up to 18 of 1440 bytes).
+A published goodput counts from the start of the stream at the receiver. It ends at a log line, of which there is one
+every 0.5 s (0.2 % of 300 s). Headers differ by stack and by the length of connection ids (up to 18 of 1440 bytes).
 """
 
 
@@ -79,11 +78,9 @@ class Tolerance:
 def expected_range(values: Sequence[float], upper_bound: float = math.inf) -> tuple[float, float] | None:
     """Return the 95 % range of one more run; ``None`` for one run.
 
-    The range is mean ± t s sqrt(1 + 1/n), and at least ± ``FLOOR``. A published figure is one run. It is
-    therefore compared
-    with the spread of runs, not with the interval of their mean: the prediction interval of a normal sample
-    (Hahn and
-    Meeker, Statistical Intervals, 1991, section 4.7).
+    The range is mean ± t s sqrt(1 + 1/n), and at least ± ``FLOOR``. A published figure is one run. It is therefore
+    compared with the spread of runs, not with the interval of their mean. The range is the prediction interval of a
+    normal sample (Hahn and Meeker, Statistical Intervals, 1991, section 4.7).
 
     Args:
         values: one value for each seed.

@@ -1,7 +1,7 @@
 """The command line in this process, with the arguments, environment, streams and exit status of a separate process.
 
-A process costs a second, of which the command itself takes little. Tests start one where it is what they are about:
-signals and kills, streams that are closed or full, what is imported, workers and labs that must end with it.
+A process costs a second, of which the command itself takes little. Tests start one if their subject is the process:
+signals and kills, closed or full streams, imports. Workers and labs that must end with it also need one.
 """
 
 from __future__ import annotations

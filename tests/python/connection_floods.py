@@ -25,8 +25,8 @@ KINDS = (*PERF, *SERVE)
 AT_ONCE = 8
 
 MAX_BYTES_PER_CONNECTION, NOISE_BYTES = 40, 8 << 20
-"""A server may keep so much for each connection (a table that has doubled), and so much moves anyway: resident memory is
-counted in pages and freed by the allocator when it likes."""
+"""A server may keep so much for each connection (a table that has doubled). Resident memory varies by as much anyway:
+it is counted in pages, and the allocator frees it late."""
 
 
 class Masses:

@@ -25,8 +25,8 @@ LAYERS = ("tcpcl", "quiccl", "mtcp", "qubicle", "ltp")
 OVER_TCP = ("tcpcl", "mtcp")
 
 GROWS_BYTES = (64 + 64) << 20
-"""A node may hold 64 MiB of bundles on the way in (``LEAST_INCOMING``) whatever it stores; as much again is its neighbour's
-bundles, buffers of connections and what the allocator keeps."""
+"""A node may hold 64 MiB of incoming bundles (``LEAST_INCOMING``) whatever it stores. Bundles of its neighbour, buffers
+of connections and memory of the allocator take as much again."""
 
 PATIENCE_S = 20.0
 """Longest wait for the neighbour's last bundle."""

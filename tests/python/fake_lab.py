@@ -1,9 +1,9 @@
 """A stand-in for ``bentpipe-rt lab`` without a kernel: it writes the frames that clients and servers would.
 
 Every stream moves its bytes at RATE (environment, bit/s) after one round trip. Its processes wake WAKES_LATE
-milliseconds after their ticks. BEHAVIOUR selects the outcome: ``good``, ``late`` (not valid), ``late-once`` (once, by
-a file beside the program), ``broken`` (no result), ``silent`` (no connection), ``hang``, or ``hang-later`` (all but
-the first, by the same file).
+milliseconds after their ticks. BEHAVIOUR selects the outcome: ``good``, ``late`` (not valid), ``late-once``, ``broken``
+(no result), ``silent`` (no connection), ``hang`` or ``hang-later``. A file beside the program makes ``late-once`` late
+once, and ``hang-later`` hang from the second time on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kills at drawn moments: a lab is started as a user would, one of its processes is killed, and what is left is listed.
 
-A kill is one only if the drawn stage was seen and something was there to be killed: what was over before is tried again,
-earlier, and what never began is a failure. Every trial has a network namespace in the place of the machine's, a folder for temporary files, and a mark that all its
-processes inherit, so that trials may run side by side, and beside other labs. The same seed draws the same trial.
+A kill counts only if the drawn stage was seen and a process was left to be killed. A trial that ended before is
+repeated with an earlier kill; one that never began is a failure. Every trial has a network namespace in the place of
+the machine's, a folder for temporary files, and a mark that all its processes inherit. Trials may therefore run side by
+side, and beside other labs. The same seed draws the same trial.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ STAGE_WAIT_S = 120.0
 """Longest wait for a stage or a process; without it the trial fails."""
 
 DEADLINE_S = 20.0
-"""So long after a kill that ends everything, or after the starter's own end, everything is over: commands have 3 s,
-services too, and what is stuck is killed after 10 s."""
+"""So long after a kill that ends everything, or after the starter's own end, everything is over. Commands and services
+have 3 s, and stuck processes are killed after 10 s."""
 
 PATIENCE_S = 120.0
 """Maximum life of a starter that continues without the killed process: a run on a busy machine has three attempts."""
@@ -198,8 +199,8 @@ class _Machine:
     words: list[str]
     environment: dict[str, str]
     spaces: dict[str, int] = field(default_factory=dict)
-    """Namespaces of networks and processes in which processes of the trial were seen, and a descriptor of each: as long as it
-    is open, the kernel gives no other namespace that number."""
+    """Namespaces of networks and processes in which processes of the trial were seen, and a descriptor of each. As long
+    as it is open, the kernel gives no other namespace that number."""
     forms: frozenset[str] = frozenset()
     """Forms of ``bentpipe-rt`` with processes at the last look."""
     began: bool = False

@@ -98,8 +98,8 @@ while True:
 
 
 def split(satellite: str) -> str:
-    """A path in TOML with a proxy at both ends of ``satellite``, a segment of that name: beyond them, 2 ms to the client
-    and 10 ms to the server, there and back."""
+    """A path in TOML with a proxy at both ends of ``satellite``, a segment of that name. Beyond them are round trips of
+    2 ms to the client and 10 ms to the server."""
     return f"""
 [[path.segment]]
 name = "lan"
@@ -128,8 +128,9 @@ def off_promise(
 ) -> dict[str, float]:
     """Return the deviations of the path check from the configured path, within ``ms`` and the ratio ``error``.
 
-    The bounds grow by the reported delays of threads and emulator: the RTT by as long, a rate by their share of the
-    0.2 s of a packet train, or of its rest. The result is empty without a deviation. The test gives up if a quarter of a train was late, since its rate then means little."""
+    The bounds grow by the reported delays of threads and emulator. The RTT grows by as much, a rate by their share of
+    the 0.2 s of a packet train, or of its rest. The result is empty without a deviation. The test gives up if a quarter
+    of a train was late, since its rate then means little."""
     late_ms = (check["waited_ns"] + (check["late_ns"] or 0)) / 1e6
     if late_ms > TRAIN_MS / 4:
         give_up(f"a check was {late_ms:.0f} ms late")
@@ -146,8 +147,8 @@ def off_promise(
 
 @contextlib.contextmanager
 def resting(most_ms: float = 1.0) -> Iterator[Callable[[], bool]]:
-    """Says whether ordinary processes get a processor when they want one, judged by a thread that wakes every 5 ms for as
-    long as this lasts: 95 % of its wake-ups so far were not later than ``most_ms``."""
+    """Whether ordinary processes get a processor at once. A thread wakes every 5 ms as long as this lasts, and 95 % of
+    its wake-ups so far were not later than ``most_ms``."""
     late: list[float] = []
     over = threading.Event()
 
@@ -177,9 +178,9 @@ def rate_of_busy_link(
     """Mbit/s of IP that left the one link of a path between two instants, s of the series. These have rows of 0.1 s: what
     waits in the queue is to last longer.
 
-    None if the result is not accurate within the ratio ``error``: the link was idle for too long, since its sender
-    waited for a processor, or the emulator was too late. Between two rows a link was never idle if
-    less left than had been waiting at the first of them.
+    None if the result is not accurate within the ratio ``error``. The link was then idle for too long, since its sender
+    waited for a processor, or the emulator was too late. Between two rows a link was never idle if less left than had
+    been waiting at the first of them.
     """
     with (directory / "links.csv").open() as file:
         rows = [

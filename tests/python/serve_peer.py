@@ -1,8 +1,8 @@
 """A foreign client of ``bentpipe-rt serve``: aioquic with HTTP/3. It prints the result as JSON.
 
-python serve_peer.py PORT get PATH...     status, length and SHA-256 of each, at once on one connection
-python serve_peer.py PORT resume PATH     twice, the second time on a resumed session with early data
-python serve_peer.py PORT hostile KIND... how each connection ended: its error code, null if it did not
+- ``python serve_peer.py PORT get PATH...``: status, length and SHA-256 of each, at once on one connection
+- ``python serve_peer.py PORT resume PATH``: twice, the second time on a resumed session with early data
+- ``python serve_peer.py PORT hostile KIND...``: how each connection ended: its error code, null if it did not
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import realtime
 
 QUOTA = 3
 """Most tests of a session that may give up because the machine was too busy. Each has tried three times, and they are about
-forty. A test gives up once in 64 sessions if the machine spoils one try in four (ordinary work on one core in four): more than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
+forty. A test gives up once in 64 sessions if the machine spoils one try in four (ordinary work on one core in four).
+More than three give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
 
 
 AGAIN = "BENTPIPE_SKIPPED_TESTS"

@@ -1,7 +1,7 @@
-"""Pings of a dish, made up by mechanisms: satellites that move, gateways, grants of an uplink, hand-overs.
+"""Pings of a dish, synthesised by mechanisms: satellites that move, gateways, grants of an uplink, handovers.
 
-``bentpipe fit`` is judged by them. No line of its model is in here, nor any of its distributions: a slot's delay is the
-range of a satellite that moves, and what varies within a slot is the wait for a grant.
+``bentpipe fit`` is judged by them. No line of its model is in here, nor any of its distributions. The delay of a slot
+is the range of a satellite that moves. Within a slot, the wait for a grant varies.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ def test_the_stage_is_the_engine_s() -> None:
 
 
 def test_the_rate_follows_a_fade() -> None:
-    """13.5 dB less the margin are enough for 16APSK 5/6 before the fade, 4.5 dB in it for QPSK 2/3; on the slope of
-    0.9 dB a second a report is at most 0.4 s old, for which the margin is enough: nothing is lost."""
+    """13.5 dB less the margin are enough for 16APSK 5/6 before the fade, 4.5 dB in it for QPSK 2/3. On the slope of 0.9
+    dB a second a report is at most 0.4 s old. The margin is enough for that, and nothing is lost."""
     tables = decode(engine.run(json.dumps(spec()))).tables
     links = tables["links"].filter(pl.col("link") == "ka.down").sort("time_s")
     assert links["dropped_retry_limit_packets"][-1] == 0

@@ -153,8 +153,8 @@ FEW = 3
 def simulated(starts: float) -> list[float]:
     """Return the goodput of a download that ``starts`` after so many seconds beside twenty users, Mbit/s, by seed.
 
-    From the second
-    to the fifth on it is the same within 1 %; after the sixth it is more by an eighth each second: pages are complete."""
+    From the second to the fifth on it is the same within 1 %. After the sixth it is more by an eighth each second:
+    pages are complete."""
     own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "direction": "down", "start": f"{starts:.1f} s",
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
     scenario = {"title": "21 users", "duration": f"{starts + SECONDS:.1f} s", "seeds": FEW, "path": PATH,

@@ -515,8 +515,8 @@ def test_a_small_map(tmp_path: Path) -> None:
     assert took["plain PEP", "1 kB"] == pytest.approx(1.8, abs=0.04)
     assert took["line-rate PEP", "1 kB"] == pytest.approx(1.23, abs=0.02)
     # 1 MB: no faster than the link. Slow start from ten packets doubles once a round trip: 10 (2^n - 1) packets are
-    # sent within n of them, so that 1 MB takes seven with packets of 1,200 to 1,460 bytes, the first of which carries
-    # the request. The proxy that knows the rate needs none.
+    # sent within n of them. With packets of 1,200 to 1,460 bytes 1 MB takes seven, the first of which carries the
+    # request. The proxy that knows the rate needs none.
     least = 1e6 * 8 / 25e6
     rounds = math.ceil(math.log2(1e6 / 1460 / 10 + 1))
     assert rounds == 7

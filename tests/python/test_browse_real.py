@@ -454,8 +454,8 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
 
 
 def _later(times: Mapping[str, tuple[float, float]], units: Iterable[dict[str, Any]]) -> list[object]:
-    """Times that are not below their limits, which are one round trip more than they take: what is above that is the
-    browser's and the machine's. A machine that was too late for it gives up."""
+    """Times that are not below their limits. A limit is one round trip more than they take; the rest belongs to the
+    browser and the machine. A machine that was too late for it gives up."""
     above = {name: one for name, one in times.items() if one[0] >= one[1]}
     if above and _late(units):
         realtime.give_up(str(above))

@@ -413,7 +413,7 @@ LOST = {
 
 
 def test_the_page_of_a_visit(tmp_path: Path) -> None:
-    """The verdict and what it rests on, a bar for each phase that came, the table of every page, and a name that is a
+    """The verdict with its evidence, a bar for each phase that occurred, the table of every page, and a name that is a
     stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
     seen = pages.SiteReport(

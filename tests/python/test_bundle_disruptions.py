@@ -183,7 +183,7 @@ def test_twenty_minutes_of_light_need_no_key_set_by_hand(tmp_path: Path, layer: 
     start = {"quiccl": 4, "quiccl-each": 4, "qubicle": 2, "tcpcl": 6}[layer]
     times = acknowledged["time_s"].to_list()
     assert max(times) == pytest.approx((start + 2) * 1200, abs=60)
-    # nothing is sent again that was not lost
+    # only lost data is retransmitted
     assert not events(store, "pto")
     assert not events(store, "timeout")
 
@@ -243,7 +243,7 @@ def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, saved: bool) -> No
     generated = data.filter(pl.col("event") == "generated")
     assert generated.height == 100
     lost = generated.height - delivered.height
-    # over QUICCL what was not durable was not accepted, and is sent again
+    # over QUICCL a bundle that was not durable was not accepted, and is retransmitted
     assert lost == 0 if saved else 0 < lost <= gone.height
     done = bentpipe(tmp_path, "verify", "out")
     assert done.returncode == 0, done.stdout + done.stderr

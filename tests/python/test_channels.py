@@ -371,8 +371,8 @@ def test_the_elevation_follows_the_orbit() -> None:
 
 
 def test_es_n0_follows_the_slant_range() -> None:
-    """550 km above the equator's radius are 559 km over New York: 559 km at the zenith, 1,140 km at 25 degrees, where
-    Starlink is lost."""
+    """550 km above the equator's radius are 559 km over New York. The range is 559 km at the zenith and 1,140 km at 25
+    degrees, the lowest elevation of Starlink."""
     found = over_an_orbit(snr_range="550 km")["graph"]["links"][1]["down"][0]["channel"]
     assert found["kind"] == "range_loss"
     assert found["channel"] == over_an_orbit()["graph"]["links"][1]["down"][0]["channel"]

@@ -142,9 +142,9 @@ def test_a_controller_that_cannot_be_had(place: Path, words: str, message: str) 
 
 
 def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
-    """No more than its window a round trip of 80 ms, and of a run of 12 round trips, with one for the handshake, packets of
-    10 ms and late acknowledgements, a third of that at least. Another window makes new runs, of another controller, also where
-    its file is as long and as old as before."""
+    """The upper bound is the window in each round trip of 80 ms. The lower bound is a third of that. A run has 12 round
+    trips, with one for the handshake, packets of 10 ms and late acknowledgements. Another window makes new runs, of
+    another controller, also where its file is as long and as old as before."""
     pytest.importorskip("bentpipe._engine")
     (place / "random.py").unlink()  # workers search the folder they are started in
     words = ["s.toml", "--controller", "mine=held_of_mine.py:Held", "--set", "flow.main.congestion=mine"]

@@ -104,7 +104,7 @@ def held(room: str) -> dict[str, Any]:
 
 
 def moving(in_flight: str) -> dict[str, Any]:
-    """A hand-over every second, now to a longer way and now to a shorter one."""
+    """A handover every second, in turn to a longer and to a shorter path."""
     data = scenario()
     data["path"]["handover"] = [
         {"segment": "s0", "at": at, "interval": "2 s", "delay": delay, "in_flight": in_flight}

@@ -1,4 +1,5 @@
-"""QUIC over minutes to days: the handshake by hand, store-and-forward routers, links on a contact plan, the profile of draft-ietf-tiptop-quic-profile, and warnings of settings that cannot work."""
+"""QUIC over minutes to days: the handshake by hand, store-and-forward routers, links on a contact plan. Also the
+profile of draft-ietf-tiptop-quic-profile, and warnings of settings that cannot work."""
 
 from __future__ import annotations
 
@@ -77,8 +78,9 @@ def test_a_handshake_with_default_timers_is_that_of_rfc_9002_by_hand(minutes: in
     sent = tables["packets"].filter((pl.col("from_node") == "client") & (pl.col("sent_s") < trip))
     assert set(sent["label"]) == {"Initial"}
     assert sent.height == 1 + 2 * times
-    # the server's flight is two packets; its timers of the Initial and of the Handshake space share one backoff (section 6.2.1),
-    # each expiry sends two, and each Initial that the client repeated is acknowledged (RFC 9000 section 13.2.1)
+    # The server's flight is two packets. Its timers of the Initial and of the Handshake space share one backoff
+    # (section 6.2.1), and each expiry sends two. Each Initial that the client repeated is acknowledged (RFC 9000
+    # section 13.2.1).
     answers = tables["packets"].filter(pl.col("from_node") == "server").sort("sent_s")
     first, finished = answers["sent_s"][0], answers["sent_s"][0] + trip
     last = {"Initial": first, "Handshake": first}

@@ -120,7 +120,8 @@ def test_bytes_arrive_in_the_direction_asked_for_or_check_refuses(load: str, tra
 
 
 def test_an_on_off_source_sends_the_same_either_way_and_through_proxies() -> None:
-    """100 kbit/s for 1 s of every 1.5 s: at 4 s 2 + 2/3 s were on, of which 50 ms of path and some ticks are left."""
+    """100 kbit/s for 1 s of every 1.5 s. At 4 s the source was on for 2 + 2/3 s; 50 ms of path and some ticks are left
+    of it."""
     segments = [
         {"name": "lan", "delay": "5 ms", "both": {"rate": "10 Mbit/s"}},
         {"name": "satellite", "delay": "50 ms", "both": {"rate": "2 Mbit/s"}},

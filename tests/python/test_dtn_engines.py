@@ -20,8 +20,8 @@ FILE = Path(__file__).resolve().parents[2] / "scenarios/dtn/both-clocks.toml"
 MARS = FILE.parents[1] / "mars.toml"
 
 NEAR_S = 0.3
-"""A delivery is at the same time on both clocks: longer than the slowest hop's round trip is off by on a busy machine,
-and a third of the shortest pass."""
+"""A delivery is at the same time on both clocks, within this bound. The round trip of the slowest hop is off by less on
+a busy machine. The bound is a third of the shortest pass."""
 
 
 def brief() -> str:

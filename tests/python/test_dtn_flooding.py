@@ -92,8 +92,8 @@ BUSES = ROOT / "examples/buses.toml"
 
 
 def test_a_flood_gets_past_a_bus_that_breaks_down_and_pays_for_it(tmp_path: Path) -> None:
-    """The scenario's bus with half of the bundles, by the plan: what SABR gave to it is lost, other buses have what was
-    flooded; that takes more of the links."""
+    """The scenario's bus with half of the bundles fails, by the plan. Bundles that SABR gave to it are lost, and other
+    buses have the flooded ones. Flooding loads the links more."""
     table = tomllib.loads(SCENARIO.read_text())
     assert table["dtn"]["contact"] == tomllib.loads(BUSES.read_text())["contact"]
     table["seeds"] = 1

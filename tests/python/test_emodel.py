@@ -49,8 +49,8 @@ def test_more_loss_or_delay_is_no_better(
 
 
 def test_delay_against_the_formula_of_cole_and_rosenbluth() -> None:
-    """Voice over IP performance monitoring (CCR 31(2), 2001): R = 94.2 - 0.024 d - 0.11 (d - 177.3) above 177.3 ms, a
-    fit to the E-model of its day with the echo of the defaults."""
+    """Voice over IP performance monitoring (CCR 31(2), 2001): R = 94.2 - 0.024 d - 0.11 (d - 177.3) above 177.3 ms. It
+    is a fit to the E-model of its day with the echo of the defaults."""
     for delay in range(20, 401, 20):
         fit = 94.2 - 0.024 * delay - 0.11 * max(0.0, delay - 177.3)
         assert EModel().rating(delay, echo_ms=delay) == pytest.approx(fit, abs=2.5), delay

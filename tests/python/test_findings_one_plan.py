@@ -1,4 +1,5 @@
-"""The page of findings on one plan: every scenario is sound, runs and is drawn in a short form; the page has what the script writes."""
+"""The page of findings on one plan. Every scenario is sound, and runs and is drawn in a short form. The page has the
+text that the script writes."""
 
 import re
 import shlex

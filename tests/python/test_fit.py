@@ -86,7 +86,7 @@ def test_the_second_half_is_as_the_model_of_the_first_says(fit_json: Mapping[str
     }.items():
         assert rows[name][1] == pytest.approx(rows[name][0], rel=tolerance), name
     assert rows["lost, %"][1] == pytest.approx(rows["lost, %"][0], abs=0.6)
-    # a hand-over loses for 350 ms in 60 % of the slots, and one ping in 500 is lost by itself
+    # a handover loses for 350 ms in 60 % of the slots, and one ping in 500 is lost by itself
     assert fit_json["bursts"]["probability"] == pytest.approx(0.6, abs=0.1)
     assert np.median(fit_json["bursts"]["length_ms"]) == pytest.approx(350, abs=50)
 

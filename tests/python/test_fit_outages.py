@@ -63,8 +63,10 @@ def test_an_obstruction_within_a_slot_is_an_outage(step_s: float, single: float)
     [
         (12.0, [3, 15, 2]),  # the rest of a slot, a whole one, the first part of the next
         (0.0, [15, 5]),
-        (14.5, [15, 5]),  # begins with the hand-over behind it, whose boundary is not known better
-        (14.0, [1, 15, 4]),
+        (
+            14.5,
+            [15, 5],
+        ),  # begins with the handover behind it, whose boundary is not known better (14.0, [1, 15, 4]),
     ],
 )
 def test_an_outage_of_several_slots_is_one_of_each(begin_s: float, parts_s: list[float]) -> None:

@@ -50,7 +50,7 @@ load = {{ time = "{seconds} s" }}
 
 
 def download(folder: Path) -> list[dict[str, Any]]:
-    """Sums of each second of one flow of CUBIC over a dish's path: its delays, its hand-overs, rates of slots."""
+    """Sums of each second of one flow of CUBIC over a dish's path: its delays, its handovers, rates of slots."""
     dish = Dish(SEED, loss=0.0)
     delays, losses, state = ["time_us,delay_ms"], ["time_us,loss"], -1
     for at_us in range(0, SECONDS * 1_000_000, 10_000):

@@ -1,4 +1,5 @@
-"""The short form of ``scripts/hard-use``: about two minutes of kills, crowds, nonsense, damage and masses."""
+"""The short form of ``scripts/hard-use``: about two minutes of kills, floods, mutated input, damage and large
+inputs."""
 
 from __future__ import annotations
 

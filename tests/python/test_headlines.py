@@ -140,8 +140,8 @@ def test_a_difference_within_the_variation_of_seeds_is_no_lead(synthetic: Module
 
 
 def test_a_lead_over_several_needs_more_than_one_over_one(synthetic: ModuleType, tmp_path: Path) -> None:
-    """Gains of 10, 12 and 14 % are 12 ± 5 alone. Half of the interval of the mean logarithm is 0.102 as one of five that
-    hold together, t(0.995, 2) = 9.925, and 0.130 as one of eight; the mean is 0.113."""
+    """Gains of 10, 12 and 14 % are 12 ± 5 alone. Half of the interval of the mean logarithm is 0.102 as one of five
+    joint intervals, with t(0.995, 2) = 9.925. It is 0.130 as one of eight. The mean is 0.113."""
     best = {"bbr": (4.4, 4.48, 4.56)}
     others = dict.fromkeys(
         ("cubic", "newreno", "hybla", "westwood", "copa", "pcc", "vegas", "fast"), (4.0, 4.0, 4.0)

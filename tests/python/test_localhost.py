@@ -151,7 +151,7 @@ def ask(folder: Path, server: Server, **how: Any) -> dict[str, Any]:
 @pytest.mark.lab
 @pytest.mark.parametrize("address", HOSTS)
 def test_a_server_of_this_machine_answers_through_the_path(address: str, tmp_path: Path) -> None:
-    """A handshake and a request take two round trips at least, and the server's own TCP has measured one: it is the other
+    """A handshake and a request take two round trips at least. The server's own TCP has measured one: it is the other
     end of the command's connection."""
     realtime.need_namespaces("nft")
     realtime.need_root("a server of this machine without pasta")

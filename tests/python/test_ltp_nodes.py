@@ -47,7 +47,7 @@ def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: 
         "kind": "ltp", "colour": "red", "rate_bit_s": 20_000_000, "owlt_ns": 2 * 10**9,
         "header_bytes": 28, "segment_bytes": 1000,
     }  # fmt: skip
-    # The port is LTP's where nothing is said, and headers are those of the address.
+    # The default port is LTP's, and headers are those of the address.
     text = near().replace('listen = "127.0.0.1:1113"\n', "").replace("127.0.0.1:1114", "[::1]:1114")
     [door] = plan_of(file(tmp_path, text))["neighbours"]
     assert door["listen"] == "[::]:1113"

@@ -1,4 +1,5 @@
-"""Files of one crate use each other in one direction: no file uses an item of a file that uses one of its items, directly or not.
+"""Files of one crate use each other in one direction. No file uses an item of a file that uses one of its items,
+directly or not.
 
 A use is a path outside of tests, in a declaration or in code. It leads to the file that defines the item, past
 re-exports. Three things are no use. The first is a re-export of a file below, which is the content of a folder. The

@@ -26,7 +26,7 @@ LIGHT_KM_S = 299_792.458
 UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 # A low and a geostationary orbit of the verification set of Vallado et al., Revisiting Spacetrack Report #3 (AIAA
-# 2006-6753), and the ISS, whose lines the sgp4 crate documents.
+# 2006-6753). The ISS is the third; the sgp4 crate documents its lines.
 ISS = """\
 ISS (ZARYA)
 1 25544U 98067A   20194.88612269 -.00002218  00000-0 -31515-4 0  9992

@@ -66,7 +66,7 @@ def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dic
 def test_the_page_begins_with_the_delay_and_with_what_was_counted(
     written: tuple[Path, dict[str, Any]],
 ) -> None:
-    """As the other rows of the answer say: gaps whose lengths leave the coverage, hand-overs by size."""
+    """As the other rows of the answer say: gaps whose lengths leave the coverage, handovers by size."""
     out, message = written
     page = (out / "orbit.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)

@@ -82,7 +82,7 @@ def test_two_hops_are_the_path() -> None:
         assert leg is not None
         assert at(last, when) == pytest.approx(leg, abs=1001)
         assert at(first, when) + at(last, when) == pytest.approx(delay, abs=2002)
-    # a hand-over is a step, not a ramp
+    # a handover is a step, not a ramp
     jumps = [b[0] for a, b in pairwise(first) if b[0] - a[0] == 1]
     assert jumps == [one.at_ns for one in whole.handovers]
     assert jumps
@@ -199,7 +199,7 @@ def test_the_emulator_takes_the_same_delays() -> None:
 
 
 def test_a_report_shows_the_hops_over_time(tmp_path: Path) -> None:
-    """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
+    """One way, link by link and together, with the steps of handovers; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
     material = FigureContext(open_store(tmp_path / "store"))
     drawn = time_series.propagation_delay(material)

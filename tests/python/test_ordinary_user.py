@@ -128,8 +128,8 @@ print(len(content), time.monotonic() - began)
 def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
     """A window of 64 kB per round trip of 600 ms would take 27 s for 3 MB.
 
-    The path carries them in 1.2 s, and in seven round trips with a handshake and slow start from 10 packets; no
-    sender repeats packets that the path drops again.
+    The path carries them in 1.2 s, and in seven round trips with a handshake and slow start from 10 packets. No sender
+    repeats packets that the path drops again.
     """
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
     (tmp_path / "file").write_bytes(bytes(3_000_000))

@@ -281,7 +281,8 @@ def test_long_tables_fold_on_the_screen_and_not_on_paper(reader: Reader, pages: 
 
 
 def test_tables_sort_by_their_headings(reader: Reader, pages: dict[str, Path]) -> None:
-    """By the mouse and by keys: numbers by size for any prefix of the unit, texts after them, missing values last, and the original order at the third click."""
+    """The mouse and keys sort: numbers by size for any prefix of the unit, texts after them, missing values last. The
+    third click restores the original order."""
     reader.open(pages["study"], 1300)
     reader.value(f"{LONG}.open = true")
     head = f"{LONG}.querySelectorAll('th')[1]"

@@ -483,8 +483,8 @@ CHANGES: list[dict[str, Any]] = [
 
 @pytest.mark.lab
 def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path, tmp_path: Path) -> None:
-    """Both sides changed alike, one of them, and every controller with and without options: a proxy whose sockets can be
-    had fails for its devices, which are not there."""
+    """Both sides changed alike, one of them, and every controller with and without options. A proxy with valid sockets
+    fails for its devices, which do not exist."""
     file = tmp_path / "plan.json"
 
     def judged(*sides: dict[str, Any]) -> tuple[bool, bool, str]:

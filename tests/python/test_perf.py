@@ -269,8 +269,8 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     [([], ["client-0.cubic", "server-0.bbr"]), (["--congestion", "hybla", "--direction", "both"], ["client-0.hybla", "server-0.hybla"])],
 )  # fmt: skip
 def test_qlog_of_both_sides(program: Path, tmp_path: Path, asked: list[str], names: list[str]) -> None:
-    """A file for the connection on either side, named after the controller that this side had in the end, with its packets
-    and the sender's state."""
+    """Each side has a file for the connection, with its packets and the sender's state. Its name is that of the
+    controller that this side had in the end."""
     own = ["--congestion", "bbr", "--qlog", str(tmp_path / "there")]
     with _server(program, "-1", "--json", *own) as (port, process):
         words = ["--bytes", "300kB", "--json", "--ecn", "--qlog", str(tmp_path / "here"), *asked]

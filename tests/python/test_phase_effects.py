@@ -1,8 +1,8 @@
 """Access to one full queue depends on fractions of a packet's transmission time, as long as nothing varies.
 
-Floyd and Jacobson, On Traffic Phase Effects in Packet-Switched Gateways (Internetworking: Research and Experience 3(3),
-1992): behind drop-tail, flows that are clocked by their acknowledgements keep their phase, and a small difference of
-round trips decides who is dropped; random delays of a packet's time and more undo it.
+Source: Floyd and Jacobson, On Traffic Phase Effects in Packet-Switched Gateways (Internetworking: Research and
+Experience 3(3), 1992). Behind drop-tail, flows that are clocked by their acknowledgements keep their phase. A small
+difference of round trips then decides which flow loses packets. Random delays of a packet's time and more undo it.
 """
 
 from __future__ import annotations

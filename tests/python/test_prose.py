@@ -236,4 +236,4 @@ def test_the_command_prints_the_findings_of_a_file(tmp_path: Path) -> None:
     page.write_text("It counts the rest.\n", encoding="utf-8")
     assert subprocess.run([ROOT / "scripts/prose", page]).returncode == 0
     absent = subprocess.run([ROOT / "scripts/prose", tmp_path / "absent.md"], capture_output=True, text=True)
-    assert (absent.returncode, "absent.md: not a file" in absent.stderr) == (2, True)
+    assert (absent.returncode, "absent.md: no such file or folder" in absent.stderr) == (2, True)

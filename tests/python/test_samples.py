@@ -272,7 +272,8 @@ def test_mean_ratio_is_students_interval_of_log_ratios() -> None:
 
 @pytest.mark.parametrize(("arms", "seeds"), [(2, 5), (2, 10), (3, 5), (3, 10), (5, 10)])
 def test_equal_variants_are_seldom_distinguished(arms: int, seeds: int) -> None:
-    """One of several equally fast variants is faster than all others in at most 5 % of the stores (6.2 % with the uncertainty of 600 draws: three standard deviations are 2.7 points)."""
+    """One of several equally fast variants is faster than all others in at most 5 % of the stores. The bound of the
+    test is 6.2 %, with the uncertainty of 600 draws: three standard deviations are 2.7 points."""
     chance, wins = _chance(arms * 100 + seeds), 0
     for _ in range(600):
         samples = [[math.exp(chance.gauss(0, 0.4)) for _ in range(seeds)] for _ in range(arms)]

@@ -144,8 +144,8 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
             assert one["time_ns"] <= one["first_byte_ns"] <= one["last_byte_ns"]
             assert (one["acked_ns"] is not None) == (protocol == "h3")
             assert one["peer"].startswith("127.0.0.1:")
-        # No object is requested before the last byte of its dependency, by the server's clock: a browser may parse
-        # the tail of a document before it records its end.
+        # No object is requested before the last byte of its dependency, by the server's clock. A browser may parse the
+        # tail of a document before it records its end.
         asked = {one["path"]: one for one in log}
         for path, one, (name, _, after, _) in zip(PATHS, found, OBJECTS, strict=True):
             for other in after:

@@ -147,8 +147,8 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
 
 @pytest.mark.lab
 def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Path) -> None:
-    """In a terminal: the title is kept (XTWINOPS 22) and given back (23), lines of rates between; its modes are what
-    they were, and the command's own lines are untouched."""
+    """In a terminal the title is saved (XTWINOPS 22) and restored (23), with lines of rates between. The modes of the
+    terminal are as before, and the command's own lines are untouched."""
     scenario = tmp_path / "geo.toml"
     scenario.write_text(GEO)
     command = [
@@ -356,8 +356,8 @@ def test_a_check_is_saved_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.mark.lab
 def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: Path) -> None:
-    """For how long, while the command waits: three packets there and back over 600 ms, and two trains of 0.2 s that cross
-    the path once, are 2.8 s; what carries them cannot be quicker than the path."""
+    """It prints the duration while the command waits. Three round trips of 600 ms, and two trains of 0.2 s that cross
+    the path once, take 2.8 s. A real path cannot be quicker."""
     (tmp_path / "slow.toml").write_text(
         GEO.replace("120 ms", "300 ms").replace("20 Mbit/s", "6 Mbit/s").replace("5 Mbit/s", "6 Mbit/s")
     )

@@ -141,7 +141,7 @@ def test_the_handshake_takes_a_round_trip(
 
 
 def test_the_handshake_of_a_flow_with_many_connections_is_their_median(tmp_path: Path) -> None:
-    """A lost SYN is sent again after a second (RFC 6298 section 2.1); the median does not see a few of them."""
+    """A lost SYN is retransmitted after a second (RFC 6298 section 2.1); the median does not see a few of them."""
     load = {"poisson": {"interval": "200 ms", "size": {"exponential": "5 kB"}}}
     data = scenario(flow(transport="tcp", direction="down", load=load), rate="1 Gbit/s", loss="5 %", seeds=3)
     store = stored(data | {"duration": "20 s"}, tmp_path / "store")

@@ -195,7 +195,7 @@ class Known(Runs):
 
 
 class Sky(Orbits):
-    """Orbits by hand: straight or not, small hand-overs that matter or do not, few large ones or many."""
+    """Orbits by hand: straight or not, small handovers that matter or do not, few large ones or many."""
 
     def __init__(self, good: bool) -> None:
         super().__init__(False)
@@ -286,7 +286,7 @@ def test_attempts_between_coming_and_leaving() -> None:
     assert attempts([twice], [1.0], "") == [[(5.0, 6.0, "not decoded"), (26.0, 27.0, "decoded")]]
     given_up = attempts([(0.0, 43.0, False)], [1.0], "")[0]
     assert [what for *_, what in given_up] == ["not decoded"] * 3
-    # Stop-and-wait: the second waits for the first one's answer. Go-back-N: what came between is sent again.
+    # Stop-and-wait: the second waits for the first one's answer. Go-back-N: the packets between are retransmitted.
     assert attempts([once, (2.0, 22.0, True)], [1.0], "stop-and-wait")[1] == [(21.0, 22.0, "decoded")]
     back = attempts([(0.0, 22.0, True), (4.0, 23.0, True), (30.0, 31.0, True)], [1.0], "go-back-n")
     assert back[1] == [(4.0, 5.0, "discarded"), (22.0, 23.0, "decoded")]

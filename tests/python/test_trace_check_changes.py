@@ -19,8 +19,8 @@ AT = 1_200_000_000
 
 
 def handed_over(policy: str, flow: dict[str, Any], *, first: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A client at two satellites: at ``AT`` from the far to the near one, and for 150 ms after 2 s at none; later the
-    way through the far one is set by hand. ``first`` is what is before the delay of the client's links."""
+    """A client at two satellites: it changes from the far to the near one at ``AT``, and has none for 150 ms after 2 s.
+    Later the route over the far one is set by hand. ``first`` is what is before the delay of the client's links."""
     spec = spec_of(scenario(segment(), flows=(flow,)))
     hosts = {spec["flows"][0][side]: "host" for side in ("client", "server")}
     client, server = hosts
@@ -136,7 +136,7 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
 
 
 def holding(flow: dict[str, Any], **sizes: int) -> dict[str, Any]:
-    """The hand-over, with nodes that hold so many bytes."""
+    """The handover, with nodes that buffer so many bytes."""
     spec = handed_over("in_order", flow)
     for node in spec["graph"]["nodes"]:
         if node["name"] in sizes:

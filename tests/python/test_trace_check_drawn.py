@@ -1,7 +1,8 @@
 """For any drawn scenario ``verify`` finds nothing, and the same seed gives the same bytes.
 
-Paths of one to four links with stages of every kind, queues of every discipline, QUIC and TCP with their options, proxies
-between the links, several flows at once; hand-overs, ways round a link, nodes that hold. ``BENTPIPE_EXAMPLES=500`` draws that many.
+Paths of one to four links with stages of every kind and queues of every discipline. QUIC and TCP with their options,
+proxies between the links, several flows at once. Handovers, detours round a link, nodes with store-and-forward.
+``BENTPIPE_EXAMPLES=500`` draws that many.
 """
 
 from __future__ import annotations
@@ -318,7 +319,8 @@ def changes_of(stage: Stage) -> draw.SearchStrategy[Stage]:
 
 @draw.composite
 def handed_over(take: draw.DrawFn, graph: Stage, detour: Stage) -> Stage:
-    """``graph`` with a way round one of its links, which is like ``detour``, with nodes that hold, and hand-overs."""
+    """``graph`` with a detour round one of its links, which is like ``detour``, with store-and-forward nodes, and
+    handovers."""
     links, nodes = list(graph["links"]), [dict(node) for node in graph["nodes"]]
     if take(draw.booleans()):
         round_ = links[take(draw.integers(0, len(links) - 1))]

@@ -1,8 +1,8 @@
 """Tests of docs/tutorial.md: its files are written, its commands run, and their outputs are compared.
 
-A fenced block `toml title=NAME` (or `json`, `python`) is a file. In a block `console`, a line `$ COMMAND` is run in the same folder
-for all blocks, and the lines below it are its output, in which `...` stands for anything, also for several lines. A
-line `[exit status 2]` follows a command that fails.
+A fenced block `toml title=NAME` (or `json`, `python`) is a file. In a block `console`, a line `$ COMMAND` is run in the
+same folder for all blocks. The lines below it are its output, in which `...` stands for any text, also for several
+lines. A line `[exit status 2]` follows a command that fails.
 
 `BENTPIPE_UPDATE=1 pytest tests/python/test_tutorial.py` writes the outputs into the tutorial anew.
 """

@@ -1,4 +1,5 @@
-"""Users of a scheduled link in a lab: kernel TCP beside a call over UDP, distinguished by their ports, and proportional fair with better and worse channels."""
+"""Users of a scheduled link in a lab: kernel TCP beside a call over UDP, distinguished by their ports. Also
+proportional fair with better and worse channels."""
 
 from __future__ import annotations
 
@@ -127,8 +128,9 @@ congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" 
 direction = "down"
 """
 """Terminals so slow that for all of the run one stands better than another: the same channels for every seed. On these, the
-first, no SYN-ACK is given up, whenever in the first 340 ms flows begin (every 20 ms of them, three seeds each). On others it is a matter of milliseconds whether a
-handshake takes 60 ms or a second, and of that which of two shares a terminal has: on the second 0.16 or 0.29 of the goodput."""
+first, no SYN-ACK is given up, whenever in the first 340 ms flows begin (every 20 ms of them, three seeds each). On
+others milliseconds decide whether a handshake takes 60 ms or a second. The handshake decides which of two shares a
+terminal has: on the second 0.16 or 0.29 of the goodput."""
 
 
 def shares(store: Store) -> dict[int, list[float]]:
@@ -143,7 +145,8 @@ def shares(store: Store) -> dict[int, list[float]]:
 
 
 def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int, tuple[float, float]]:
-    """Return the interval for the share of each terminal in one more of ten simulated runs (Student's t of 9, 97.5 %), and 5 % of it; flows begin as planned, ``after_ms`` late."""
+    """Return the interval for the share of each terminal in one more of ten simulated runs, widened by 5 %. It is
+    Student's t of 9 at 97.5 %; flows begin as planned, ``after_ms`` late."""
     data = tomllib.loads(BY_CHANNEL) | {"seeds": 10}
     data["flow"][0]["start"] = f"{after_ms:.3f} ms"
     if scheduler is not None:
@@ -160,9 +163,9 @@ def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int,
 def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each terminal's share is one of those that virtual time has where flows begin when the lab's did on the channel's clock,
-    within the 10 ms in which they are to begin, and they do; 5 % of it is what `compare-engines` leaves a share. Those of round robin
-    are none of them."""
+    """The share of each terminal is one of those in virtual time. There flows begin at the times of the lab by the
+    channel's clock, within the planned 10 ms. `compare-engines` allows a share a difference of 5 %. Those of round
+    robin are none of them."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     (tmp_path / "channel.toml").write_text(BY_CHANNEL)

@@ -58,8 +58,8 @@ WHY = ("why", "why-alone", "why-tcp", "why-tcp-split")
 
 TOLERANCE = (
     "A published value agrees if it lies in the 95 % prediction interval: mean ± t s √(1 + 1/n) "
-    f"over seeds, and at least ± {FLOOR:.0%}, because clocks, log interval and headers differ by "
-    "that much. A claim is a list of checks on means over seeds. Each check holds or fails with "
+    f"over seeds. The interval is at least ± {FLOOR:.0%}, because clocks, log interval and headers "
+    "differ by that much. A claim is a list of checks on means over seeds. Each check holds or fails with "
     "its whole 95 % interval; otherwise it is undecided. One seed decides no row. Tolerance of "
     f"Jain's indices recomputed from the published goodputs: {JAIN_TOLERANCE:g}."
 )

@@ -20,9 +20,8 @@ losses.
 LOW = 0.2
 """Ratio of the link rate that counts as extremely low.
 
-It is a little above Reno's law, 1.31 / sqrt(p) packets a round trip (Mathis et al. 1997): 1.6 of 10 Mb/s at
-10 % loss
-and 30 ms.
+It is a little above Reno's law, 1.31 / sqrt(p) packets a round trip (Mathis et al. 1997). That law gives 1.6 of 10 Mb/s
+at 10 % loss and 30 ms.
 """
 
 FOLLOWS = 0.5

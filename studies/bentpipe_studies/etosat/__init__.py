@@ -43,8 +43,8 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
 """Variants that run on every access: part and cell of each."""
 
 TOLERANCE = (
-    "An objective is met (agrees) if the mean time over seeds, from the start of the connection "
-    "to the last in-order byte, is at most that of the draft. With several seeds, the whole 95 % "
+    "The time is from the start of the connection to the last in-order byte. An objective is met "
+    "(agrees) if its mean over seeds is at most that of the draft. With several seeds, the whole 95 % "
     "interval must be. An unfinished transfer misses the objective (differs). The draft calls its "
     "numbers first thoughts."
 )

@@ -61,8 +61,8 @@ TOLERANCE = (
 
 
 SLIPS = (
-    "Inconsistencies of the thesis, which this study ignores: the decoded shares of NewReno in "
-    "table 4.2 equal those of CUBIC in table 4.1, digit for digit. RTO events rise with "
+    "This study ignores inconsistencies of the thesis. The decoded shares of NewReno in table 4.2 "
+    "equal those of CUBIC in table 4.1, digit for digit. RTO events rise with "
     "reordering on p. 67, but those of NewReno at 7 dB fall from 0.74 to 0.62 %. Delay removes "
     "all gain of reordering at low SNR on p. 69, but the tables have +93 and +70 % at 7 dB. "
     "Equation 3.3 confirms 40 Mb/s without loss, although it is undefined there."

@@ -153,9 +153,9 @@ class Thomas2019(PublishedStudy):
         """Return notes on the published values themselves, and on what a figure rests on."""
         one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
         equation = (
-            f"Equation 2.1 gives {one:.2f} s with the one-way BDP, as written, and {two:.2f} s "
-            "with the two-way BDP (25 Mb/s, 750 ms, initial window 32 x 1460 B). The report "
-            "prints 4.5 s, the paper 3.5 s."
+            f"Equation 2.1 (25 Mb/s, 750 ms, initial window 32 x 1460 B) gives {one:.2f} s with the "
+            f"one-way BDP, as written. With the two-way BDP it gives {two:.2f} s. The report prints "
+            "4.5 s, the paper 3.5 s."
         )
         found = [
             equation,

@@ -88,10 +88,8 @@ def _at(times: list[float], values: list[float], instant: float) -> float:
 def bulk_start_up(measurements: Measurements, part: str) -> dict[float, float | None]:
     """Return the start-up time of each run of a part by round-trip time, s.
 
-    The start-up time is from the first byte at the client to 90 % of the rate. The window of goodput is the
-    round trip by
-    which the sender's window grows: that of the whole path, or that of a segment when a proxy stands half
-    way.
+    The start-up time is from the first byte at the client to 90 % of the rate. The window of goodput is the round trip
+    by which the sender's window grows. It is that of the whole path, or that of a segment if a proxy is half way.
     """
     store = measurements.store(part)
     if store is None:

@@ -47,7 +47,7 @@ It says "from 14 seconds to 16 seconds" of a disruption from 14.5 to 15.5 s.
 """
 
 SAME = 0.9
-"""Ratio of rates that counts as the same: a window of 32 bundles more or less at either end of 30 s is 0.09 of 350."""
+"""Ratio of rates that counts as the same. A window of 32 bundles more or less at either end of 30 s is 0.09 of 350."""
 
 DISRUPTIONS = ("10 ms", "50 ms", "100 ms", "1 s")
 

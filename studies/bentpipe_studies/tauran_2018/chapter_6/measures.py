@@ -142,9 +142,8 @@ def _way(store: Store) -> pl.DataFrame:
 def _delivery(store: Store) -> pl.DataFrame:
     """Return the mean time from the first transmission of a byte to in-order reception, by Little's law, ms.
 
-    It is the integral of bytes sent and not yet delivered in order, over the bytes delivered meanwhile, from
-    the first
-    sample on; null with fewer than two samples.
+    It is the integral of bytes sent and not yet delivered in order, over the bytes delivered meanwhile. It begins at
+    the first sample, and is null with fewer than two samples.
     """
     tcp = store.rows("tcp_counters")
     if not tcp.height:

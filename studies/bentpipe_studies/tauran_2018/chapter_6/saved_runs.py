@@ -67,9 +67,8 @@ def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
             line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, interpretation, how)
         lines.append(line)
     title = (
-        "Standard deviations over users in the saved runs of 600 s (PF, DT_S and RR at 10 to 100 "
-        "users): number that agree with tables 6.4 and 6.5, and factor between published and "
-        "measured (mean absolute logarithm)"
+        "Standard deviations over users in the saved runs of 600 s (PF, DT_S, RR; 10 to 100 users): "
+        "number that agree with tables 6.4 and 6.5; mean absolute log factor, published to measured"
     )
     return TextTable(title, tuple(lines))
 

@@ -131,11 +131,10 @@ def goodputs(
 def spread(users: int) -> Tolerance:
     """Return the 95 % tolerance between standard deviations of two samples of ``users`` normal numbers.
 
-    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1). So s is known to 1 /
-    sqrt(2 (n - 1)) of
-    itself, and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of exp(1.96 / sqrt(n - 1)),
-    1.92 for 10 and
-    1.22 for 100 (the F distribution has 2.01 and 1.22). Half of the last printed digit is added.
+    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1). The relative error of s is 1 /
+    sqrt(2 (n - 1)), and that of the ratio of two samples 1 / sqrt(n - 1). The tolerance is a factor of exp(1.96 /
+    sqrt(n - 1)), 1.92 for 10 and 1.22 for 100 (the F distribution has 2.01 and 1.22). Half of the last printed digit is
+    added.
     """
     error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(users - 1)
     factor = math.exp(error)
