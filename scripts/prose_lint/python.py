@@ -14,8 +14,12 @@ NO_MESSAGE = frozenset([
     "scalars", "Literal", "format_map", "transform_filter", "transform_calculate", "mark_text", "mark_point", "_types",
 ])  # fmt: skip
 """Functions whose texts are patterns, SQL, expressions or lists of names."""
-CODE_TEXT = re.compile(r"\s*(?:SELECT|select|WITH|CREATE|CASE|import|from \w+ import)\b")
-"""The beginning of a string that is SQL or Python."""
+CODE_TEXT = re.compile(
+    r"\A\s*(?:SELECT|select|WITH|CREATE|CASE|import|from \w+ import)\b"
+    r"|\A#!|\A(?:[^\n]*\n){2}.*(?:\$\w|\(\) \{|\|\| true)",
+    re.DOTALL,
+)
+"""Strings that are SQL, Python or a shell script of several lines."""
 COMMENT = re.compile(r"(?m)(?:^|\s)#")
 LEAVES = (ast.Name, ast.Load, ast.Store, ast.alias)
 
@@ -78,6 +82,12 @@ def _name(function: ast.expr) -> str:
 
 def _message(parts: list[ast.expr], line: int) -> Iterator[Text]:
     """Yield a string of several words that is no code. A value within it is one word."""
+    if any(
+        CODE_TEXT.search(part.value)
+        for part in parts
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ):
+        return
     text = Text("message", line)
     for part in parts:
         if isinstance(part, ast.FormattedValue):
@@ -89,5 +99,5 @@ def _message(parts: list[ast.expr], line: int) -> Iterator[Text]:
                 add_masked(text, words, QUOTED_OR_CODE)
             else:
                 text.add(words)
-    if is_message(text) and not CODE_TEXT.match(text.text):
+    if is_message(text):
         yield text

@@ -12,8 +12,8 @@ MASKED = re.compile("[\ue000-\uf8ff]")
 URL = re.compile(r"\bhttps?://[^\s)>\]]+")
 FORMULA = re.compile(r"(?<![\\$\w])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\w$])|\$\$.+?\$\$", re.DOTALL)
 END = re.compile(r"(?<=[.!?])[\"'”’)\]*_]*(?:\s+|$)|\n\s*\n| · ")
-MESSAGE_END = re.compile(rf"{END.pattern}|; ")
-"""A message has the form "what is wrong; how to go on"."""
+PART_END = re.compile(rf"{END.pattern}|; ")
+"""A message has the form "what is wrong; how to go on", and a cell of a table may be a list."""
 ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|etc|al|approx|Fig|Figs|Sec|Eq|No|pp|p|St|Dr|ch|Rev|Vol)|\.\.|^\d+|\b[A-Z])\.$"
 )
@@ -53,7 +53,7 @@ class Text:
     def sentences(self) -> Iterator[tuple[int, str]]:
         """Yield the line and the text of each sentence. An abbreviation ends none."""
         start = 0
-        for match in (MESSAGE_END if self.kind == "message" else END).finditer(self.text):
+        for match in (PART_END if self.kind in ("message", "cell") else END).finditer(self.text):
             if not ABBREVIATION.search(self.text[start : match.start()]) or match.end() == len(self.text):
                 yield from self._sentence(start, match.end())
                 start = match.end()
