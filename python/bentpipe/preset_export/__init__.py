@@ -4,6 +4,7 @@
 - ``quantiles``: distributions as tables of quantiles.
 - ``intervals``: a few drawn reconfiguration intervals, for formats without random numbers.
 - ``losses``, ``queues``: loss models and queue disciplines in all formats.
+- ``radio_link``: what a radio link delivers, by a simulation.
 - ``format``: the contract of a format, and text that formats share.
 - ``formats``: formats of other tools by name; a new one is a line there and a module.
 - ``netem``: a shell script with ``tc``.

@@ -34,7 +34,6 @@ __all__ = ["MTU", "Access", "AccessDirection", "Intervals", "Outages", "Queue", 
 
 MTU = 1500
 """Bytes of a full IP packet, for queues in packets."""
-RETRANSMISSIONS = "delays of retransmissions"
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,6 @@ class AccessDirection:
     intervals: Intervals | None = None
     link_layer: str | None = None
     """Properties of a radio link that determine its rate, in words."""
-    radio_limits: tuple[str, ...] = ()
-    """Properties of the radio link that no other format has."""
     omitted: tuple[str, ...] = ()
     """Further properties, in words."""
 
@@ -188,7 +185,7 @@ def _queue(spec: QueueSpec) -> Queue:
 
 
 def _add_transmitter(
-    direction: AccessDirection, stage: Any, link_layer: str | None = None, radio_limits: tuple[str, ...] = ()
+    direction: AccessDirection, stage: Any, link_layer: str | None = None
 ) -> AccessDirection:
     if direction.rate_bit_s is not None or direction.opportunities is not None:
         return _add_note(direction, "a further transmitter")
@@ -198,7 +195,6 @@ def _add_transmitter(
         rate_bit_s=None if rate is None else round(rate),
         queue=_queue(stage["queue"]),
         link_layer=link_layer,
-        radio_limits=radio_limits,
     )
     service = stage.get("service")
     if service is None:
@@ -222,7 +218,7 @@ def _add_nr(direction: AccessDirection, stage: Any) -> AccessDirection:
         words += f" ({stage['feedback_disabled_processes']} without feedback)"
     words += f", slots of {stage['slot_ns'] / 1e6:g} ms" + (f", block errors of {errors}" if errors else "")
     words += ", RLC AM" if stage["rlc"]["kind"] == "acknowledged" else ", RLC UM"
-    return _add_transmitter(direction, stage, words, (f"{RETRANSMISSIONS} of HARQ and RLC: none",))
+    return _add_transmitter(direction, stage, words)
 
 
 def _add_radio(direction: AccessDirection, stage: Any) -> AccessDirection:
@@ -230,13 +226,12 @@ def _add_radio(direction: AccessDirection, stage: Any) -> AccessDirection:
     words = f"a rate of coded bits, frames of {stage['link_layer']['frame_bytes']} B"
     words += f" with up to {attempts} attempts" if attempts else " that repeat until they arrive"
     words += ", over a fading channel" if stage["channel"] else ""
-    limits = ("the rate of information: that of coded bits, an upper bound", f"{RETRANSMISSIONS}: none")
-    return _add_transmitter(direction, stage, words, limits)
+    return _add_transmitter(direction, stage, words)
 
 
 def _add_acm(direction: AccessDirection, stage: Any) -> AccessDirection:
     words = f"adaptive coding with {len(stage['modes'])} modes over a fading channel; the rate is the highest"
-    return _add_transmitter(direction, stage, words, ("the rate of adaptive coding: its highest",))
+    return _add_transmitter(direction, stage, words)
 
 
 def _add_netem(direction: AccessDirection, stage: Any) -> AccessDirection:

@@ -23,6 +23,7 @@ from bentpipe.preset_export.intervals import COUNT, draw_intervals
 from bentpipe.preset_export.losses import describe_mean, mean_loss
 from bentpipe.preset_export.quantiles import mean_quantile
 from bentpipe.preset_export.queues import describe_mahimahi, mahimahi_options
+from bentpipe.preset_export.radio_link import SIMULATION, delivery_instants
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 
 if TYPE_CHECKING:
@@ -63,18 +64,21 @@ def _write(access: Access) -> Mapping[str, str]:
     lines = ["set -eu", 'folder=$(cd "$(dirname "$0")" && pwd)', " \\\n  ".join([*words, '"$@"'])]
     text = comment_header(access, use, _describe_limits(access)) + "\n" + "\n".join(lines) + "\n"
     contents = {script: text}
-    for side, direction in access.directions.items():
-        contents[traces[side]] = "".join(f"{instant}\n" for instant in opportunities(direction, side))
+    for side in access.directions:
+        contents[traces[side]] = "".join(f"{instant}\n" for instant in opportunities(access, side))
     return contents
 
 
-def opportunities(direction: AccessDirection, side: str) -> Sequence[int]:
+def opportunities(access: Access, side: str) -> Sequence[int]:
     """Return the instants of the packets of one period in whole ms. The last one is the period.
 
     Args:
-        direction: the direction.
-        side: its name, ``down`` or ``up``.
+        access: the access.
+        side: ``down`` or ``up``.
     """
+    direction = access.directions[side]
+    if direction.link_layer is not None:
+        return delivery_instants(access, side)
     trace = direction.opportunities
     if trace is not None:
         return [instant // 10**6 for instant in trace["opportunities_ns"]]
@@ -186,7 +190,9 @@ def _describe_limits(access: Access) -> Sequence[str]:
 
 
 def _describe_link(direction: AccessDirection) -> list[str]:
-    lines = list(direction.radio_limits)
+    lines = []
+    if direction.link_layer is not None:
+        lines.append(f"radio link: the packets that it delivered in {SIMULATION}")
     if direction.rate_bit_s is None:
         lines.append(f"no limit of the rate: {LAN_BIT_S / 1e9:g} Gbit/s")
     if lacks := describe_mahimahi(direction.queue):

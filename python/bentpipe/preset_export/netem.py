@@ -22,6 +22,7 @@ from bentpipe.preset_export.losses import describe_tc
 from bentpipe.preset_export.netem_schedule import is_scheduled, schedule, shared_interval_ns
 from bentpipe.preset_export.netem_script import dispatch, functions
 from bentpipe.preset_export.queues import describe_qdisc, qdisc
+from bentpipe.preset_export.radio_link import SIMULATION, mean_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,23 +48,24 @@ def _write(access: Access) -> Mapping[str, str]:
         "Requires root, iproute2 and the kernel modules ifb, sch_tbf, sch_netem, act_mirred, cls_matchall.",
     ]
     parts = [comment_header(access, use, _describe_limits(access)), "set -eu\n"]
-    parts += [_settings(side, direction) for side, direction in access.directions.items()]
+    parts += [_settings(access, side) for side in access.directions]
     parts += [functions("setup"), functions("lab")]
     parts += [schedule(access)] if has_schedule else []
     commands = ["setup", "teardown", "lab", "lab-end", *(["schedule"] if has_schedule else [])]
     return {name: "\n".join([*(part.strip("\n") + "\n" for part in parts), dispatch(commands).lstrip("\n")])}
 
 
-def _settings(side: str, direction: AccessDirection) -> str:
+def _settings(access: Access, side: str) -> str:
     """Return the variables of one direction."""
-    prefix, queue = side.upper(), direction.queue
+    direction = access.directions[side]
+    prefix, queue, bit_s = side.upper(), direction.queue, mean_rate(access, side)
     words, limit = qdisc(queue)
     size = "" if queue.limit_bytes is None else f"{queue.limit_bytes} B, {queue.packets} packets of {MTU} B"
     netem = arguments.netem(direction.delay_ns, direction.jitter, arguments.constant_loss(direction))
     lines = {
         f"{prefix}_IFB=${{{prefix}_IFB:-ifb-{side}}}": "",
-        f"{prefix}_RATE='{arguments.rate(direction.rate_bit_s)}'": "",
-        f"{prefix}_BURST={arguments.burst_bytes(direction.rate_bit_s)}": BURST_COMMENT,
+        f"{prefix}_RATE='{arguments.rate(bit_s)}'": "",
+        f"{prefix}_BURST={arguments.burst_bytes(bit_s)}": BURST_COMMENT,
         f"{prefix}_QUEUE='{words}'": size,
         f"{prefix}_LIMIT={limit}": "the same, for tbf",
         f"{prefix}_NETEM='{netem}'": "",
@@ -85,7 +87,9 @@ def _describe_limits(access: Access) -> Sequence[str]:
 
 
 def _describe_link(direction: AccessDirection) -> list[str]:
-    lines = list(direction.radio_limits)
+    lines = []
+    if direction.link_layer is not None:
+        lines.append(f"radio link: its mean rate in {SIMULATION}, and no delays of retransmissions")
     if direction.opportunities is not None:
         lines.append("a trace of delivery opportunities: its mean rate")
     if lacks := describe_qdisc(direction.queue):
