@@ -32,7 +32,7 @@ class Part:
     name: str
     scenario: Path
     controllers: Mapping[str, type] = field(default_factory=dict)
-    """User-supplied controllers that the scenario names."""
+    """User-supplied controllers that the scenario may name."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Dotted keys that override the scenario in this part."""
 
@@ -66,6 +66,7 @@ def plan_part(
     """
     from bentpipe.api.user_code import fingerprint
     from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.flow.controllers import controller_names
     from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
     from bentpipe.scenario.model import expand_seeds
@@ -76,7 +77,8 @@ def plan_part(
         part.scenario, overrides.items(), [format_override(*override) for override in overrides.items()]
     )
     seed_list = expand_seeds(seeds)
-    fingerprints = {name: fingerprint(kind) for name, kind in part.controllers.items()}
+    names = set(controller_names(document.data))
+    fingerprints = {name: fingerprint(kind) for name, kind in part.controllers.items() if name in names}
     plan = build_plan(
         document,
         engine.version(),

@@ -534,6 +534,7 @@ def test_a_check_is_what_the_command_says() -> None:
     assert (frame["min_rtt_ms"] > 2e3 * frame["path.satellite.delay_s"]).all()
     assert frame["first_byte_s"].dtype == pl.Float64
     silent = {**SCENARIO, "path": {"segment": [{"name": "satellite", "delay": "20 ms"}]}, "sweep": {}}
+    silent["flow"] = [{**SCENARIO["flow"][0], "transport": "tcp"}]
     assert [warning.key for warning in bentpipe.check(silent).warnings] == ["seeds"]
     with pytest.raises(ScenarioError, match=r"flow.bulk.congestion"):
         bentpipe.check(SCENARIO, settings={"flow.bulk.congestion": ["cubik"]})

@@ -120,6 +120,7 @@ def test_a_plan_has_as_many_seeds_as_its_chance_takes(change: dict[str, Any], se
     """Bursts of loss come at set instants: one simulated seed."""
     data = {key: value for key, value in tomllib.loads(SCENARIO).items() if key != "sweep"}
     data["path"]["segment"][0]["down"] = {"rate": "10 Mbit/s"} | change
+    data["flow"][0]["transport"] = "tcp"
     plan = build_plan(load_scenario(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
     assert len(plan.runs) == seeds
     assert is_path_stochastic(plan.runs[0].spec["graph"]) is (seeds > 1)
@@ -163,7 +164,7 @@ def test_both_stores_side_by_side(
     text = markdown([Part("one", found)], {"title": "T", "why": {"one": "A stand-in."}})
     assert text.startswith("# T\n")
     assert "0 of 2 metrics are within their bounds; 2 exceeded." in text
-    assert "| cubic | goodput Mbit/s | 1 / 2 |" in text
+    assert "| cubic | goodput Mbit/s | 2 / 2 |" in text
     assert "A stand-in." in text
     # the same command resumes: nothing is run again
     assert [report.done for report in run_both(both)] == [0, 0]

@@ -338,7 +338,9 @@ def test_the_manual_has_every_option_and_no_other() -> None:
     written = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
     assert set().union(*options.values()) - written == set()
     blocks = "\n".join(re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL))
-    examples = re.findall(r"^(?:\$ )?bentpipe (presets export|(?:perf|dtn) [\w-]+|[\w-]+)(.*)$", blocks, re.MULTILINE)
+    examples = re.findall(
+        r"^(?:\$ )?bentpipe (presets export|(?:perf|dtn) [\w-]+|[\w-]+)(.*)$", blocks, re.MULTILINE
+    )
     assert len(examples) > 30
     for command, rest in examples:
         own = re.split(r" -- |#", re.sub(r'"[^"]*"', "", rest))[0]

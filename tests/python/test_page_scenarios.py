@@ -81,14 +81,15 @@ def test_both_transports_and_the_version_that_goes_with_one() -> None:
 
 
 def test_pauses_that_are_drawn_are_chance() -> None:
-    assert len(planned({"seeds": 3}).runs) == 1
-    assert len(planned({"seeds": 3, "flow.web.load.pause": "5 s"}).runs) == 1
-    found = planned({"seeds": 3, "flow.web.load.pause": ["5 s", "15 s"]})
+    tcp = {"seeds": 3, "flow.web.load.http": "2"}
+    drawn = {**tcp, "flow.web.load.pause": ["5 s", "15 s"]}
+    assert len(planned(tcp).runs) == 1
+    assert len(planned({**tcp, "flow.web.load.http": "3"}).runs) == 3, "QUIC draws packet numbers"
+    assert len(planned({**tcp, "flow.web.load.pause": "5 s"}).runs) == 1
+    found = planned(drawn)
     assert len(found.runs) == 3
     assert found.runs[0].spec["flows"][0]["load"]["pause_ns"] == [5 * 10**9, 15 * 10**9]
-    assert (
-        len(planned({"seeds": 3, "flow.web.load.pause": ["5 s", "15 s"], "flow.web.load.loads": 1}).runs) == 1
-    )
+    assert len(planned({**drawn, "flow.web.load.loads": 1}).runs) == 1
 
 
 def test_pages_of_presets() -> None:

@@ -74,14 +74,12 @@ class Andreotti2025(PublishedStudy):
 
     def parts(self) -> Sequence[Part]:
         """Return the parts: scenarios, each with a store."""
-        unfrozen = {"unfrozen-hybla": UnfrozenHybla}
-        both = {"filtered-cubic": FilteredCubic, **unfrozen}
-        used: dict[str, dict[str, type]] = {"why": both, "why-alone": both, "why-tcp": unfrozen}
+        nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.directory / f"{name}.toml")
             for name in (*INTERPRETATIONS.values(), "friendliness", "late-start", *TCP)
         ]
-        explanation = [Part(name, self.directory / f"{name}.toml", used.get(name, {})) for name in WHY]
+        explanation = [Part(name, self.directory / f"{name}.toml", nearer) for name in WHY]
         return [*plain, *explanation, *dtn.parts(self.directory)]
 
     def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
