@@ -142,3 +142,53 @@ def test_only_flows_that_compete_have_an_index(
     assert shares is not None
     assert ("Jain" in shares.caption) == competing
     assert ("Jain" in findings(context)) == competing
+
+
+CALL = """
+duration = "20 s"
+[[path.segment]]
+name = "link"
+delay = "50 ms"
+both = {{ rate = "4 Mbit/s", queue = "{queue}" }}
+[[flow]]
+name = "call"
+transport = "udp"
+load = {{ call = "g711" }}
+{downloads}
+[sweep]
+"flow.load.congestion" = ["cubic", "bbr"]
+"""
+
+DOWNLOAD = """
+[[flow]]
+name = "{name}"
+congestion = "cubic"
+direction = "{direction}"
+load = {{ time = "20 s" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "direction"), [(("load",), "down"), (("load",), "up"), (("load", "other"), "down")]
+)
+def test_a_call_beside_downloads_is_no_competitor(
+    tmp_path: Path, names: tuple[str, ...], direction: str
+) -> None:
+    """Jain's index is that of the downloads; the first sentence rates the call in the direction that they load."""
+    downloads = "".join(DOWNLOAD.format(name=name, direction=direction) for name in names)
+    (tmp_path / "s.toml").write_text(CALL.format(queue="200 packets", downloads=downloads))
+    store = open_store(bentpipe.run(tmp_path / "s.toml", out=tmp_path / "out").path)
+    metrics = run_metrics(store)
+    assert metrics.filter(pl.col("direction") != direction)["jain"].null_count() == 2
+    loaded = metrics.filter(pl.col("direction") == direction)
+    if len(names) == 1:
+        assert loaded["jain"].null_count() == loaded.height
+        assert metrics["convergence_s"].null_count() == metrics.height
+        assert metrics["convergence_reason"].null_count() == metrics.height
+    else:
+        for _, run in loaded.group_by("run"):
+            rates = run.filter(pl.col("flow") != "call")["goodput_bit_s"].to_list()
+            expected = sum(rates) ** 2 / (2 * sum(rate**2 for rate in rates))
+            assert run["jain"].to_list() == pytest.approx([expected] * 3)
+    text = findings(FigureContext(store))
+    assert f"call's {direction}link mean opinion score" in text

@@ -174,6 +174,16 @@ def test_a_second_command_computes_nothing_and_says_the_same(found: tuple[Path, 
     )
 
 
+def test_the_columns_of_calls_are_the_labels(found: tuple[Path, dict[str, Any]]) -> None:
+    """A label stands for the fourteen keys of its setting, in every table."""
+    store = str(found[0] / "out/link-layer-nr-ntn-leo/store")
+    for command in ("calls", "show"):
+        lines = commands.bentpipe(found[0], command, store).stdout.splitlines()
+        assert lines[1].split()[:2] == ["traffic", "setting"]
+        assert not {"processes", "in_order", "codec", "time"} & set(lines[1].split())
+        assert max(map(len, lines[1:])) < 250
+
+
 def test_other_values_of_the_path_have_their_own_folder(tmp_path: Path) -> None:
     """Title, caption, data and scenario name them; the numbers of the path are those of the resolved plan."""
     words = ["link-layer", "--duration", "1 s", "--seeds", "1", "--setting", "RLC AM alone", "--json"]

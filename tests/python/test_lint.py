@@ -158,7 +158,7 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
     for words in (["check", "--json"], ["run", "--out", "store"]):
         done = commands.bentpipe(tmp_path, words[0], "s.toml", "--seeds", "8", *words[1:])
         assert done.returncode == 0, done.stderr
-        assert done.stderr.startswith("warning: s.toml: seeds: found 8, but the scenario")
+        assert done.stderr.startswith("warning: s.toml: seeds: found 8, but no part of the scenario")
         if words[0] == "check":
             assert [one["key"] for one in json.loads(done.stdout)["warnings"]] == ["seeds"]
     with pytest.warns(LintWarning, match="seeds: found 8"):
@@ -209,3 +209,27 @@ def test_a_channel_beside_block_error_rates_gives_a_warning(keys: dict[str, Any]
             f"path.link.down.{table}.block_error_rate determines the errors"
             in found["path.link.down.channel"]
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "warned"),
+    [
+        ("download", None, True),
+        ("download", "up", True),
+        ("download", "down", False),
+        ("my-Upload", "down", True),
+        ("upload", None, False),
+        ("f", "down", False),
+    ],
+)
+def test_a_name_that_states_the_other_direction_gives_a_warning(
+    name: str, direction: str | None, warned: bool
+) -> None:
+    """Without a direction the data goes up."""
+    given = {"name": name, "congestion": "cubic", "load": {"time": "5 s"}}
+    flow = given | ({"direction": direction} if direction else {})
+    found = warnings_by_key(("flow", [flow]))
+    assert (f"flow.{name}.direction" in found) == warned
+    if warned:
+        other = "down" if "down" in name else "up"
+        assert found[f"flow.{name}.direction"].endswith(f'did you mean direction = "{other}"?')

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import commands
 from bentpipe.plan.analysis.lint import lint_plan
-from bentpipe.scenario.new_scenario import NewScenario, parse_load, parse_rtt, write_scenario
+from bentpipe.scenario.new_scenario import NewScenario, parse_loads, parse_rtt, write_scenario
 from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantities import Duration, Probability, Rate, Size
 
@@ -75,7 +75,7 @@ def test_a_written_scenario_says_the_answers(
     """It has at most 25 lines, its values are those of the answers, and nothing in it is probably wrong."""
     from bentpipe.api.plan import plan_scenario
 
-    text = write_scenario(NewScenario(parse_load(load), down, up, rtt, loss))
+    text = write_scenario(NewScenario(parse_loads(load), down, up, rtt, loss))
     assert len(text.splitlines()) <= 25
     assert max(map(len, text.splitlines())) <= 100
     data = tomllib.loads(text)
@@ -106,8 +106,17 @@ def test_a_written_scenario_says_the_answers(
         ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 1 --load 1s", '--loss: found "1" without a unit, expected'),
         (
             "--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load pge",
-            '--load: found "pge", expected a duration such as "30 s", a size such as "10 MB", "page" or "call"; did',
+            '--load: found "pge", expected a duration such as "30 s", a size such as "10 MB", "page", "call" or "download"; did',
         ),
+        (
+            "--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 30",
+            '--load: found "30", expected a duration such as "30 s", a size such as "10 MB", "page", "call" or "do',
+        ),
+        (
+            "--down=-5 --up 5Mbit/s --rtt 1s --loss 0 --load 3s",
+            '--down: found "-5" without a unit, expected a rate above 0 such as "10 Mbit/s"\n',
+        ),
+        ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load call --load 3", '--load: found "3", expected a duration'),
         ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 0MB", '--load: found "0MB", expected a duration such'),
         ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0 --load 3bit", '--load: found "3bit", expected a duration'),
         ("nowhere/x.toml --down 5Mbit/s", "FILE: no folder nowhere, expected an existing folder"),
@@ -124,6 +133,42 @@ def test_a_mistake_leaves_no_file(tmp_path: Path, words: str, message: str) -> N
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--load", "call", "--load", "30s"], ["--load", "call and 30s"], ["--load", "call, 30s"]]
+)
+def test_several_loads_are_flows_beside_each_other(tmp_path: Path, words: list[str]) -> None:
+    """The download is swept, because it decides about the call; directions are written."""
+    from bentpipe.api.plan import plan_scenario
+
+    done = commands.bentpipe(tmp_path, "new", *OPTIONS[:-1], *words)
+    assert done.returncode == 0, done.stderr
+    data = tomllib.loads((tmp_path / "scenario.toml").read_text())
+    assert data["title"].startswith("Call beside download at 50 Mbit/s down")
+    assert [(flow["name"], flow["direction"]) for flow in data["flow"]] == [
+        ("call", "both"),
+        ("download", "down"),
+    ]
+    assert list(data["sweep"]) == ["flow.download.congestion"]
+    assert data["duration"] == data["flow"][1]["load"]["time"] == "30 s"
+    assert lint_plan(plan_scenario(data)) == ()
+
+
+several = st.lists(loads | st.just("download"), min_size=1, max_size=4)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts=several)
+def test_any_loads_beside_each_other_plan_without_warnings(texts: list[str]) -> None:
+    from bentpipe.api.plan import plan_scenario
+
+    parsed = parse_loads(texts)
+    assert parsed == parse_loads(" and ".join(texts))
+    data = tomllib.loads(write_scenario(NewScenario(parsed)))
+    names = [flow["name"] for flow in data["flow"]]
+    assert len(set(names)) == len(texts)
+    assert lint_plan(plan_scenario(data)) == ()
 
 
 def test_a_file_is_overwritten_only_on_request(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def test_a_mean_of_some_runs_says_of_how_many() -> None:
     known = {"seeds": 4, **mean_columns("delay_ms", [10.0, 12.0])}
     found = mean_of(known, "delay_ms")
     assert found == ConfidenceInterval(11.0, known["delay_ms_low"], known["delay_ms_high"], 2)
-    assert format_metric_mean(metric, found, 4) == "11 ± 13? (2 of 4)"  # the interval exceeds the mean
-    assert format_metric_mean(metric, found, 2) == "11 ± 13?"
+    assert format_metric_mean(metric, found, 4) == "11 [0, 23.7]? (2 of 4)"  # no goodput is negative
+    assert format_metric_mean(metric, found, 2) == "11 [0, 23.7]?"
     assert mean_of(mean_columns("delay_ms", []), "delay_ms") is None
 
 

@@ -28,8 +28,11 @@ def new(
         str | None, typer.Option(metavar="SHARE", help='packet loss of each direction, such as "0.1%"')
     ] = None,
     load: Annotated[
-        str | None,
-        typer.Option(metavar="LOAD", help="download for a time (30s) or of a size (10MB), or page, or call"),
+        list[str] | None,
+        typer.Option(
+            metavar="LOAD",
+            help="download for a time (30s) or of a size (10MB), page or call; repeatable, a flow for each",
+        ),
     ] = None,
     preset: Annotated[
         str | None,
@@ -50,12 +53,12 @@ def new(
     from bentpipe.store.files import write_atomic
 
     _require_target(file, force=force)
-    given = {"down": down, "up": up, "rtt": rtt, "loss": loss, "load": load}
+    given: dict[str, Any] = {"down": down, "up": up, "rtt": rtt, "loss": loss, "load": load}
     answers: dict[str, Any]
     if preset is not None:
         answers = _parse_preset(preset, given)
     elif not any(given.values()) and sys.stdin.isatty() and sys.stderr.isatty():
-        answers = {name: _ask(question, parse) for name, (question, parse) in _questions().items()}
+        answers = {_field(name): _ask(question, parse) for name, (question, parse) in _questions().items()}
     else:
         answers = _parse_options(given)
     text = write_scenario(NewScenario(**answers))
@@ -77,10 +80,10 @@ def new(
     print(f"bentpipe show {shlex.quote(str(Path('out') / file.stem))}")
 
 
-def _parse_preset(preset: str, given: Mapping[str, str | None]) -> dict[str, Any]:
+def _parse_preset(preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers for the path of a preset."""
     from bentpipe.scenario.errors import unknown_name
-    from bentpipe.scenario.new_scenario import parse_load
+    from bentpipe.scenario.new_scenario import parse_loads
     from bentpipe.scenario.package_data import preset_names
     from bentpipe.scenario.quantities import UnitError
 
@@ -91,7 +94,7 @@ def _parse_preset(preset: str, given: Mapping[str, str | None]) -> dict[str, Any
     if not given["load"]:
         refuse('--load: missing, expected a load such as "30s", "10MB", page or call')
     try:
-        return {"preset": preset, "load": parse_load(given["load"])}
+        return {"preset": preset, "loads": parse_loads(given["load"])}
     except UnitError as error:
         refuse(f"--load: {error}")
 
@@ -108,7 +111,7 @@ def _require_target(file: Path, *, force: bool) -> None:
 
 def _questions() -> Mapping[str, tuple[str, Callable[[str], Any]]]:
     """Return question and parser of each answer, by option."""
-    from bentpipe.scenario.new_scenario import parse_load, parse_rtt
+    from bentpipe.scenario.new_scenario import parse_loads, parse_rtt
     from bentpipe.scenario.quantities import Probability, Rate
 
     return {
@@ -116,7 +119,10 @@ def _questions() -> Mapping[str, tuple[str, Callable[[str], Any]]]:
         "up": ("Rate from client to server (such as 5 Mbit/s)", Rate.parse),
         "rtt": ("Round-trip time (such as 600 ms)", parse_rtt),
         "loss": ("Packet loss of each direction (such as 0.1 %, or 0)", Probability.parse),
-        "load": ("Load (a time such as 30 s, a size such as 10 MB, page, or call)", parse_load),
+        "load": (
+            "Load (a time such as 30 s, a size such as 10 MB, page, call, or call and 30 s)",
+            parse_loads,
+        ),
     }
 
 
@@ -134,7 +140,12 @@ def _ask(question: str, parse: Callable[[str], Any]) -> Any:
             print(f"error: {error}", file=sys.stderr)
 
 
-def _parse_options(given: Mapping[str, str | None]) -> dict[str, Any]:
+def _field(name: str) -> str:
+    """Return the field of :class:`NewScenario` of an answer."""
+    return "loads" if name == "load" else name
+
+
+def _parse_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parsed options. One message has all missing options, or all invalid ones."""
     from bentpipe.scenario.errors import NO_FILE, ScenarioError
 
@@ -144,7 +155,7 @@ def _parse_options(given: Mapping[str, str | None]) -> dict[str, Any]:
     answers, problems = {}, []
     for name, (_, parse) in _questions().items():
         try:
-            answers[name] = parse(given[name] or "")
+            answers[_field(name)] = parse(given[name] or "")
         except ValueError as error:
             problems.append((f"--{name}", str(error)))
     if problems:

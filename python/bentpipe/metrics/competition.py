@@ -16,10 +16,28 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec, StageSpec
     from bentpipe.store.reader import Store
 
-__all__ = ["competing_directions", "links_of_flows"]
+__all__ = ["competing_directions", "elastic_flows", "links_of_flows"]
 
 _ANY = ""
 """Link of all flows of a run whose routes are unknown."""
+
+
+def elastic_flows(store: Store, starts: pl.DataFrame) -> pl.DataFrame:
+    """Return the flows and directions that compete for rate: all but datagram flows beside other flows.
+
+    A call sends its bit rate whatever the share of other flows, so an index of both would compare a need with a share.
+
+    Args:
+        store: store of the runs.
+        starts: :func:`bentpipe.metrics.compute.starts_and_ends`.
+    """
+    calls = store.rows("calls", ["flow"])
+    if not calls.height or not starts.height:
+        return starts
+    datagrams = calls.select("run", "flow", datagrams=pl.lit(True)).unique(maintain_order=True)
+    marked = starts.join(datagrams, on=["run", "flow"], how="left", maintain_order="left")
+    is_datagrams = pl.col("datagrams").fill_null(False)
+    return marked.filter(~is_datagrams | is_datagrams.all().over("run", "direction")).drop("datagrams")
 
 
 def competing_directions(store: Store, starts: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from bentpipe.metrics.competition import competing_directions
+from bentpipe.metrics.competition import competing_directions, elastic_flows
 from bentpipe.metrics.fairness import convergence
 from bentpipe.metrics.intervals import CONFIDENCE, mean_ci, median_ci
 from bentpipe.metrics.registry import OVER_SEEDS, Metric, Scope, select
@@ -338,10 +338,13 @@ def run_metrics(store: Store) -> pl.DataFrame:
     )
     rows = rows.join(completions, on=["run", "flow"], how="left", maintain_order="left")
     rows = rows.join(handshake_times(store), on=["run", "flow"], how="left", maintain_order="left")
-    total = pl.col("goodput_bit_s").sum().over("run", "direction")
-    squares = (pl.col("goodput_bit_s") ** 2).sum().over("run", "direction")
-    count = pl.len().over("run", "direction")
-    shared = competing_directions(store, starts)
+    elastic = elastic_flows(store, starts)
+    rows = rows.join(elastic.select(*_BY, elastic=pl.lit(True)), on=_BY, how="left", maintain_order="left")
+    goodput = pl.when("elastic").then("goodput_bit_s")
+    total = goodput.sum().over("run", "direction")
+    squares = (goodput**2).sum().over("run", "direction")
+    count = pl.col("elastic").sum().over("run", "direction")
+    shared = competing_directions(store, elastic)
     rows = rows.join(
         shared.with_columns(competing=pl.lit(True)),
         on=["run", "direction"],
@@ -349,12 +352,12 @@ def run_metrics(store: Store) -> pl.DataFrame:
         maintain_order="left",
     )
     index = pl.when(pl.col("competing") & (squares > 0)).then(total**2 / (count * squares))
-    rows = rows.with_columns(jain=index).drop("competing")
+    rows = rows.with_columns(jain=index).drop("competing", "elastic")
     runs = shared["run"].unique(maintain_order=True)
     counters = ["time_s", "flow", "side", "received_in_order_bytes"]
     flows = store.rows("flows", counters, runs) if len(runs) else pl.DataFrame()
     if flows.height:
-        shared_starts = starts.join(shared, on=["run", "direction"], how="semi", maintain_order="left")
+        shared_starts = elastic.join(shared, on=["run", "direction"], how="semi", maintain_order="left")
         times = convergence(flows, summary, directions, shared_starts)
         rows = rows.join(times, on=["run", "direction"], how="left", maintain_order="left")
     else:

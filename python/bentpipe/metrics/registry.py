@@ -168,7 +168,7 @@ _ALL = (
         "jain", "Jain's index", scope=Scope.RUN, short_title="Jain", better=1, is_difference=True,
         definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction (Jain, Chiu and Hawe 1984). It is 1 "
         "if all are equal and 1/n if one flow has everything. It is missing unless two of the flows share a link of "
-        "limited rate at the same time.",
+        "limited rate at the same time. Calls and other datagrams beside other flows do not count.",
     ),
     Metric(
         "convergence_s", "convergence time", "s", scope=Scope.RUN, short_title="median convergence", better=-1,

@@ -98,7 +98,9 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
         for value in (row[name] for _, name in present)
     )
     mark = f"; {TOO_FEW_SEEDS}: too few seeds, the interval exceeds the mean" if is_marked else ""
-    title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval{mark})"
+    is_clipped = any(" [" in str(row[name]) for row in rows.values() for _, name in present)
+    ends = "; [low, high]: its ends within the range of the metric" if is_clipped else ""
+    title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval{ends}{mark})"
     shown = _drop_redundant_columns(list(rows.values()))
     return Summary(title, _drop(shown, _keys_in_labels(store), headings), notes)
 
@@ -310,14 +312,21 @@ def _value_labels(store: Store) -> dict[str, str]:
     )
 
 
+MAX_TIED_KEYS = 3
+"""Largest number of keys of a tied axis with a column each besides its label."""
+
+
 def _keys_in_labels(store: Store) -> set[str]:
-    """Return the keys of the sweep whose value the label of a tied axis contains in every run."""
+    """Return the keys of the sweep that the label of a tied axis stands for.
+
+    It contains their value in every run, or determines more than :data:`MAX_TIED_KEYS` of them.
+    """
     keys = [key for key in store.columns if not key.startswith(LABELS)]
     labelled = set()
     for axis in store.columns:
         if axis.startswith(LABELS):
             labels = store.index[axis].to_list()
-            labelled |= {
+            contained = {
                 key
                 for key in keys
                 if all(
@@ -325,7 +334,15 @@ def _keys_in_labels(store: Store) -> set[str]:
                     for label, value in zip(labels, store.index[key].to_list(), strict=True)
                 )
             }
+            tied = {key for key in keys if _determines(labels, store.index[key].to_list())} - contained
+            labelled |= contained | (tied if len(tied) > MAX_TIED_KEYS else set())
     return labelled
+
+
+def _determines(labels: Sequence[str | None], values: Sequence[object]) -> bool:
+    """Return whether several labels determine a value."""
+    pairs = set(zip(labels, values, strict=True))
+    return len(set(labels)) == len(pairs) > 1
 
 
 def _drop(rows: list[dict[str, Any]], keys: set[str], headings: dict[str, str]) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ def _comparisons(context: FigureContext) -> list[_VariantComparison]:
         frame = as_groups(context.calls, context.flow_summary).with_columns(
             value=pl.col("mos").cast(pl.Float64)
         )
-        return [_compare_flows(context, frame, METRICS["mos"])]
+        return [_compare_calls(context, frame)]
     frame = context.metrics
     if not frame.height:
         return []
@@ -203,6 +203,22 @@ def _compare_flows(context: FigureContext, frame: pl.DataFrame, metric: Metric) 
     only = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     frame = only if only.height else frame
     return _compare_variants(context, frame, metric, f"{first['flow']}'s " if directions.height > 1 else "")
+
+
+def _compare_calls(context: FigureContext, frame: pl.DataFrame) -> _VariantComparison:
+    """Compare the MOS of the first call in the direction that other flows load, else in that with the worse calls."""
+    flow = frame["flow"][0]
+    mine = frame.filter(pl.col("flow") == flow)
+    directions = mine["direction"].unique(maintain_order=True).to_list()
+    if len(directions) < 2:
+        return _compare_flows(context, frame, METRICS["mos"])
+    loads = context.metrics.filter(~pl.col("flow").is_in(frame["flow"].unique().to_list()))
+    sent = {way: loads.filter(pl.col("direction") == way)["received_bytes"].sum() or 0 for way in directions}
+    scores = mine.group_by("direction").agg(pl.col("value").mean())
+    worst = dict(zip(scores["direction"], scores["value"].fill_null(math.inf), strict=True))
+    chosen = max(directions, key=lambda way: (sent[way], -worst[way]))
+    only = mine.filter(pl.col("direction") == chosen)
+    return _compare_variants(context, only, METRICS["mos"], f"{flow}'s {chosen}link ")
 
 
 def _compare_runs(context: FigureContext) -> _VariantComparison:

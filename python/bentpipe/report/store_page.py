@@ -56,7 +56,8 @@ MAX_VARIANTS = 6
 INTERVAL_DEFINITION = {
     "± and bars": (
         "half-width of the 95 % confidence interval of the mean over seeds (Student's t); seeds are "
-        "paired between cells. A question mark after it means too few seeds: it exceeds the mean"
+        "paired between cells. Two ends in brackets are an interval that ends at the range of the metric, such as 0. "
+        "A question mark after it means too few seeds: it exceeds the mean"
     ),
 }
 GROUP_DEFINITION = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bentpipe.scenario.base import parse_positive_duration
 from bentpipe.scenario.quantities import Duration, Probability, Rate, Size, UnitError
 from bentpipe.scenario.quantity_text import format_value, nearest
 
-__all__ = ["LOADS", "NewLoad", "NewScenario", "parse_load", "parse_rtt", "write_scenario"]
+__all__ = ["LOADS", "NewLoad", "NewScenario", "parse_load", "parse_loads", "parse_rtt", "write_scenario"]
 
-LOADS = ("page", "call")
+LOADS = ("page", "call", "download")
 """Loads with a name. Another load is a duration or a size of a download."""
 
 PAGE_BYTES = 5_300_000
@@ -22,6 +24,7 @@ TRANSFER_FACTOR, SETTLE_RTTS = 4, 60
 
 MIN_DURATION_S = 10
 CALL_DURATION_S = 60
+"""Duration of a call, and of a download without time or size."""
 
 LOSS_SEEDS = 5
 """Seeds of a scenario with random loss; without loss one run is exact."""
@@ -29,7 +32,7 @@ LOSS_SEEDS = 5
 
 @dataclass(frozen=True, slots=True)
 class NewLoad:
-    """Load of the flow: a download for a time, a download of a size, a page or a call."""
+    """Load of a flow: a download for a time, a download of a size, a page or a call."""
 
     kind: str
     time: Duration | None = None
@@ -42,13 +45,13 @@ _LONGEST_RTT, _NO_LOSS = Duration(750_000_000), Probability(0.0)
 
 @dataclass(frozen=True, slots=True)
 class NewScenario:
-    """Path with one link, or of a preset, and a flow over it.
+    """Path with one link, or of a preset, and a flow over it for each load.
 
     With a ``preset``, rates, RTT and loss only determine the duration of runs. The defaults are those of the slowest
     presets: 4G's 5 Mbit/s, Konnect's 750 ms.
     """
 
-    load: NewLoad
+    loads: tuple[NewLoad, ...]
     down: Rate = _SLOWEST_DOWN
     up: Rate = _SLOWEST_UP
     rtt: Duration = _LONGEST_RTT
@@ -63,15 +66,27 @@ def parse_rtt(text: str) -> Duration:
     return parse_positive_duration(text)
 
 
+def parse_loads(texts: str | Sequence[str]) -> tuple[NewLoad, ...]:
+    """Return the loads of texts, each with one load or several: ``call and 30 s``, ``call, page``.
+
+    Raises:
+        UnitError: a part is no load.
+    """
+    listed = [texts] if isinstance(texts, str) else texts
+    return tuple(parse_load(part.strip()) for text in listed for part in re.split(r",|\band\b|\+", text))
+
+
 def parse_load(text: str) -> NewLoad:
-    """Return a load from ``page``, ``call``, a duration such as ``30 s`` or a size such as ``10 MB``.
+    """Return a load from ``page``, ``call``, ``download``, a duration such as ``30 s`` or a size such as ``10 MB``.
 
     Raises:
         UnitError: the text is none of these.
     """
+    if text == "download":
+        return NewLoad("time", time=Duration(CALL_DURATION_S * 10**9))
     if text in LOADS:
         return NewLoad(text)
-    expected = 'a duration such as "30 s", a size such as "10 MB", "page" or "call"'
+    expected = 'a duration such as "30 s", a size such as "10 MB", "page", "call" or "download"'
     unit = text.lstrip("0123456789._ ")
     if unit in Size.units:
         size = Size.parse(text)
@@ -80,29 +95,29 @@ def parse_load(text: str) -> NewLoad:
         return NewLoad("bytes", size=size)
     if unit in Duration.units:
         return NewLoad("time", time=parse_positive_duration(text))
-    near = nearest(text, LOADS)
+    is_number = re.fullmatch(r"\d+(\.\d+)?", text) is not None and float(text) > 0
+    near = f"{text} s" if is_number else nearest(text, LOADS)
     hint = f'; did you mean "{near}"?' if near else ""
     raise UnitError(f"found {format_value(text)}, expected {expected}{hint}")
 
 
 def write_scenario(new: NewScenario) -> str:
-    """Return the scenario as TOML with comments, at most 25 lines."""
-    name, flow, sweep = _flow_lines(new.load)
+    """Return the scenario as TOML with comments; with one load it has at most 25 lines."""
+    flows = _named_flows(new.loads)
+    sweep = min(flows, key=lambda one: SWEPT.index(one[1].kind))
+    title = " beside ".join(name for name, _ in flows)
     seeds = [(f"seeds = {LOSS_SEEDS}", "runs of each cell, each with other random streams")]
     lines = [
         ("", "docs/reference/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
-        (f'title = "{name.capitalize()} {_path_title(new)}"', ""),
+        (f'title = "{title.capitalize()} {_path_title(new)}"', ""),
         (f'duration = "{_run_duration(new)}"', "virtual time of each run"),
         *(seeds if new.loss.value or new.has_seeds else []),
         ("", ""),
         *_path_lines(new),
-        ("", ""),
-        ("[[flow]]", "a load between client and server"),
-        (f'name = "{name}"', ""),
-        *flow,
+        *(line for name, load in flows for line in _flow_lines(name, load)),
         ("", ""),
         ("[sweep]", "every combination of values is a cell"),
-        sweep,
+        _sweep_line(*sweep),
     ]
     return "".join(f"{_format_line(*line)}\n" for line in lines)
 
@@ -140,38 +155,71 @@ def _format_line(key: str, comment: str) -> str:
     return f"{key.ljust(COMMENT_COLUMN - 1)} # {comment}" if key else f"# {comment}"
 
 
-def _flow_lines(load: NewLoad) -> tuple[str, list[tuple[str, str]], tuple[str, str]]:
-    """Return the name of the flow, its further lines and the line of the sweep, each with its comment."""
+SWEPT = ("time", "bytes", "page", "call")
+"""Loads in the order of the sweep: with several, the first one is swept, because it determines the others' share."""
+
+_NAMES = {"time": "download", "bytes": "download"}
+
+
+def _named_flows(loads: Sequence[NewLoad]) -> list[tuple[str, NewLoad]]:
+    """Return each load with the name of its flow; equal names get a number."""
+    flows: list[tuple[str, NewLoad]] = []
+    for load in loads:
+        name = _NAMES.get(load.kind, load.kind)
+        count = 1 + sum(_NAMES.get(other.kind, other.kind) == name for _, other in flows)
+        flows.append((name if count == 1 else f"{name}-{count}", load))
+    return flows
+
+
+def _flow_lines(name: str, load: NewLoad) -> list[tuple[str, str]]:
+    """Return the lines of a flow, each with its comment."""
+    head = [("", ""), ("[[flow]]", "a load between client and server"), (f'name = "{name}"', "")]
     if load.kind == "page":
-        lines = [
+        return [
+            *head,
             ('congestion = "cubic"', "the controller of both sides"),
             ('load = { page = "target-a" }', "a picture of 5.3 MB; [page.NAME] defines another page"),
         ]
-        return "page", lines, ('"flow.page.load.http" = ["2", "3"]', "HTTP/2 over TCP, HTTP/3 over QUIC")
     if load.kind == "call":
-        lines = [
-            ('transport = "udp"', "datagrams in both directions"),
+        return [
+            *head,
+            ('transport = "udp"', "datagrams"),
+            ('direction = "both"', 'or "up" or "down"'),
             ('load = { call = "g711" }', "a codec; `bentpipe calls` rates the calls"),
         ]
-        return "call", lines, ('"flow.call.load.call" = ["g711", "g729"]', "codecs")
     amount = f'bytes = "{load.size}"' if load.size is not None else f'time = "{load.time}"'
-    lines = [
+    return [
+        *head,
         ('transport = "quic"', 'or "tcp"'),
         ('congestion = "cubic"', "the controller"),
         ('direction = "down"', 'or "up", from client to server'),
         (f"load = {{ {amount} }}", "data for a time, or a number of bytes"),
     ]
-    return "download", lines, ('"flow.download.congestion" = ["newreno", "cubic", "bbr"]', "")
+
+
+def _sweep_line(name: str, load: NewLoad) -> tuple[str, str]:
+    """Return the line of the sweep with its comment."""
+    if load.kind == "page":
+        return f'"flow.{name}.load.http" = ["2", "3"]', "HTTP/2 over TCP, HTTP/3 over QUIC"
+    if load.kind == "call":
+        return f'"flow.{name}.load.call" = ["g711", "g729"]', "codecs"
+    return f'"flow.{name}.congestion" = ["newreno", "cubic", "bbr"]', ""
 
 
 def _run_duration(new: NewScenario) -> Duration:
-    """Return the duration of each run; a load of a given size has time to finish at a quarter of the rate."""
-    if new.load.time is not None:
-        return new.load.time
-    if new.load.kind == "call":
+    """Return the duration of each run: the longest given time, else the longest of the loads."""
+    times = [load.time for load in new.loads if load.time is not None]
+    if times and all(load.time is not None or load.kind == "call" for load in new.loads):
+        return max(times)
+    return max([*times, *(_load_duration(new, load) for load in new.loads if load.time is None)])
+
+
+def _load_duration(new: NewScenario, load: NewLoad) -> Duration:
+    """Return the duration of a load without one; a load of a given size has time to finish at a quarter of the rate."""
+    if load.kind == "call":
         seconds = CALL_DURATION_S
     else:
-        size = new.load.size.bytes if new.load.size is not None else PAGE_BYTES
+        size = load.size.bytes if load.size is not None else PAGE_BYTES
         transfer_s = size * 8 / new.down.bit_s
         seconds = math.ceil(TRANSFER_FACTOR * transfer_s + SETTLE_RTTS * new.rtt.seconds)
     return Duration(max(seconds, MIN_DURATION_S, math.ceil(SETTLE_RTTS * new.rtt.seconds)) * 10**9)

@@ -404,10 +404,8 @@ class WindowSize:
         if unit in Size.units:
             return cls(None, Size.parse(found).bytes)
         if unit == "":
-            raise UnitError(
-                f"found {format_value(found)} without a unit, expected {expected}; "
-                f'did you mean "{format_decimal(number)} packets"?'
-            )
+            hint = f'; did you mean "{format_decimal(number)} packets"?' if number > 0 else ""
+            raise UnitError(f"found {format_value(found)} without a unit, expected {expected}{hint}")
         if unit in _FOREIGN_SIZES:
             hint = suggest_unit(number, unit, Size.units, _FOREIGN_SIZES)
         else:

@@ -129,10 +129,11 @@ def parse_whole(
         if number == 0:
             return 0
         suggested = (default_units,) if isinstance(default_units, str) else default_units
+        message = f"found {format_value(found)} without a unit, expected {expected}"
+        if number < 0:
+            raise UnitError(message)
         near = " or ".join(f'"{format_decimal(number)} {name}"' for name in suggested)
-        raise UnitError(
-            f"found {format_value(found)} without a unit, expected {expected}; did you mean {near}?"
-        )
+        raise UnitError(f"{message}; did you mean {near}?")
     factor = units.get(unit)
     if factor is None:
         hint = suggest_unit(number, unit, units, foreign or {})

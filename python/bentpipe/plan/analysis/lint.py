@@ -223,6 +223,7 @@ def _queue_bytes(stage: TransmitStageSpec) -> int | None:
 def _lint_flow(name: str, flow: FlowSpec, cell: Cell, duration_ns: int) -> Iterator[LintMessage]:
     start = flow["start_ns"]
     remaining_ns = duration_ns - start
+    yield from _lint_direction(name, flow["load"])
     routes = cell.resolved.ways[flow["name"]]
     rtt_ns = _min_rtt_ns(flow["name"], cell)
     if rtt_ns >= remaining_ns:
@@ -250,6 +251,32 @@ def _lint_flow(name: str, flow: FlowSpec, cell: Cell, duration_ns: int) -> Itera
             )
             yield LintMessage(key, f"{found}, but the run ends {_format_time(remaining_ns)} after its start")
             return
+
+
+_NAMED_DIRECTIONS = {"download": "down", "upload": "up"}
+"""Words in the name of a flow that state a direction."""
+
+
+def _lint_direction(name: str, load: LoadSpec) -> Iterator[LintMessage]:
+    """Yield a message if the name of a flow states the other direction than its data."""
+    if load["kind"] != "perf":
+        return
+    directions = {"up" if way == "up" else "down" for way in _data_directions(load)}
+    for word, stated in _NAMED_DIRECTIONS.items():
+        if word in name.casefold() and directions and stated not in directions:
+            (found,) = directions
+            text = f'the data goes {found}, and the name is "{name}"; did you mean direction = "{stated}"?'
+            yield LintMessage(f"flow.{name}.direction", text)
+
+
+def _data_directions(load: LoadSpec) -> Iterator[str]:
+    """Yield the direction of each amount of data of a load."""
+    for stream in load["streams"] if load["kind"] == "perf" else ():
+        amount = stream["amount"]
+        if amount["mode"] == "time":
+            yield amount["direction"]
+        elif amount["mode"] == "data":
+            yield from (way for way, size in _data_bytes(load).items() if size)
 
 
 def _min_rtt_ns(flow: str, cell: Cell) -> int:
