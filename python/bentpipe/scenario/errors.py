@@ -240,7 +240,8 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
         elif item["type"] == "missing" and model is not None:
             message = f"missing, expected {describe_expected(model, location) or 'a value'}"
         elif item["type"] in ("list_type", "too_short") and model is not None:
-            expected = describe_expected(model, location) or "a list"
+            least = f"a list of at least {context['min_length']}" if "min_length" in context else "a list"
+            expected = describe_expected(model, location) or least
             found = "an empty list" if item["input"] == [] else _format_value(item["input"])
             if item["type"] == "list_type" or item["input"] == []:
                 message = f"found {found}, expected {expected}"
