@@ -330,7 +330,9 @@ FIXED = TRANSFERS.replace(', loss = "1 %"', "").replace(
 
 
 def test_one_run_decides_where_the_plan_draws_nothing(tmp_path: Path) -> None:
-    before, after = _both(tmp_path, FIXED, "path.sat.rate=1 Mbit/s")
+    before, after = _both(
+        tmp_path, FIXED.replace("[[flow]]", '[[flow]]\ntransport = "tcp"', 1), "path.sat.rate=1 Mbit/s"
+    )
     assert open_store(before).index.height == 1, "one seed says all"
     controllers = engine.catalogue
     completion = {c.metric: c for c in compare(before, after, catalogue=controllers).changes}[
@@ -435,6 +437,7 @@ load = { call = "g711" }
 
 BUNDLES = """
 duration = "9 s"
+seeds = 5
 [[path.segment]]
 name = "sky"
 delay = "20 ms"
