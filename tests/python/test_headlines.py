@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 import re
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,11 +22,13 @@ from bentpipe.engine_validation.headline import opening as of_agreement
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.sweep_dimensions import Dimension
-from bentpipe.metrics.compare import Equivalence
+from bentpipe.metrics.change_table import format_ratio
+from bentpipe.metrics.compare import Criteria, Equivalence
 from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.report import store_page
-from bentpipe.report.findings import findings
+from bentpipe.report.findings import findings, variant_pairs
 from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page_load_tables import tables
 from bentpipe.store.reader import open_store
@@ -73,28 +77,31 @@ def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> s
 def test_transfers_that_do_not_finish_put_nobody_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     """The median of those that finish is a tenth; of all transfers, most of bbr's have none."""
     whole = _finishing(synthetic, tmp_path / "a", {"cubic": 10, "bbr": 10})
-    assert whole.startswith("bbr is ahead: median completion 1.02")
+    assert whole.startswith("bbr has the best median completion: 1.02 s against 10.2 for cubic (×0.1); ")
     collapsed = _finishing(synthetic, tmp_path / "b", {"cubic": 10, "bbr": 3})
     assert "completion" not in collapsed
     assert collapsed.startswith("cubic and bbr have the same goodput")
     some = _finishing(synthetic, tmp_path / "c", {"cubic": 8, "bbr": 8})
-    assert some.startswith("bbr is ahead: median completion 1.02"), "the median is known of both"
+    assert some.startswith("bbr has the best median completion: 1.02 s"), "the median is known of both"
 
 
-def test_the_gain_that_seeds_do_not_prove_is_the_one_that_is_named(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
+def test_a_leader_is_level_with_whom_the_seeds_do_not_separate(synthetic: ModuleType, tmp_path: Path) -> None:
     """bbr gains 5.0 % on cubic for sure, and 8 % on hybla by chance."""
-    noise = {"bbr": (8.40, 8.40, 8.40, 8.40), "cubic": (8.0, 8.01, 7.99, 8.0), "hybla": (7.0, 8.4, 8.3, 7.5)}
+    noise = {
+        "bbr": (8.40, 8.40, 8.41, 8.40, 8.40),
+        "cubic": (8.0, 8.01, 7.99, 8.0, 8.0),
+        "hybla": (7.0, 8.4, 8.3, 7.5, 8.4),
+    }
     message = _arms(synthetic, tmp_path / "a", noise)
-    assert re.search(r"No variant is ahead: goodput of bbr is [\d.]+ ± [\d.]+ % more than hybla", message), (
-        message
-    )
+    assert re.fullmatch(
+        r"bbr leads: goodput 8\.4 Mbit/s against 8 for cubic \(×1\.05 \[1\.048, 1\.052\]\), level with hybla\.",
+        message,
+    ), message
 
 
 def test_arms_that_cannot_be_compared_are_not_averaged(synthetic: ModuleType, tmp_path: Path) -> None:
     message = _arms(synthetic, tmp_path / "a", {"cubic": (5.0, 5.1, 4.9), "bbr": (0, 0, 0)})
-    assert re.search(r"5\.0\d* ± \S+ Mbit/s at best \(cubic\), 0 \S*.*at worst \(bbr\)", message), message
+    assert message == "cubic leads: goodput 5 Mbit/s against 0 for bbr."
 
 
 def test_flows_that_load_pages_are_compared_at_each_amount(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -117,7 +124,7 @@ def test_flows_that_load_pages_are_compared_at_each_amount(synthetic: ModuleType
             rival = table.with_columns(flow=pl.lit("rival", table.schema["flow"]))
             pl.concat([table, rival]).pipe(put, run / f"{name}.parquet")
     context = FigureContext(open_store(store))
-    assert "chrome in all 6 cells" in findings(context)
+    assert findings(context).startswith("chrome leads in all 6 cells, most at ")
     _, table = tables(context)
     assert table is not None
     at = [[head.title for head in table.heads].index(title) for title in ("of", "faster")]
@@ -126,38 +133,52 @@ def test_flows_that_load_pages_are_compared_at_each_amount(synthetic: ModuleType
 
 
 def test_the_leader_has_an_interval(synthetic: ModuleType, tmp_path: Path) -> None:
-    """Gains of 50, 52 and 54 %: mean 52, deviation 2, t(0.975, 2) = 4.3027, half 4.97."""
-    message = _arms(synthetic, tmp_path / "a", {"cubic": (4, 4, 4), "bbr": (6.0, 6.08, 6.16)})
-    assert re.fullmatch(
-        r"bbr is ahead: goodput 6\.08 ± 0\.20 Mbit/s, 52\.0 ± 5\.0 % more than cubic\.", message
-    )
+    """Ratios of 1.50 to 1.54: the geometric mean is 1.52; the interval is that of the paired logarithms."""
+    ratios = (1.5, 1.51, 1.52, 1.53, 1.54)
+    message = _arms(synthetic, tmp_path / "a", {"cubic": (4,) * 5, "bbr": [4 * one for one in ratios]})
+    logs = [math.log(one) for one in ratios]
+    half = 2.7764451 * stdev(logs) / math.sqrt(5)
+    low, high = (math.exp(fmean(logs) + side * half) for side in (-1, 1))
+    assert message == f"bbr leads: goodput 6.08 Mbit/s against 4 for cubic (×1.52 [{low:.3g}, {high:.3g}])."
 
 
 def test_a_difference_within_the_variation_of_seeds_is_no_lead(synthetic: ModuleType, tmp_path: Path) -> None:
-    message = _arms(synthetic, tmp_path / "a", {"cubic": (4, 5, 4), "bbr": (5, 4, 5)})
-    assert message.startswith("No variant is ahead: goodput of bbr is ")
-    assert message.endswith("% more than cubic, which is not significant with 3 seeds.")
-
-
-def test_a_lead_over_several_needs_more_than_one_over_one(synthetic: ModuleType, tmp_path: Path) -> None:
-    """Gains of 10, 12 and 14 % are 12 ± 5 alone. Half of the interval of the mean logarithm is 0.102 as one of five
-    joint intervals, with t(0.995, 2) = 9.925. It is 0.130 as one of eight. The mean is 0.113."""
-    best = {"bbr": (4.4, 4.48, 4.56)}
-    others = dict.fromkeys(
-        ("cubic", "newreno", "hybla", "westwood", "copa", "pcc", "vegas", "fast"), (4.0, 4.0, 4.0)
+    message = _arms(synthetic, tmp_path / "a", {"cubic": (4, 5, 4, 5, 4), "bbr": (5, 4, 5, 4, 5)})
+    assert message.startswith(
+        "No variant leads: the largest difference of goodput is bbr with 4.6 Mbit/s against 4.4 for cubic (×1.0"
     )
-    five = dict(itertools.islice(others.items(), 5))
-    assert "bbr is ahead" in _arms(synthetic, tmp_path / "five", best | five)
-    assert "No variant is ahead" in _arms(synthetic, tmp_path / "eight", best | others)
+    assert message.endswith("]), which is not significant with 5 seeds.")
+
+
+def test_few_seeds_have_no_verdict(synthetic: ModuleType, tmp_path: Path) -> None:
+    message = _arms(synthetic, tmp_path / "a", {"cubic": (4, 4.1, 4), "bbr": (6.0, 6.08, 6.16)})
+    assert message.startswith("bbr has the best goodput: 6.08 Mbit/s against 4.03 for cubic (×1.51 [")
+    assert message.endswith("]); 3 seeds are too few for a verdict, 5 are enough.")
+
+
+def test_pairs_of_a_case_are_one_family(synthetic: ModuleType, tmp_path: Path) -> None:
+    """One pair alone is significant; of six arms it is one of 15 pairs, by Holm's procedure."""
+    best = {"bbr": (4.1, 4.5, 4.3, 4.6, 4.15)}
+    others = dict.fromkeys(("cubic", "newreno", "hybla", "westwood", "copa"), (4.0, 4.05, 3.95, 4.0, 4.1))
+    one = dict(itertools.islice(others.items(), 1))
+    assert "bbr leads" in _arms(synthetic, tmp_path / "one", best | one)
+    noisy = {
+        name: [value + 0.1 * ((seed + at) % 3) for seed, value in enumerate(of)]
+        for at, (name, of) in enumerate(others.items())
+    }
+    assert "No variant leads" in _arms(synthetic, tmp_path / "five", best | noisy)
 
 
 def test_one_seed_has_no_interval(synthetic: ModuleType, tmp_path: Path) -> None:
     message = _arms(synthetic, tmp_path / "a", {"cubic": (4,), "bbr": (6,)})
     assert message == (
-        "bbr has the best goodput, 6 Mbit/s, 50 % more than cubic; one seed gives no confidence interval."
+        "bbr has the best goodput: 6 Mbit/s against 4 for cubic (×1.5); one seed gives no confidence interval."
     )
     several = _arms(synthetic, tmp_path / "b", {"cubic": (4,), "bbr": (6,)}, ("1 %", "2 %"))
-    assert several == "Best goodput: bbr in all 2 cells (by 50 %); one seed gives no confidence interval."
+    assert several == (
+        "bbr has the best goodput in all 2 cells, most at loss 1 %: 6 Mbit/s against 4 for cubic (×1.5); "
+        "one seed gives no confidence interval."
+    )
 
 
 def test_equal_arms_are_equal(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -165,19 +186,97 @@ def test_equal_arms_are_equal(synthetic: ModuleType, tmp_path: Path) -> None:
     assert message == "cubic and bbr have the same goodput, 4 Mbit/s."
 
 
-def test_cases_are_counted(synthetic: ModuleType, tmp_path: Path) -> None:
+PRESETS = {
+    "starlink": {"cubic": (30, 29, 31, 30, 28), "bbr": (41, 40, 42, 40, 39)},
+    "geo-konnect": {"cubic": (17, 17.1, 16.9, 17, 17), "bbr": (15, 15, 14.9, 15, 15.1)},
+    "lte-4g": {"cubic": (4.7, 4.71, 4.7, 4.72, 4.7), "bbr": (4.71, 4.7, 4.72, 4.7, 4.71)},
+}
+
+
+def _presets(synthetic: ModuleType, path: Path, names: Sequence[str] = tuple(PRESETS)) -> FigureContext:
+    runs = [
+        ({"path.preset": preset, "flow.main.congestion": arm}, seed,
+         [synthetic.Flow("main", arm, rate * 1e6)], {"duration_s": 4.0})
+        for preset in names for arm, of in PRESETS[preset].items() for seed, rate in enumerate(of, start=1)
+    ]  # fmt: skip
+    return FigureContext(open_store(synthetic.write_store(path, runs)))
+
+
+def test_each_of_few_cells_has_a_clause(synthetic: ModuleType, tmp_path: Path) -> None:
+    message = findings(_presets(synthetic, tmp_path / "a"))
+    assert re.fullmatch(
+        r"bbr leads on starlink: goodput 40\.4 Mbit/s against 29\.6 for cubic \(×1\.37 \[1\.3\d?, 1\.\d+\]\); "
+        r"on geo-konnect it is 12 % behind cubic; on lte-4g it is level with cubic\.",
+        message,
+    ), message
+
+
+def test_the_table_has_every_pair_with_its_verdict(synthetic: ModuleType, tmp_path: Path) -> None:
+    """The verdicts are those of ``diff`` of two stores, each with the runs of one controller."""
+    table = variant_pairs(_presets(synthetic, tmp_path / "a"))
+    assert table is not None
+    rows = table.text_rows()
+    assert [(row["preset"], row["ahead"]) for row in rows] == [
+        ("starlink", "bbr"), ("geo-konnect", "cubic"), ("lte-4g", "–"),
+    ]  # fmt: skip
+    assert rows[0]["first Mbit/s"] == "29.6"
+    stores = [
+        synthetic.write_store(
+            tmp_path / arm,
+            [
+                ({"path.preset": preset}, seed, [synthetic.Flow("main", arm, rate * 1e6)], {"duration_s": 4.0})
+                for preset, of in PRESETS.items() for seed, rate in enumerate(of[arm], start=1)
+            ],
+        )
+        for arm in ("bbr", "cubic")
+    ]  # fmt: skip
+    changes = compare_stores(*stores, criteria=Criteria(metrics=("goodput_bit_s",))).changes
+    assert [change.verdict for change in changes] == ["regression", "improvement", "none"]
+    assert [format_ratio(change.effect) for change in changes if change.effect] == [
+        row["ratio first / second"] for row in rows
+    ]
+
+
+def test_a_user_supplied_class_is_first_in_its_pairs(synthetic: ModuleType, tmp_path: Path) -> None:
+    arms = {"cubic": (4, 4.1, 4.2, 4, 4), "bbr": (6, 6.1, 6, 6, 6.2), "cc.py:Mine": (5, 5.1, 5, 5, 5.2)}
+    _arms(synthetic, tmp_path / "a", arms)
+    table = variant_pairs(FigureContext(open_store(tmp_path / "a")))
+    assert table is not None
+    pairs = [(row["first"], row["second"], row["ahead"]) for row in table.text_rows()]
+    assert pairs == [
+        ("cc.py:Mine", "cubic", "cc.py:Mine"), ("cc.py:Mine", "bbr", "bbr"), ("cubic", "bbr", "bbr"),
+    ]  # fmt: skip
+
+
+def test_a_deterministic_run_counts_for_every_seed(synthetic: ModuleType, tmp_path: Path) -> None:
+    """A plan has one run of a controller without random numbers, and five of another one."""
+    message = _arms(synthetic, tmp_path / "a", {"cubic": (4,), "bbr": (6, 6.1, 6.05, 6.08, 6.1)})
+    assert re.fullmatch(
+        r"bbr leads: goodput 6\.07 Mbit/s against 4 for cubic \(×1\.5\d* \[1\.5\d?, 1\.5\d?\]\)\.", message
+    ), message
+
+
+def test_many_cells_have_the_largest_lead(synthetic: ModuleType, tmp_path: Path) -> None:
     message = findings(
         FigureContext(open_store(synthetic.matrix_store(tmp_path / "m", rates=(10, 25), duration_s=4.0)))
     )
-    assert re.fullmatch(r"Ahead by goodput: bbr in all 14 cells \(by [\d.]+ to [\d.]+ %\)\.", message)
+    assert re.match(
+        r"bbr has the best goodput in all 14 cells, most at .*: [\d.]+ Mbit/s against ", message
+    ), message
+    rates = {"cubic": (4, 4.1, 4, 4.1, 4), "bbr": (6, 6.1, 6, 6, 6.2)}
+    message = _arms(synthetic, tmp_path / "a", rates, ("0 %", "1 %", "2 %", "3 %"))
+    assert message.startswith(
+        "bbr leads in all 4 cells, most at loss 0 %: goodput 6.06 Mbit/s against 4.04 for cubic"
+    )
 
 
 def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
     message = findings(FigureContext(open_store(store)))
     assert re.fullmatch(
-        r"bbr is ahead: median completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", message
-    )
+        r"bbr has the best median completion: [\d.]+ s against .* for cubic .*; \d seeds are too few .*\.",
+        message,
+    ), message
     page = html.unescape(store_page.write_report(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
     assert f'</h1>\n<p class="verdict">{message}</p>\n<p class="lead">One flow (pages) on a path' in page
 
@@ -240,12 +339,18 @@ def _named(material: FigureContext) -> set[str]:
     ("times", "message"),
     [
         # one long load makes the paired differences of means say nothing; medians and their intervals are apart
-        (SKEWED, "HTTP/3 is ahead: page load time (median) 1 [1, 1] s, 33 % less than HTTP/2."),
+        (
+            SKEWED,
+            "HTTP/3 leads: page load time (median) 1 s against 1.5 for HTTP/2 (×0.667) and 1.6 for HTTP/1.1 (×0.625).",
+        ),
         # two of 2.1 and 1.9: logarithms of the ratios have a mean of log 0.55
-        (SMALL, r"HTTP/3 is ahead: page load time \(median\) 1.1 s, 4\d.* ± .* % less than HTTP/2."),
+        (
+            SMALL,
+            r"HTTP/3 leads: page load time \(median\) 1.1 s against 2 for HTTP/2 \(×0\.\d+ \[.*\]\) and 2.1 for HTTP/1.1 .*.",
+        ),
         (
             EVEN,
-            "No variant is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which is not significant .*",
+            r"No variant leads: the largest difference of page load time \(median\) is .* with .* s against .*not significant .*",
         ),
     ],
     ids=["skewed", "small", "even"],
@@ -257,14 +362,14 @@ def test_the_headline_names_whom_the_table_names(
     found = findings(material)
     assert found == message or re.fullmatch(message, found), found
     named = _named(material)
-    assert {arm for arm in PageLoads(material).variants if found.startswith(f"{arm} is ahead")} == named
+    assert {arm for arm in PageLoads(material).variants if found.startswith(f"{arm} leads")} == named
 
 
 def test_an_arm_that_finishes_less_is_not_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     """The loads that take longest are those that do not finish."""
     material = _loads(synthetic, tmp_path / "s", {name: (*of, 3.0) for name, of in SMALL.items()}, "3")
     message = findings(material)
-    assert message.startswith("No variant is ahead: page load time of HTTP/3 is ")
+    assert message.startswith("No variant leads: ")
     assert message.endswith(", but fewer of its loads finished.")
     assert not _named(material)
 

@@ -45,8 +45,10 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
     and in the first columns.
     """
     from bentpipe.cli.console import emit, print_table
+    from bentpipe.figures.context import FigureContext
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
+    from bentpipe.report.findings import findings, variant_pairs
     from bentpipe.store.journal import host_summary
     from bentpipe.store.listing import is_store, list_stores
     from bentpipe.store.reader import open_store
@@ -56,7 +58,8 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
         _print_stores(stores, as_json=as_json)
         return
     store = open_store(_read_stores(directories))
-    title, rows, notes = summary_rows(store, numbers=as_json)
+    context = FigureContext(store)
+    title, rows, notes = summary_rows(store, numbers=as_json, metrics=context.metrics)
     host_text = " ".join(filter(None, (host_summary(part.path) for part in store.parts)))
     if as_json:
         emit(rows)
@@ -66,6 +69,10 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
         print_table(rows, title)
         for note in notes:
             print(note)
+        if context.dims:
+            print(findings(context))
+            if (pairs := variant_pairs(context)) is not None and len(pairs.rows) <= MAX_PAIRS:
+                print_table(pairs.text_rows(), f"Pairwise comparison ({pairs.notes[0].rstrip('.')})")
         if loads := page_rows(store):
             print_table(loads, "Page loads")
         if calls := call_rows(store):
@@ -76,6 +83,10 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if host_text:
             print(host_text)
+
+
+MAX_PAIRS = 24
+"""Largest number of pairs that ``show`` prints; the report has all."""
 
 
 def _print_stores(stores: Sequence[ListedStore], *, as_json: bool) -> None:

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import polars as pl
 
-from bentpipe.figures.style import palette
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.metrics import compute as metrics
 from bentpipe.metrics import groups
@@ -238,6 +237,9 @@ class FigureContext:
     @cached_property
     def colours(self) -> dict[str, str]:
         """Colour of each series in every figure, by all labels that the series has."""
+        # The library of figures takes as long to import as the rest of ``bentpipe show``.
+        from bentpipe.figures.style import palette
+
         colours = dict(zip(*palette(self.series), strict=True))
         dim = self.colour_dim
         if dim is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bentpipe.metrics.compare import Comparison, MetricChange
     from bentpipe.metrics.intervals import ConfidenceInterval
 
-__all__ = ["format_rows", "frame", "notes", "rows"]
+__all__ = ["format_effect", "format_p", "format_ratio", "format_rows", "frame", "notes", "rows"]
 
 _NUMBERS = ("before", "after", "effect", "effect_low", "effect_high", "p", "p_adjusted", "limit_s")
 
@@ -86,7 +86,7 @@ def format_rows(comparison: Comparison, limit: int | None = None) -> list[dict[s
             comparison.repetition: str(change.seeds),
             "before": _value(change, change.before, 0), "after": _value(change, change.after, 1),
             "change": format_effect(change),
-            "p": "" if change.p_adjusted is None else _p(change.p_adjusted),
+            "p": format_p(change.p_adjusted),
             "verdict": _verdict(change, comparison.repetition),
         }  # fmt: skip
         headings = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in keys}, line)
@@ -104,9 +104,14 @@ def format_effect(change: MetricChange) -> str:
     if change.effect is None:
         return ""
     if change.scale is Scale.RATIO:
-        return f"{format_interval(change.effect, digits=_ratio_digits(change.effect))} times"
+        return f"{format_ratio(change.effect)} times"
     sign = "+" if change.effect.estimate > 0 else ""
     return f"{sign}{format_interval(change.effect, METRICS[change.metric].scale, digits=3)}"
+
+
+def format_ratio(ratio: ConfidenceInterval) -> str:
+    """Format a ratio with as many digits as its interval needs."""
+    return format_interval(ratio, digits=_ratio_digits(ratio))
 
 
 def _ratio_digits(ratio: ConfidenceInterval) -> int:
@@ -162,8 +167,9 @@ def _value(change: MetricChange, value: float | None, side: int) -> str:
     )
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else format_significant(value, 2)
+def format_p(value: float | None) -> str:
+    """Format a p-value; empty for None."""
+    return "" if value is None else "< 0.001" if value < 0.001 else format_significant(value, 2)
 
 
 def _verdict(change: MetricChange, repetition: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from bentpipe.metrics.call_quality import RatingConfig
     from bentpipe.metrics.registry import Metric
     from bentpipe.store.reader import Store
@@ -50,12 +52,15 @@ class Summary(NamedTuple):
     """Reasons of unknown metrics, one sentence each."""
 
 
-def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
+def summary_rows(
+    directory: Path | Store, *, numbers: bool = False, metrics: pl.DataFrame | None = None
+) -> Summary:
     """Return one row for each cell, flow and direction.
 
     Args:
         directory: store, or its directory.
         numbers: return every metric of the tables of ``show`` unrounded, one for each row.
+        metrics: result of :func:`bentpipe.metrics.groups.group_metrics`, if it is known.
 
     Raises:
         bentpipe.StoreError: ``directory`` is not a store, or has no finished run.
@@ -67,7 +72,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     from bentpipe.store.reader import open_store
 
     store = open_store(directory)
-    metrics = group_metrics(store)
+    metrics = group_metrics(store) if metrics is None else metrics
     group_names = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
     cells = aggregate_seeds(metrics, store.columns, [*OVER_SEEDS, *group_names])
     notes = unknown_convergence(metrics)

@@ -1,45 +1,43 @@
-"""Findings of a store as sentences: the best variant and its gain, as far as the seeds prove it.
+"""Findings of a store as sentences: the leading variant and its lead, as far as the seeds prove it.
 
 Variants are the values of the dimension of the colours: controllers, or another swept alternative. In each case (values
-of all other dimensions) the variant with the best mean is compared with every other one, seed by seed. It is ahead if
-all its gains have joint 95 % intervals above 0. The intervals are Student's t of the paired relative differences, with
-Bonferroni's correction for the number of other variants. Page loads are compared in pairs, as in their table: a variant
-is ahead if it is the faster one of all its pairs. At most 5 % of stores with equal variants have a variant ahead,
-because it must win several tests at once.
+of all other dimensions) all pairs are compared: page loads as in their table, other metrics by
+:mod:`bentpipe.metrics.variant_comparison`. :mod:`bentpipe.report.lead_sentences` makes the sentences.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples
 from bentpipe.figures.sweep_dimensions import Dimension, of_kind
+from bentpipe.metrics.change_table import format_p
+from bentpipe.metrics.compare import Scale
 from bentpipe.metrics.compute import completion_times
 from bentpipe.metrics.format import format_interval, format_mean
 from bentpipe.metrics.groups import as_groups
-from bentpipe.metrics.intervals import (
-    CONFIDENCE,
-    ConfidenceInterval,
-    format_significant,
-    mean_ci,
-    median_ci,
-)
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, mean_ci, median_ci
 from bentpipe.metrics.registry import METRICS, Metric
-from bentpipe.metrics.samples import Comparison
-from bentpipe.metrics.samples.median_ratio import mean_ratio
-from bentpipe.report.headline import NO_INTERVAL, join_names
+from bentpipe.metrics.variant_comparison import (
+    VariantCase,
+    VariantPair,
+    compare_variants,
+    repeat_deterministic_runs,
+)
+from bentpipe.report.headline import NO_INTERVAL
+from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow
+from bentpipe.report.lead_sentences import Contest, format_advantage, lead_sentence
 
 if TYPE_CHECKING:
     from bentpipe.figures.context import FigureContext
 
-__all__ = ["findings", "first_finding"]
+__all__ = ["findings", "first_finding", "variant_pairs"]
 
 
 @dataclass(frozen=True)
@@ -50,29 +48,20 @@ class _VariantComparison:
     frame: pl.DataFrame
     variants: Mapping[str, str]
     """Label of each variant; empty without a comparison."""
-    cases: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     """Columns of a case."""
     case_label: Callable[[Mapping[str, Any]], str] = lambda _: ""
     """Function that returns the label of a case from a row."""
+    place: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Function that returns the place of a case in a sentence."""
     prefix: str = ""
     """Flow of the metric, in the genitive; empty with a single flow."""
-    results: Sequence[_Case] | None = None
-    """Cases with several variants, if already compared."""
+    cases: Sequence[VariantCase] = ()
+    """Cases with several variants."""
+    limit: Callable[[Mapping[str, Any]], float | None] = lambda _: None
+    """Function that returns the largest possible value of a case, if it is known."""
     medians: bool = False
     """Whether values are medians over seeds, as in the table of the page, and not means."""
-
-
-@dataclass(frozen=True)
-class _Case:
-    """Best variant of a case: its mean, its relative gain over the next variant, and whether it is ahead."""
-
-    best: str
-    value: ConfidenceInterval
-    next: str
-    gain: ConfidenceInterval
-    ahead: bool
-    unfinished: bool = False
-    """Whether the variant is not ahead because a smaller share of its loads finished."""
 
 
 def findings(context: FigureContext) -> str:
@@ -86,6 +75,50 @@ NOTHING_SENT = "No flow sent data."
 def first_finding(context: FigureContext) -> str:
     """Return the first finding of a store as one sentence."""
     return next((f"{_sentence(item)}." for item in _comparisons(context)), NOTHING_SENT)
+
+
+def variant_pairs(context: FigureContext) -> HtmlTable | None:
+    """Return the table of all pairs of variants of the first finding; None without variants.
+
+    Page loads have a table of their own.
+    """
+    comparison = next(iter(_comparisons(context)), None)
+    if comparison is None or not comparison.cases or context.pages.height:
+        return None
+    dims = [dim for dim in context.dims if dim.key in comparison.keys]
+    metric, labels = comparison.metric, comparison.variants
+    is_ratio = all(pair.scale is Scale.RATIO for case in comparison.cases for pair in case.pairs)
+    heads = [
+        *(Heading(context.title(dim), text=True) for dim in dims),
+        Heading("first", text=True), Heading("second", text=True),
+        Heading("first", metric.unit), Heading("second", metric.unit),
+        Heading("ratio" if is_ratio else "difference", "first / second" if is_ratio else metric.unit),
+        Heading("p"), Heading("ahead", text=True),
+    ]  # fmt: skip
+    rows: list[TabularRow] = []
+    for case in comparison.cases[:MAX_PAIRED_CASES]:
+        for place, pair in enumerate(case.pairs):
+            effect, mark, bounds = format_advantage(metric, pair, pair.first).partition(" [")
+            values = (case.values[name].estimate * metric.scale for name in (pair.first, pair.second))
+            verdict = labels.get(pair.ahead) or ("–" if pair.is_decided else "too few seeds")
+            cells: list[str | TabularCell] = [
+                (dim.value_label(case.row[dim.key]) or "–") if place == 0 else "" for dim in dims
+            ]
+            cells += [labels[pair.first], labels[pair.second], *map(format_significant, values)]
+            cells += [TabularCell(effect.removeprefix("×"), small=f"[{bounds}" if mark else "")]
+            cells += [format_p(pair.p), TabularCell(verdict, hint=pair.reason)]
+            rows.append(TabularRow(cells, place == 0))
+    name = _metric_text(comparison, begins=True)
+    note = (
+        f"{name}: paired t-tests by seed, corrected by Holm's procedure within each cell. A variant is ahead if the "
+        "difference is significant and above 1 %."
+    )
+    more = max(0, len(comparison.cases) - MAX_PAIRED_CASES)
+    return HtmlTable(heads, rows, more, "cells", [note])
+
+
+MAX_PAIRED_CASES = 200
+"""Largest number of cells of the table of pairs."""
 
 
 def _comparisons(context: FigureContext) -> list[_VariantComparison]:
@@ -105,7 +138,30 @@ def _comparisons(context: FigureContext) -> list[_VariantComparison]:
     if median["value"].null_count() == 0:
         return [_compare_flows(context, median, METRICS["completion_p50_s"])]
     goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
-    return [_compare_flows(context, goodput, METRICS["goodput_bit_s"])]
+    found = _compare_flows(context, goodput, METRICS["goodput_bit_s"])
+    return [replace(found, limit=lambda row: _constant_rate(context, row))]
+
+
+def _constant_rate(context: FigureContext, row: Mapping[str, Any]) -> float | None:
+    """Return the smallest rate of a path in the direction of the first flow; None if a rate varies."""
+    runs = context.metrics
+    for key, value in row.items():
+        runs = runs.filter(pl.col(key).eq_missing(value))
+    spec = context.store.specs([runs["run"][0]]).get(runs["run"][0])
+    if spec is None or len(spec["graph"]["nodes"]) != len(spec["graph"]["links"]) + 1:
+        return None
+    direction = context.directions["direction"][0]
+    rates: list[float] = []
+    for link in spec["graph"]["links"]:
+        for stage in link["up"] if direction == "up" else link["down"]:
+            if stage["kind"] == "transmit":
+                service = stage["service"]
+                if service["kind"] != "rate" or service["changes"]:
+                    return None
+                rates.append(service["rate_bit_s"])
+            elif stage["kind"] not in ("delay", "loss"):
+                return None
+    return min(rates, default=None)
 
 
 def _median_completion(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
@@ -129,14 +185,14 @@ def _compare_pages(context: FigureContext) -> _VariantComparison:
     variants = {variant: variant for variant in pages.variants} if len(pages.variants) > 1 else {}
     dims = tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
-    cases = (
+    keys = (
         *(key for dim in dims for key in dim.keys),
         *(("load",) if loads else ()),
     )
-    frame = _average_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
-    results = _compare_loads(pages) if variants else None
-    labels = _case_labels(context, dims, loads=loads)
-    return _VariantComparison(metric, frame, variants, cases, labels, results=results, medians=True)
+    frame = _average_seeds(pages.rows.with_columns(value=pl.col(metric.name)), keys)
+    cases = _compare_loads(pages) if variants else []
+    labels, place = _case_labels(context, dims, loads=loads), _case_places(context, dims, loads=loads)
+    return _VariantComparison(metric, frame, variants, keys, labels, place, cases=cases, medians=True)
 
 
 def _average_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -146,63 +202,64 @@ def _average_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return known.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
 
 
-def _compare_loads(pages: PageLoads) -> list[_Case]:
-    """Return the cases of page load times, from the pairs of their variants."""
+def _compare_loads(pages: PageLoads) -> list[VariantCase]:
+    """Return the cases of page load times, with the pairs of their table."""
     groups: dict[tuple[object, ...], list[Sample]] = {}
     for sample in pages.samples("plt_s"):
         if sample.values:
             groups.setdefault((*sample.cell.values(), sample.load), []).append(sample)
-    return [_fastest(group) for group in groups.values() if len(group) > 1]
-
-
-def _fastest(group: Sequence[Sample]) -> _Case:
-    """Return the variant that is faster than every other one, else the one with the smallest geometric mean."""
-    pairs = [(first, second, compare_samples(first, second)) for first, second in combinations(group, 2)]
-    winners = [
-        {"first": first, "second": second, "none": None}[result.smaller] for first, second, result in pairs
+    return [
+        VariantCase(
+            {**group[0].cell, "load": group[0].load},
+            {sample.variant: sample.median for sample in group},
+            [_load_pair(first, second) for first, second in combinations(group, 2)],
+        )
+        for group in groups.values()
+        if len(group) > 1
     ]
-    ahead = next(
-        (sample for sample in group if sum(winner is sample for winner in winners) == len(group) - 1), None
+
+
+def _load_pair(first: Sample, second: Sample) -> VariantPair:
+    """Return the comparison of a pair; without an interval of the ratio, its effect is the ratio of the medians."""
+    result = compare_samples(first, second)
+    effect = result.ratio
+    seeds = min(len(first.by_seed), len(second.by_seed))
+    if effect is None or (result.smaller != "none" and "ratio" not in result.by):
+        ratio = first.median.estimate / second.median.estimate
+        effect = ConfidenceInterval(ratio, None, None, seeds)
+    ahead = {"first": first.variant, "second": second.variant, "none": ""}[result.smaller]
+    return VariantPair(
+        first.variant,
+        second.variant,
+        effect,
+        ahead=ahead,
+        is_decided=seeds > 1,
+        reason=result.reason,
+        is_unfinished=result.unfinished,
     )
-    best = ahead or min(group, key=lambda sample: geometric_mean(sample.by_seed.values()))
-    gains = [
-        (second, _gain(best, second, result))
-        if first is best
-        else (first, _gain(best, first, result, best_is_first=False))
-        for (first, second, result), winner in zip(pairs, winners, strict=True)
-        if (first is best or second is best) and (ahead or winner is not best)
-    ]
-    other, smallest = min(gains, key=lambda gain: gain[1].estimate)
-    unfinished = any(result.unfinished for first, second, result in pairs if first is best or second is best)
-    return _Case(best.variant, best.median, other.variant, smallest, ahead is not None, unfinished)
-
-
-def _gain(
-    best: Sample, other: Sample, result: Comparison, *, best_is_first: bool = True
-) -> ConfidenceInterval:
-    """Return the relative gain of the best variant over the other one, in per cent.
-
-    If only the intervals of medians differ, it is the gain of the medians, without interval.
-    """
-    ratio = result.ratio
-    if ratio is None or (result.smaller != "none" and "ratio" not in result.by):
-        share = best.median.estimate / other.median.estimate
-        return ConfidenceInterval(100 * (1 - share), None, None, min(len(best.by_seed), len(other.by_seed)))
-    parts = [None if end is None else end if best_is_first else 1 / end for end in (ratio.low, ratio.high)]
-    known = [100 * (1 - part) for part in parts if part is not None]
-    estimate = 100 * (1 - (ratio.estimate if best_is_first else 1 / ratio.estimate))
-    if len(known) < 2:
-        return ConfidenceInterval(estimate, None, None, ratio.n)
-    return ConfidenceInterval(estimate, min(known), max(known), ratio.n)
 
 
 def _compare_flows(context: FigureContext, frame: pl.DataFrame, metric: Metric) -> _VariantComparison:
     """Compare a metric of flows; with several flows, of the first one, whose name is in the sentence."""
+    if not _is_shared(context):
+        return _compare_variants(context, frame, metric, "")
     directions = context.directions
     first = directions.row(0, named=True)
     only = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     frame = only if only.height else frame
-    return _compare_variants(context, frame, metric, f"{first['flow']}'s " if directions.height > 1 else "")
+    return _compare_variants(
+        context, frame, metric, _genitive(first["flow"]) if directions.height > 1 else ""
+    )
+
+
+def _genitive(name: str) -> str:
+    return f"{name}' " if name.endswith("s") else f"{name}'s "
+
+
+def _is_shared(context: FigureContext) -> bool:
+    """Return whether a run has several flows or directions; a sweep of directions has one in each run."""
+    counts = context.metrics.group_by("run").len()
+    return context.shared and counts.filter(pl.col("len") > 1).height > 0
 
 
 def _compare_calls(context: FigureContext, frame: pl.DataFrame) -> _VariantComparison:
@@ -241,16 +298,23 @@ def _shares_of_first(context: FigureContext) -> list[_VariantComparison]:
     total = pl.col("value").sum().over("run")
     share = pl.when(total > 0).then(100 * pl.col("value") / total)
     frame = frame.with_columns(value=share).filter(pl.col("flow") == flow).drop_nulls("value")
-    cases = tuple(key for dim in context.dims for key in dim.keys)
+    keys = tuple(key for dim in context.dims for key in dim.keys)
     return [
         _VariantComparison(
-            METRICS["share_percent"], frame, {}, cases, _case_labels(context, context.dims), f"{flow}'s "
+            METRICS["share_percent"],
+            frame,
+            {},
+            keys,
+            _case_labels(context, context.dims),
+            prefix=_genitive(flow),
         )
     ]
 
 
 def _value_label(context: FigureContext, dim: Dimension, value: str) -> str:
     """Return the label of a value; with several flows, a controller has the name of its flow."""
+    if not _is_shared(context):
+        return dim.label(value)
     title = context.title(dim)
     return dim.label(value) if dim.name or title == dim.title else f"{title} {dim.value_label(value)}"
 
@@ -265,6 +329,22 @@ def _case_labels(
     return case_label
 
 
+def _case_places(
+    context: FigureContext, dims: Sequence[Dimension], *, loads: bool = False
+) -> Callable[[Mapping[str, Any]], str]:
+    """Return a function that returns the place of a case: ``on starlink``, ``at loss 1 %``, ``for direction up``."""
+    label = _case_labels(context, dims, loads=loads)
+    is_preset = len(dims) == 1 and not loads and dims[0].key.endswith("path.preset")
+
+    word = "on" if is_preset else "at" if all(dim.is_quantity for dim in dims) else "for"
+
+    def place(row: Mapping[str, Any]) -> str:
+        text = dims[0].value_label(row[dims[0].key]) if is_preset else label(row)
+        return f"{word} {text}" if text else ""
+
+    return place
+
+
 def _compare_variants(
     context: FigureContext, frame: pl.DataFrame, metric: Metric, prefix: str
 ) -> _VariantComparison:
@@ -273,24 +353,30 @@ def _compare_variants(
     dims = tuple(item for item in context.dims if item is not dim)
     keys = tuple(key for item in dims for key in item.keys)
     if dim is not None:
-        frame = frame.with_columns(variant=pl.col(dim.key))
+        frame = repeat_deterministic_runs(context.store, frame.with_columns(variant=pl.col(dim.key)))
     values = _average_seeds(frame, [*keys, *(() if dim is None else ("variant",))])
-    return _VariantComparison(metric, values, variants, keys, _case_labels(context, dims), prefix)
+    # Pairs with a user-supplied class have it first.
+    order = sorted(variants, key=lambda name: ".py" not in name)
+    cases = compare_variants(values, metric, order, keys) if variants else []
+    labels, place = _case_labels(context, dims), _case_places(context, dims)
+    return _VariantComparison(metric, values, variants, keys, labels, place, prefix, cases)
 
 
 def _sentence(comparison: _VariantComparison) -> str:
     if not comparison.frame.height:
         return f"No value of {comparison.metric.title} is available"
-    cases = comparison.results
-    if cases is None:
-        cases = _compare_cases(comparison) if comparison.variants else []
-    if not cases:
+    if not comparison.cases:
         return _range(comparison)
-    return (
-        _one_case_sentence(comparison, cases[0])
-        if len(cases) == 1
-        else _many_cases_sentence(comparison, cases)
+    metric_text = _metric_text(comparison, valued=comparison.medians)
+    contest = Contest(
+        comparison.metric,
+        metric_text,
+        comparison.variants,
+        comparison.cases,
+        comparison.place,
+        comparison.limit,
     )
+    return lead_sentence(contest)
 
 
 def _metric_text(comparison: _VariantComparison, *, begins: bool = False, valued: bool = False) -> str:
@@ -309,7 +395,7 @@ def _metric_text(comparison: _VariantComparison, *, begins: bool = False, valued
 
 def _range(comparison: _VariantComparison) -> str:
     """Return a sentence about the value of the only case, or the largest and smallest value over cases and variants."""
-    keys = [*comparison.cases, *(("variant",) if comparison.variants else ())]
+    keys = [*comparison.keys, *(("variant",) if comparison.variants else ())]
     by = [pl.lit(1).alias("__"), *map(pl.col, keys)]
     cases = comparison.frame.group_by(by, maintain_order=True).agg("value")
     centre = median_ci if comparison.medians else mean_ci
@@ -337,104 +423,3 @@ def _case_text(comparison: _VariantComparison, row: Mapping[str, Any]) -> str:
 def _format_value(comparison: _VariantComparison, interval: ConfidenceInterval) -> str:
     formatter = format_interval if comparison.medians else format_mean
     return f"{formatter(interval, comparison.metric.scale)} {comparison.metric.unit}".rstrip()
-
-
-# --- best variant ---------------------------------------------------------------------------------------------
-
-
-def _compare_cases(comparison: _VariantComparison) -> list[_Case]:
-    """Return the cases with several variants."""
-    by, better = list(comparison.cases), comparison.metric.better
-    frame = comparison.frame.select(*by, "seed", "variant", "value").with_columns(pl.col(by).fill_null(""))
-    means = frame.group_by([*by, "variant"], maintain_order=True).agg(
-        pl.col("value").mean().alias("mean"), pl.col("value").alias("values")
-    )
-    if not by:
-        by, frame, means = ["__"], frame.with_columns(__=0), means.with_columns(__=0)
-    best = means.sort(better * pl.col("mean"), descending=True, maintain_order=True).unique(
-        by, keep="first", maintain_order=True
-    )
-    best_values = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="inner")
-    best_values = best_values.select(*by, "seed", pl.col("value").alias("best"))
-    others = frame.join(best.select(*by, "variant"), on=[*by, "variant"], how="anti", maintain_order="left")
-    pairs = (
-        others.join(best_values, on=[*by, "seed"], how="inner", maintain_order="left")
-        .filter(pl.col("best") > 0, pl.col("value") > 0)
-        .group_by([*by, "variant"], maintain_order=True)
-        .agg("best", "value")
-        .with_columns(others=pl.len().over(by))
-    )
-    by_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
-    for row in pairs.iter_rows(named=True):
-        gain = _relative_gain(row["best"], row["value"], better, row["others"])
-        by_case.setdefault(tuple(row[key] for key in by), []).append((row["variant"], gain))
-    results = []
-    for row in best.iter_rows(named=True):
-        case_gains = by_case.get(tuple(row[key] for key in by))
-        if case_gains:
-            # If the best variant is not ahead, the sentence names a gain that the seeds do not prove.
-            unproven = [gain for gain in case_gains if gain[1].low is None or gain[1].low <= 0]
-            name, smallest = min(unproven or case_gains, key=lambda gain: gain[1].estimate)
-            results.append(_Case(row["variant"], mean_ci(row["values"]), name, smallest, not unproven))
-    return results
-
-
-def _relative_gain(best: list[float], other: list[float], better: int, others: int) -> ConfidenceInterval:
-    """Return the gain of paired values over others, in per cent, at the joint level of ``others`` intervals."""
-    ratio = mean_ratio(best, other, paired=True, confidence=1 - (1 - CONFIDENCE) / others)
-    gains = [None if end is None else 100 * better * (end - 1) for end in (ratio.low, ratio.high)]
-    low, high = gains if better > 0 else reversed(gains)
-    return ConfidenceInterval(100 * better * (ratio.estimate - 1), low, high, ratio.n)
-
-
-def _more_or_less(comparison: _VariantComparison) -> str:
-    return "more" if comparison.metric.better > 0 else "less"
-
-
-def _one_case_sentence(comparison: _VariantComparison, case: _Case) -> str:
-    best, other = comparison.variants[case.best], comparison.variants[case.next]
-    metric, value = (
-        _metric_text(comparison),
-        f"{_metric_text(comparison, valued=True)} {_format_value(comparison, case.value)}",
-    )
-    by = f"{format_mean(case.gain, digits=2)} % {_more_or_less(comparison)} than {other}"
-    if case.ahead:
-        return f"{best} is ahead: {value}, {by}"
-    if case.unfinished:
-        return f"No variant is ahead: {metric} of {best} is {by}, but fewer of its loads finished"
-    if case.gain.estimate == 0:
-        return f"{best} and {other} have the same {metric}, {_format_value(comparison, case.value)}"
-    if not case.gain.known:
-        return f"{best} has the best {metric}, {_format_value(comparison, case.value)}, {by}; {NO_INTERVAL}"
-    return (
-        f"No variant is ahead: {metric} of {best} is {by}, which is not significant with {case.gain.n} seeds"
-    )
-
-
-def _many_cases_sentence(comparison: _VariantComparison, cases: Sequence[_Case]) -> str:
-    metric = _metric_text(comparison)
-    known = [case for case in cases if case.gain.known or case.ahead]
-    best = [case for case in known if case.ahead] if known else list(cases)
-    if not best:
-        return f"No variant is significantly ahead by {metric} in any of {len(cases):,} cells"
-    shares = [_wins_text(comparison, name, of, len(cases)) for name, of in _cases_by_best(best)]
-    if not known:
-        return f"Best {metric}: {join_names(shares)}; {NO_INTERVAL}"
-    rest = len(cases) - len(best)
-    return f"Ahead by {metric}: {join_names(shares)}{f'; not significant in {rest:,}' if rest else ''}"
-
-
-def _cases_by_best(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
-    """Return the variants with the cases in which each is the best, by descending number."""
-    by_variant: dict[str, list[_Case]] = {}
-    for case in cases:
-        by_variant.setdefault(case.best, []).append(case)
-    return sorted(by_variant.items(), key=lambda item: -len(item[1]))
-
-
-def _wins_text(comparison: _VariantComparison, name: str, of: Sequence[_Case], total: int) -> str:
-    gains = sorted(case.gain.estimate for case in of)
-    low, high = (format_significant(end, 2) for end in (gains[0], gains[-1]))
-    span = low if low == high else f"{low} to {high}"
-    where = f"all {total:,}" if len(of) == total else f"{len(of):,} of {total:,}"
-    return f"{comparison.variants[name]} in {where} cells (by {span} %)"

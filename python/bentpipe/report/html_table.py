@@ -81,6 +81,15 @@ class HtmlTable:
     notes: Sequence[str] = ()
     """Notes below the table."""
 
+    def text_rows(self) -> list[dict[str, str]]:
+        """Return the rows as text by column heading, for the terminal."""
+        titles = [f"{head.title} {head.unit}".rstrip() for head in self.heads]
+        texts = (
+            [cell if isinstance(cell, str) else f"{cell.text} {cell.small}".rstrip() for cell in row.cells]
+            for row in self.rows
+        )
+        return [dict(zip(titles, line, strict=True)) for line in texts]
+
     @property
     def long(self) -> bool:
         """Whether the table is initially collapsed."""

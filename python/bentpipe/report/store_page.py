@@ -18,7 +18,7 @@ from bentpipe.figures.sweep_dimensions import Dimension
 from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.registry import METRICS
 from bentpipe.report import call_table, page_load_tables, tables
-from bentpipe.report.findings import findings
+from bentpipe.report.findings import findings, variant_pairs
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import HtmlTable, add_tooltips
 from bentpipe.report.page import Drawing, Page
@@ -130,6 +130,7 @@ def _content(page: Page, context: FigureContext) -> dict[str, Any]:
         "loads": loads,
         "calls": call_section,
         "key": key,
+        "pairs": variant_pairs(context),
         "results": annotate(tables.results(context)),
         "groups": annotate(tables.groups(context)) if context.grouped else None,
         "users": _users(page, context, annotate) if context.users.height else None,
