@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.cli.common import AsJson, Controllers, ScenarioFile, Seeds, Settings, Sweeps, count, read_plan
+from bentpipe.cli.common import (
+    AsJson,
+    Controllers,
+    ScenarioFile,
+    Seeds,
+    Settings,
+    Sweeps,
+    count,
+    read_plan,
+    repetition_text,
+)
 
 if TYPE_CHECKING:
     from bentpipe.plan.analysis.bounds import Bound, SegmentStart
+    from bentpipe.plan.plan import Plan
 
 __all__ = ["check", "schema"]
 
@@ -62,6 +73,8 @@ def check(
         f"largest run: about {_rounded(estimate.run_events)} events and "
         f"{_rounded(estimate.run_memory_bytes / 1e6)} MB of memory"
     )
+    for line in _plan_notes(plan):
+        print(line)
     cells_by_bound: dict[tuple[Any, ...], list[str]] = {}
     for bound in flow_bounds:
         row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
@@ -129,6 +142,35 @@ def check(
     segments = _segment_rows(flow_bounds)
     if segments:
         print_table(segments, "Slow start of split TCP by segment")
+
+
+def _plan_notes(plan: Plan) -> list[str]:
+    """Return the number of runs by cells and seeds, loads by default, and links whose rate varies."""
+    notes = []
+    if text := repetition_text(plan):
+        notes.append(f"runs: {text}")
+    flows = {
+        flow.name: flow
+        for cell in plan.cells
+        for flow in cell.scenario.flow
+        if flow.load is None and flow.transport != "udp"
+    }
+    notes += [f"load of {name}: by default, data until the end of the run" for name in flows]
+    rates: dict[str, tuple[int, int]] = {}
+    for cell in plan.cells:
+        for link in cell.resolved.spec["graph"]["links"]:
+            for direction in ("up", "down"):
+                for stage in link["up"] if direction == "up" else link["down"]:
+                    service = stage["service"] if stage["kind"] == "transmit" else None
+                    if service is not None and service["kind"] == "reconfiguration":
+                        values = service["rate_bit_s"]
+                        rates[f"{link['name']}.{direction}"] = (min(values), max(values))
+    notes += [
+        f"rate of {name}: random from {low / 1e6:g} to {high / 1e6:g} Mbit/s; "
+        "the bounds have the largest rate and the least delay"
+        for name, (low, high) in rates.items()
+    ]
+    return notes
 
 
 def _rounded(value: float) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "options",
     "read_plan",
     "refuse",
+    "repetition_text",
 ]
 
 FAILED = 1
@@ -190,6 +191,18 @@ def _print_warnings(plan: Plan) -> None:
 
     for message in lint_plan(plan):
         print(f"warning: {message.line(plan.document.name)}", file=sys.stderr)
+
+
+def repetition_text(plan: Plan) -> str:
+    """Return how the number of runs follows from cells and seeds; empty if each cell has every seed."""
+    once = sum(len(cell.seeds) == 1 for cell in plan.cells)
+    repeated = len(plan.cells) - once
+    if plan.seeds == 1 or not once or not repeated:
+        return ""
+    return (
+        f"{count(repeated, 'cell')} × {plan.seeds} seeds + {count(once, 'cell')} × 1: "
+        "without random inputs all seeds give the same run"
+    )
 
 
 def count(items: Sequence[object] | int, noun: str) -> str:

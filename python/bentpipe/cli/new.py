@@ -25,7 +25,8 @@ def new(
     up: Annotated[str | None, typer.Option(metavar="RATE", help="rate from client to server")] = None,
     rtt: Annotated[str | None, typer.Option(metavar="TIME", help="round-trip time such as 600ms")] = None,
     loss: Annotated[
-        str | None, typer.Option(metavar="SHARE", help='packet loss of each direction, such as "0.1%"')
+        str | None,
+        typer.Option(metavar="SHARE", help='packet loss of each direction, such as "0.1%" [default: none]'),
     ] = None,
     load: Annotated[
         list[str] | None,
@@ -146,18 +147,26 @@ def _field(name: str) -> str:
 
 
 def _parse_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parsed options. One message has all missing options, or all invalid ones."""
+    """Return the parsed options. One message has all invalid and all missing ones."""
     from bentpipe.scenario.errors import NO_FILE, ScenarioError
 
-    if missing := [f"--{name}" for name, text in given.items() if not text]:
-        example = "--down 50Mbit/s --up 5Mbit/s --rtt 600ms --loss 0.1% --load 30s"
-        refuse(f"{', '.join(missing)}: missing, expected all of them, such as {example}")
-    answers, problems = {}, []
+    answers: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
     for name, (_, parse) in _questions().items():
+        text = given[name] or DEFAULTS.get(name)
+        if not text:
+            continue
         try:
-            answers[_field(name)] = parse(given[name] or "")
+            answers[_field(name)] = parse(text)
         except ValueError as error:
             problems.append((f"--{name}", str(error)))
+    if missing := [f"--{name}" for name, text in given.items() if not text and name not in DEFAULTS]:
+        example = "--down 50Mbit/s --up 5Mbit/s --rtt 600ms --loss 0.1% --load 30s"
+        problems.append((", ".join(missing), f"missing, expected all of them, such as {example}"))
     if problems:
         raise ScenarioError(problems, NO_FILE)
     return answers
+
+
+DEFAULTS = {"loss": "0 %"}
+"""Values of options that are not given."""

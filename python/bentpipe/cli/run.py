@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,11 +25,12 @@ from bentpipe.cli.common import (
     not_made,
     read_plan,
     refuse,
+    repetition_text,
 )
 from bentpipe.scenario.errors import unknown_name
 
 if TYPE_CHECKING:
-    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.execute import ExecutionSummary, RunFailure
 
 __all__ = ["Engine", "known_engine", "run"]
 
@@ -105,6 +107,11 @@ def run(
         emit(_summary_data(summary))
     else:
         _print_summary(summary)
+        if text := repetition_text(plan):
+            print(f"runs: {text}")
+        if sys.stderr.isatty() and summary.done + summary.reused:
+            store = shlex.quote(str(directory))
+            print(f"next: bentpipe show {store}\n      bentpipe report {store}", file=sys.stderr)
     if summary.failed:
         raise typer.Exit(FAILED)
 
@@ -135,7 +142,16 @@ def _print_summary(report: ExecutionSummary) -> None:
     )
     if report.refused:
         print(f"nothing to do: {report.store} is complete, and not writable ({report.refused})")
-    for failure in report.failed[:10]:
-        print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
-    if len(report.failed) > 10:
-        print(f"... and {len(report.failed) - 10} more: see journal.jsonl", file=sys.stderr)
+    by_error: dict[tuple[str, str], list[RunFailure]] = {}
+    for failure in report.failed:
+        by_error.setdefault((failure.word, failure.error), []).append(failure)
+    for (word, error), failures in list(by_error.items())[:MAX_ERRORS]:
+        first = failures[0]
+        more = f" and {count(len(failures) - 1, 'more run')}" if len(failures) > 1 else ""
+        print(f"{word}: {first.run}{more}: {error}\n  again: {first.replay}", file=sys.stderr)
+    if len(by_error) > MAX_ERRORS:
+        print(f"... and {len(by_error) - MAX_ERRORS} other errors: see journal.jsonl", file=sys.stderr)
+
+
+MAX_ERRORS = 10
+"""Largest number of different errors that ``run`` prints."""

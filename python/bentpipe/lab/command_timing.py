@@ -7,6 +7,7 @@ networks alike. The times of a round are a pair for the ratio of two access netw
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -169,4 +170,13 @@ def raise_for_status(result: CommandResult, subject: str) -> None:
     if result.status is None:
         raise CommandError(f"{subject} did not end{result.last_line()}")
     if result.status != 0:
-        raise CommandError(f"{subject} ended with status {result.status}{result.last_line()}")
+        last_line = result.last_line()
+        raise CommandError(f"{subject} ended with status {result.status}{last_line}{_server_hint(last_line)}")
+
+
+def _server_hint(message: str) -> str:
+    """Return a question about the port of a refused connection; empty for another message."""
+    if not re.search(r"refused|failed to connect|could ?n.t connect", message, re.IGNORECASE):
+        return ""
+    port = re.search(r"(?:port |:)(\d{2,5})\b", message)
+    return f"; is a server listening on {port[1]}?" if port else "; is its server listening?"

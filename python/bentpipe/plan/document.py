@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import tomllib
 from dataclasses import dataclass, field
 from datetime import date, time
@@ -145,6 +146,10 @@ def _parse_text(text: str, path: Path, name: str) -> dict[str, Any]:
 
 def _identify(text: str, path: Path) -> str:
     """Return the message for a text in another format than TOML; empty if it is none of the known ones."""
+    if path.suffix == ".py":
+        class_name = re.search(r"^class (\w+)", text, re.MULTILINE)
+        location = f"{path}:{class_name[1]}" if class_name else str(path)
+        return f'is Python, expected a scenario in TOML; a flow of it names a controller as congestion = "{location}"'
     first = text.lstrip()[:1]
     if first == "<":
         return "is HTML or XML, expected a scenario in TOML"

@@ -109,7 +109,7 @@ def write_scenario(new: NewScenario) -> str:
     seeds = [(f"seeds = {LOSS_SEEDS}", "runs of each cell, each with other random streams")]
     lines = [
         ("", "docs/reference/scenario.md describes every key; `bentpipe schema` prints the JSON schema."),
-        (f'title = "{title.capitalize()} {_path_title(new)}"', ""),
+        (f'title = "{_title(new, title)}"', ""),
         (f'duration = "{_run_duration(new)}"', "virtual time of each run"),
         *(seeds if new.loss.value or new.has_seeds else []),
         ("", ""),
@@ -122,10 +122,12 @@ def write_scenario(new: NewScenario) -> str:
     return "".join(f"{_format_line(*line)}\n" for line in lines)
 
 
-def _path_title(new: NewScenario) -> str:
+def _title(new: NewScenario, name: str) -> str:
+    """Return the title; that of a preset names no preset, because a sweep may replace it."""
+    subject = name.capitalize()
     if new.preset is not None:
-        return f"over {new.preset}"
-    return f"at {new.down} down, {new.up} up, RTT {new.rtt}"
+        return f"{subject} over an access network"
+    return f"{subject} at {new.down} down, {new.up} up, RTT {new.rtt}"
 
 
 def _path_lines(new: NewScenario) -> list[tuple[str, str]]:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.scenario.errors import ScenarioError, one_table, unknown_name
 from bentpipe.scenario.input_file import MOST_DEPTH, parse_toml
 from bentpipe.scenario.link.direction import Direction
+from bentpipe.scenario.presets import PRESET
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.scenario.sweep_columns import LABELS
 
 if TYPE_CHECKING:
@@ -160,6 +162,8 @@ def _member(data: Mapping[str, Any], parts: Sequence[str], key: str) -> dict[str
         if name == parts[1]:
             return member
     kind = {"path": "segment", "graph": "link", "flow": "flow"}[root]
+    if (root, nearest(parts[1], ["preset"], cutoff=0.7)) == ("path", "preset"):
+        raise ScenarioError([(key, f'no segment "{parts[1]}"; did you mean "{PRESET}"?')])
     raise ScenarioError([(key, unknown_name(parts[1], names, kind))])
 
 

@@ -119,6 +119,10 @@ class Answers:
 
     def to_query_error(self, error: Exception) -> QueryError:
         """Return an error of DuckDB as one of bentpipe, with the nearest valid name."""
+        if "column" in str(
+            error
+        ):  # a table of metrics may have it, of which no query has computed the columns yet
+            self._add_computed(" ".join(self._computed))
         return QueryError(describe_error(str(error), self._last, self._tables, self._columns()))
 
     def empty_tables(self) -> list[str]:
