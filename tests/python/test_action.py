@@ -95,7 +95,9 @@ def test_it_compares_and_prints_the_result(synthetic: ModuleType, tmp_path: Path
     asked = {"scenario": "s.toml", "before": "old one", "after": "new"}
     done = run(COMPARE, tmp_path, **asked, options='--metric goodput_bit_s --threshold "2 %"')
     assert done.returncode == 1, done.stderr
-    assert (tmp_path / "output").read_text() == f"summary={tmp_path}/bentpipe-compare-builds.md\nworse=true\n"
+    assert (
+        tmp_path / "output"
+    ).read_text() == f"summary={tmp_path}/bentpipe-compare-builds.md\nworse=true\nundecided=false\n"
     assert "Worse: goodput of first" in (tmp_path / "summary").read_text()
 
 

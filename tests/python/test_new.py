@@ -99,7 +99,7 @@ def test_a_written_scenario_says_the_answers(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "--down, --up, --rtt, --loss, --load: missing, expected all of them, such as --down 50Mbit/s"),
+        ("", "--down, --up, --rtt, --load: missing, expected all of them, such as --down 50Mbit/s"),
         ("--down 5Mbit/s --up 5Mbit/s --rtt 1s --loss 0", "--load: missing, expected all of them, such as"),
         ("--down 5 --up 5Mbit/s --rtt 1s --loss 0 --load 1s", '--down: found "5" without a unit, expected a rate'),
         ("--down 5Mbit/s --up 5Mbit/s --rtt 0 --loss 0 --load 1s", '--rtt: found "0", expected a duration above 0'),
@@ -169,6 +169,20 @@ def test_any_loads_beside_each_other_plan_without_warnings(texts: list[str]) -> 
     names = [flow["name"] for flow in data["flow"]]
     assert len(set(names)) == len(texts)
     assert lint_plan(plan_scenario(data)) == ()
+
+
+def test_wrong_and_missing_options_are_one_message(tmp_path: Path) -> None:
+    done = commands.bentpipe(tmp_path, "new", "--down", "50", "--up", "5Mbit/s", "--rtt", "40ms")
+    assert (done.returncode, done.stdout) == (2, "")
+    wrong, missing = done.stderr.splitlines()
+    assert wrong.startswith('error: --down: found "50" without a unit, expected a rate')
+    assert missing.startswith("--load: missing, expected all of them")
+
+
+def test_loss_is_none_by_default(tmp_path: Path) -> None:
+    words = ["--down", "5Mbit/s", "--up", "5Mbit/s", "--rtt", "40ms", "--load", "1s"]
+    assert commands.bentpipe(tmp_path, "new", *words).returncode == 0
+    assert 'loss = "0 %"' in (tmp_path / "scenario.toml").read_text()
 
 
 def test_a_file_is_overwritten_only_on_request(tmp_path: Path) -> None:

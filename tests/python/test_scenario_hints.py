@@ -104,6 +104,11 @@ def test_preset_suggestions_have_the_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
+        (
+            "cc.py",
+            "import os\nclass Mine:\n    pass\n",
+            'is Python, expected a scenario in TOML; a flow of it names a controller as congestion = "',
+        ),
         ("x.html", "<!DOCTYPE html>", "is HTML or XML, expected a scenario in TOML"),
         ("x.json", '{"log": {}}', "is JSON, expected a scenario in TOML"),
         ("x.har", '{"log": {}}', "`bentpipe import-har"),
