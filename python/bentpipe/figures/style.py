@@ -54,6 +54,13 @@ SECONDS = "datum.value >= 1 ? format(datum.value, '.3~g') + ' s' : format(datum.
 _INK = {False: ("#1c2330", "#5b6575", "#e3e7ee"), True: ("#e8ecf3", "#9aa5b8", "#2b3442")}
 
 
+LABEL_GAP = 6
+"""Smallest distance of labels of an axis, pixels; closer ones are left out."""
+
+POINT_SIZE = 90
+"""Area of a point with a shape, in a figure and in its legend, square pixels."""
+
+
 def config(dark: bool = False) -> dict[str, Any]:
     """Return the Vega-Lite configuration of a light or a dark page."""
     ink, soft, line = _INK[dark]
@@ -65,10 +72,12 @@ def config(dark: bool = False) -> dict[str, Any]:
         "axis": {
             "labelColor": soft, "titleColor": soft, "gridColor": line, "domainColor": line, "tickColor": line,
             "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 6,
+            "labelSeparation": LABEL_GAP,
         },
         "legend": {
             "orient": "top", "labelColor": ink, "titleColor": soft, "labelFontSize": 12, "titleFontSize": 12,
-            "titleFontWeight": "normal", "symbolStrokeWidth": 3, "columnPadding": 16, "labelLimit": 300,
+            "titleFontWeight": "normal", "symbolStrokeWidth": 3, "symbolSize": POINT_SIZE, "columnPadding": 16,
+            "labelLimit": 300,
         },
         "header": {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "labelFontWeight": 600,
                    "labelPadding": 4},
@@ -186,6 +195,7 @@ def facet_grid(
     where: Grid,
     height: int = 150,
     own_y: bool = False,
+    own_x: bool = False,
     names: Sequence[str] = (),
 ) -> alt.TopLevelMixin:
     """Draw the same ``layers`` in every panel of ``where``; each row of panels has separate scales.
@@ -196,6 +206,7 @@ def facet_grid(
         where: panels.
         height: height of a panel, CSS pixels.
         own_y: give each panel of a row a separate vertical scale.
+        own_x: give each panel of a row a separate horizontal scale.
         names: labels of a nominal vertical axis.
     """
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
@@ -218,6 +229,8 @@ def facet_grid(
             )
             if own_y:
                 chart = chart.resolve_scale(y="independent")
+            if own_x:
+                chart = chart.resolve_scale(x="independent")
         charts.append(chart.properties(title=row) if row else chart)
     if len(charts) == 1:
         whole: alt.TopLevelMixin = charts[0]

@@ -205,6 +205,16 @@ class Grid:
         return frame
 
     @property
+    def is_of_presets(self) -> bool:
+        """Whether columns are presets: other paths, whose values differ by an order of magnitude."""
+        return self.column is not None and any(sweep_key(key) == "path.preset" for key in self.column.keys)
+
+    @property
+    def scale_note(self) -> str:
+        """Sentence about scales of the panels; empty with a common one."""
+        return "Each panel has its own scale." if self.is_of_presets and len(self.columns) > 1 else ""
+
+    @property
     def note(self) -> str:
         """Sentence about the cells in the grid; empty if all are."""
         parts = [f"{dim.label(value)} (of {dim.values_text})" for dim, value in self.fixed]

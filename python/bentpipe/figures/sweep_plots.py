@@ -13,7 +13,16 @@ import polars as pl
 from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MAX_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREY, MAX_AXIS_VALUES, category_axis, colour, facet_grid, shape
+from bentpipe.figures.style import (
+    BLUE,
+    GREY,
+    MAX_AXIS_VALUES,
+    POINT_SIZE,
+    category_axis,
+    colour,
+    facet_grid,
+    shape,
+)
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
 from bentpipe.metrics import compute
 from bentpipe.metrics.groups import as_groups
@@ -104,7 +113,7 @@ def goodput_by_parameter(context: FigureContext) -> Figure | None:
         base.mark_rule(strokeWidth=2).encode(
             x=x, y=alt.Y("low:Q", title=METRICS["goodput_bit_s"].axis), y2="high:Q", color=hue
         ),
-        base.mark_point(filled=True, size=60, opacity=1).encode(
+        base.mark_point(filled=True, size=POINT_SIZE, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title=context.series_title), tooltip=tips
         ),
     ]
@@ -175,7 +184,7 @@ def goodput_shares(context: FigureContext) -> Figure | None:
         base.mark_rule(strokeWidth=3).encode(
             x=alt.X("low:Q", title=METRICS["goodput_bit_s"].axis), x2="high:Q", y=y, color=hue
         ),
-        base.mark_point(filled=True, size=90, opacity=1).encode(
+        base.mark_point(filled=True, size=POINT_SIZE, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title="flow"), tooltip=tips
         ),
         text,
@@ -269,11 +278,12 @@ def queueing_delay(context: FigureContext) -> Figure | None:
             x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips
         ),
     ]
-    chart = facet_grid(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
+    height = 26 * max(2, frame["line"].n_unique())
+    chart = facet_grid(layers, frame, where, height, own_x=where.is_of_presets, names=order)
     names = ", ".join(links["link"].unique(maintain_order=True).to_list())
     caption = (
         f"Queueing delay of packets at the transmitter of {names}, mean over seeds. Dot: median; "
-        f"ring: 95th percentile; tick: 99th percentile. {where.note}"
+        f"ring: 95th percentile; tick: 99th percentile. {where.note} {where.scale_note}"
     )
     return Figure("queueing-delay", "Queueing delay", caption.strip(), chart, frame.height)
 

@@ -101,7 +101,10 @@ def _lines(
     if len(series) > 1:
         layers[0] = layers[0].add_params(pick)
     one = context.time_runs.select("row", "column").n_unique() == 1
-    chart = facet_grid(layers, shown, context.time_grid, height=260 if one else 150)
+    own_y = domain is None and context.time_grid.is_of_presets
+    chart = facet_grid(layers, shown, context.time_grid, height=260 if one else 150, own_y=own_y)
+    if own_y:
+        caption = f"{caption} {context.time_grid.scale_note}".strip()
     return Figure(key, title, caption, chart, shown.height, context.time_note, of_runs=True)
 
 
@@ -176,7 +179,7 @@ def goodput(context: FigureContext) -> Figure | None:
             context,
             f"Lines: moving mean over {format_significant(span)} s, at least a round trip. "
             f"Thin steps: windows of {format_significant(window)} s. "
-            + ("Dashed: rate of the bottleneck. " if drawn else "")
+            + ("Dashed: rate of the bottleneck, of a random rate the largest. " if drawn else "")
             + "The receiving application gets bytes in order. A jump is data that waited for a missing packet.",
             TOGETHER,
         ),

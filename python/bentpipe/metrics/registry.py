@@ -222,7 +222,7 @@ _ALL = (
         "ack_bytes", "ACK volume", "kB", 1e-3, in_show=False, expression="receiver_ack_bytes",
         definition="bytes of packets of the receiver that elicit no ACK, headers included",
     ),
-    Metric("smoothed_rtt_ms", "mean RTT", "ms", in_show=False, in_report=False,
+    Metric("smoothed_rtt_ms", "smoothed RTT", "ms", in_show=False, in_report=False,
            definition="mean of the smoothed RTT over the samples of a run"),
     Metric("rtt_min_ms", "min RTT", "ms", in_show=False, in_report=False, definition="smallest RTT of the sender"),
     Metric("share_percent", "share", "%", in_show=False, in_report=False,

@@ -24,6 +24,7 @@ from bentpipe.report.html_table import HtmlTable, add_tooltips
 from bentpipe.report.page import Drawing, Page
 from bentpipe.store.journal import host_summary, real_time
 from bentpipe.store.reader import Store, open_store
+from bentpipe.store.settings import effective_scenario
 
 __all__ = ["write_report"]
 
@@ -138,7 +139,7 @@ def _content(page: Page, context: FigureContext) -> dict[str, Any]:
         "after": _drawings(page, context, AFTER),
         "links": annotate(tables.links(context)),
         "facts": _facts(store),
-        "scenario": store.scenario,
+        "scenario": effective_scenario(store),
         "definitions": definitions,
     }
 

@@ -9,7 +9,7 @@ from bentpipe.plan.document import load_scenario
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.input_file import parse_toml
 from bentpipe.scenario.presets import PRESET
-from bentpipe.scenario.sweep import axes_of, parse_override
+from bentpipe.scenario.sweep import SWEEP, axes_of, parse_override, set_key
 from bentpipe.store.files import StoreError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "constant_keys",
     "describe_collision",
     "differing_settings",
+    "effective_scenario",
     "format_differences",
     "lookup",
     "scenario_keys",
@@ -28,6 +29,39 @@ IGNORED = ("title", "seeds", "sweep")
 """Keys outside a comparison; cells and seeds pair the runs instead."""
 
 _SIDES = ("up", "down")
+
+
+def effective_scenario(store: Store) -> str:
+    """Return the scenario of a store as TOML with the overrides of the command line, and with its comments.
+
+    An override of a key that the text lacks, such as one of a preset, is a comment at the end.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    if not store.settings:
+        return store.scenario
+    rest = []
+    try:
+        document = tomlkit.parse(store.scenario)
+        for text in store.settings:
+            key, value = parse_override(text)
+            axis = key.removeprefix(SWEEP)
+            sweep = document.get("sweep", {})
+            if axis != key or axis in sweep:
+                values = value if isinstance(value, list) else [value]
+                if not sweep:
+                    document["sweep"] = tomlkit.table()
+                document["sweep"][axis] = values  # type: ignore[index]
+                continue
+            try:
+                set_key(document, key, value)
+            except ScenarioError:
+                rest.append(text)
+        shown = tomlkit.dumps(document)
+    except (TOMLKitError, ScenarioError, ValueError, TypeError):
+        return "\n".join([store.scenario.rstrip(), *(f"# --set {text}" for text in store.settings), ""])
+    return "\n".join([shown.rstrip(), *(f"# --set {text}" for text in rest), ""])
 
 
 def scenario_keys(store: Store) -> dict[str, object]:
