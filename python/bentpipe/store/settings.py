@@ -52,7 +52,7 @@ def effective_scenario(store: Store) -> str:
                 values = value if isinstance(value, list) else [value]
                 if not sweep:
                     document["sweep"] = tomlkit.table()
-                document["sweep"][axis] = values  # type: ignore[index]
+                document["sweep"][axis] = values
                 continue
             try:
                 set_key(document, key, value)
