@@ -85,6 +85,21 @@ def test_a_mean_of_some_runs_says_of_how_many() -> None:
     assert mean_of(mean_columns("delay_ms", []), "delay_ms") is None
 
 
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (0.4388026, 0.0000046, "0.4388"),
+        (94.4527, 0.0010, "94.45"),
+        (12.6085, 0.0070, "12.61 ± 0.01"),
+        (4607.0, 3.2, "4607 ± 3"),
+        (5.7253, 0.1137, "5.73 ± 0.11"),
+    ],
+)
+def test_a_metric_has_at_most_four_digits(mean: float, half: float, text: str) -> None:
+    interval = ConfidenceInterval(mean, mean - half, mean + half, 5)
+    assert format_metric_mean(METRICS["propagation_ms"], interval, 5) == text
+
+
 def test_the_columns_word_is_what_it_holds(partly: Store) -> None:
     """Over the streams of a run the median, over seeds the mean of these."""
     assert METRICS["completion_p50_s"].heading_alone == "median completion s"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.browse_site import is_site, visit
+from bentpipe.cli.browse_site import check_subject, is_site, split_accesses, visit, visit_several
 from bentpipe.cli.common import FAILED, AsJson, HarPage, Settings, count, interruptible, not_made, refuse
 from bentpipe.cli.open_page import Open
 
@@ -28,7 +28,8 @@ SITE_PARAMETERS = {
     "out",
     "timeout",
     "spki",
-    "access",
+    "accesses",
+    "loads",
     "pep",
     "without_sandbox",
     "as_json",
@@ -58,7 +59,12 @@ def browse(
     ] = None,
     loads: Annotated[
         int | None,
-        typer.Option(min=1, max=100, metavar="N", help="loads per session [default: that of FILE, or 3]"),
+        typer.Option(
+            min=1,
+            max=100,
+            metavar="N",
+            help="loads per session [default: that of FILE, or 3]; of a URL per access [1]",
+        ),
     ] = None,
     pause: Annotated[
         str | None,
@@ -110,9 +116,13 @@ def browse(
     only: Annotated[
         list[str] | None, typer.Option("--run", metavar="ID", help="run only this session; repeatable")
     ] = None,
-    access: Annotated[
-        str | None,
-        typer.Option(metavar="ACCESS", help="access of a page or URL: preset or scenario (TOML)"),
+    accesses: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--access",
+            metavar="ACCESS",
+            help="access of a page or URL: preset or scenario (TOML); for a URL several, repeated or A,B",
+        ),
     ] = None,
     pep: Annotated[
         str | None,
@@ -131,17 +141,15 @@ def browse(
     """Load a page or your web site in a real Chromium. Rerun the command to resume."""
     if spki is not None and not re.fullmatch(r"[A-Za-z0-9+/]{43}=", spki):
         refuse(f'--spki: found "{spki}", expected the 44 characters that bentpipe serve prints')
+    several = split_accesses(accesses)
     if is_site(file):
-        for parameter in context.command.params:
-            source = context.get_parameter_source(str(parameter.name))
-            # Typer's copy of Click is private, so that only the name identifies the source.
-            if source is not None and source.name != "DEFAULT" and parameter.name not in SITE_PARAMETERS:
-                refuse(f"{parameter.opts[0]}: cannot be combined with a URL, which is loaded once")
-        visit(
-            file, access, settings=settings or (), out=out, pep=pep, timeout_s=_parse_timeout(timeout), spki=spki,
-            without_sandbox=without_sandbox, as_json=as_json, show_page=show_page,
-        )  # fmt: skip
+        how: dict[str, Any] = {
+            "settings": settings or (), "out": out, "pep": pep, "timeout_s": _parse_timeout(timeout), "spki": spki,
+            "without_sandbox": without_sandbox, "as_json": as_json, "show_page": show_page,
+        }  # fmt: skip
+        _visit_site(context, file, several, loads or 1, how)
         return
+    access = _only_access(file, several)
     if show_page:
         refuse(
             "--open: requires a URL; sessions write a store, and `bentpipe report DIR --open` opens its report"
@@ -214,6 +222,29 @@ def browse(
     _print_summary(summary, runner, as_json)
     if summary.failed:
         raise typer.Exit(FAILED)
+
+
+def _visit_site(
+    context: typer.Context, url: str, accesses: list[str], loads: int, how: dict[str, Any]
+) -> None:
+    """Load a site once, or several times over several accesses; refuse options of sessions."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        # Typer's copy of Click is private, so that only the name identifies the source.
+        if source is not None and source.name != "DEFAULT" and parameter.name not in SITE_PARAMETERS:
+            refuse(f"{parameter.opts[0]}: cannot be combined with a URL, which has no sessions")
+    if len(accesses) > 1 or (accesses and loads > 1):
+        visit_several(url, accesses, loads, **how)
+    else:
+        visit(url, accesses[0] if accesses else None, **how)
+
+
+def _only_access(file: str, accesses: list[str]) -> str | None:
+    """Return the access of a page or scenario, which has at most one."""
+    check_subject(file)
+    if len(accesses) > 1:
+        refuse(f"--access: found {', '.join(accesses)}, expected one; several accesses require a URL")
+    return accesses[0] if accesses else None
 
 
 def _print_summary(summary: ExecutionSummary, runner: BrowserRunner, as_json: bool) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,16 +16,155 @@ from bentpipe.cli.common import FAILED, INTERRUPTED, refuse
 from bentpipe.cli.open_page import open_page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.lab.browser.site_load import SiteLoad
+    from bentpipe.metrics.intervals import ConfidenceInterval
 
-__all__ = ["is_site", "visit"]
+__all__ = ["check_subject", "is_site", "split_accesses", "visit", "visit_several"]
 
 
 def is_site(word: str) -> bool:
     """Return whether ``word`` is a URL and not the name of a file."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", word) is not None
+
+
+def check_subject(word: str) -> None:
+    """Refuse an HTML file and a URL without its scheme, with the URL to give."""
+    path = Path(word)
+    if path.suffix.lower() in (".html", ".htm") and path.is_file():
+        folder = "" if path.parent == Path() else f" --directory {shlex.quote(str(path.parent))}"
+        refuse(
+            f"FILE|URL: {word} is an HTML file, expected a URL; serve it by `python3 -m http.server 8000{folder}`, "
+            f"then load http://localhost:8000/{path.name}"
+        )
+    if (
+        re.fullmatch(r"(localhost(:\d+)?|[\w-]+(\.[\w-]+)*:\d+|\d+(\.\d+){3})(/.*)?", word)
+        and not path.exists()
+    ):
+        path_of_url = "" if "/" in word else "/"
+        refuse(f'FILE|URL: no file "{word}"; did you mean http://{word}{path_of_url}?')
+
+
+def split_accesses(words: Sequence[str] | None) -> list[str]:
+    """Return the accesses of repeated options and of lists ``A,B``; a file may have a comma in its name."""
+    found = []
+    for word in words or ():
+        found += [word] if Path(word).exists() else [part.strip() for part in word.split(",")]
+    if "" in found:
+        refuse("--access: found an empty name, expected a preset or a scenario (TOML), such as geo-konnect")
+    if duplicate := next((word for word in found if found.count(word) > 1), None):
+        refuse(f'--access: duplicate access "{duplicate}"')
+    return found
+
+
+def visit_several(
+    url: str,
+    accesses: Sequence[str],
+    loads: int,
+    *,
+    settings: Sequence[str],
+    out: Path | None,
+    pep: str | None,
+    timeout_s: float | None,
+    spki: str | None,
+    without_sandbox: bool,
+    as_json: bool,
+    show_page: bool,
+) -> None:
+    """Load the site several times over each access, in rounds, and write one page side by side.
+
+    The exit status is 1 if a load fails. Each load has a folder with its HAR file and its screenshots.
+    """
+    from bentpipe.cli.console import emit, patience, print_table
+    from bentpipe.lab.browser import site_load
+    from bentpipe.lab.browser.chromium import ChromiumError
+    from bentpipe.lab.shell import InterruptedLab, LabError
+    from bentpipe.report import timing_page
+    from bentpipe.runners import engine
+    from bentpipe.scenario.sweep import parse_override
+
+    site_load.address(url)
+    directory = out or Path("out") / f"{_host_name(url)}-{'-'.join(Path(one).stem for one in accesses)}"
+    overrides = [parse_override(text) for text in settings]
+    results: dict[str, list[SiteLoad]] = {access: [] for access in accesses}
+    tell = patience("loading", "loads")
+    try:
+        for number in range(loads):
+            first = number % len(accesses)
+            for access in (*accesses[first:], *accesses[:first]):
+                folder = directory / Path(access).stem / str(number + 1)
+                result = site_load.visit(
+                    url, access, folder, overrides=overrides, pep=pep, timeout_s=timeout_s or 300.0, spki=spki,
+                    without_sandbox=without_sandbox,
+                )  # fmt: skip
+                if result.error:
+                    print(f"error: {url} over {access} did not load: {result.error}", file=sys.stderr)
+                    raise typer.Exit(FAILED)
+                results[access].append(result)
+                tell(sum(map(len, results.values())), loads * len(accesses))
+    except (ChromiumError, LabError) as error:
+        refuse(str(error))
+    except (site_load.InterruptedVisit, InterruptedLab):
+        print(f"\ninterrupted: {directory} has the finished loads", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    rows = _rows(results)
+    notes = [
+        f"{access}: the lab missed its deadlines in {late} of {loads} loads"
+        for access, of in results.items()
+        if (late := sum(bool(one.reasons) for one in of))
+    ]
+    seconds = {access: [one.marks["loaded"] / 1e3 for one in of] for access, of in results.items()}
+    report = timing_page.TimingReport(
+        url, seconds, rows, notes, "" if pep is None else f"A proxy ({pep}) splits TCP after the longest segment.",
+        title=urlsplit(url).netloc, figure_title="Page load time",
+    )  # fmt: skip
+    page = timing_page.write(report, directory / "page.html", engine.version())
+    if show_page:
+        open_page(page)
+    if as_json:
+        loads_ms = {access: [dict(one.marks) for one in of] for access, of in results.items()}
+        emit({"url": url, "loads": loads_ms, "rows": rows, "notes": notes, "page": str(page)})
+        return
+    print(timing_page.headline_text(report))
+    print_table(rows, "Means over loads, s, with 95 % confidence intervals")
+    for note in notes:
+        print(f"note: {note}")
+    print(f"page: {page}")
+
+
+def _rows(results: Mapping[str, Sequence[SiteLoad]]) -> list[dict[str, str]]:
+    """Return a row for each access: mean instants in s, and the ratio of load times to the fastest access."""
+    from bentpipe.metrics.format import format_interval
+    from bentpipe.metrics.samples.median_ratio import mean_ratio
+
+    loaded = {access: [one.marks["loaded"] for one in of] for access, of in results.items()}
+    fastest = min(loaded, key=lambda access: sum(loaded[access]))
+    marks = [name for name in next(iter(results.values()))[0].marks if all(
+        name in one.marks for of in results.values() for one in of
+    )]  # fmt: skip
+    return [
+        {"access": access, "loads": str(len(of))}
+        | {f"{name}, s": format_interval(_time([one.marks[name] for one in of]), 1e-3, 3) for name in marks}
+        | {
+            "times the fastest": "1"
+            if access == fastest
+            else format_interval(mean_ratio(loaded[access], loaded[fastest], paired=True), digits=3)
+        }
+        for access, of in results.items()
+    ]
+
+
+def _time(values: Sequence[float]) -> ConfidenceInterval:
+    """Return the mean of times; its interval ends at 0."""
+    from bentpipe.metrics.intervals import mean_ci
+
+    mean = mean_ci(values)
+    return mean if mean.low is None else replace(mean, low=max(0.0, mean.low))
+
+
+def _host_name(url: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).netloc)
 
 
 def visit(
@@ -50,8 +191,7 @@ def visit(
         refuse(
             "--access: missing, required with a URL; expected a preset or a scenario (TOML), such as geo-konnect"
         )
-    host_name = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).netloc)
-    directory = out or Path("out") / f"{host_name}-{Path(access).stem}"
+    directory = out or Path("out") / f"{_host_name(url)}-{Path(access).stem}"
     interrupted = False
     try:
         result = site_load.visit(

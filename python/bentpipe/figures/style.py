@@ -131,7 +131,8 @@ def shape(labels: Sequence[str], field: str = "series", title: str | None = None
         "triangle-left",
     ]
     scale = alt.Scale(domain=list(labels), range=[forms[i % len(forms)] for i in range(len(labels))])
-    legend = alt.Legend(title=title) if len(labels) > 1 else None
+    # The stroke of the legends of lines would enlarge the points.
+    legend = alt.Legend(title=title, symbolStrokeWidth=0) if len(labels) > 1 else None
     return alt.Shape(f"{field}:N", scale=scale, legend=legend, title=title)
 
 

@@ -266,7 +266,7 @@ def queueing_delay(context: FigureContext) -> Figure | None:
     tips = [alt.Tooltip(f"{q}:Q", format=".4~g", title=f"{q}, ms") for q in ("p50", "p95", "p99")]
     layers = [
         base.mark_rule(strokeWidth=2, opacity=0.45).encode(
-            x=alt.X("p50:Q", title=title), x2="p99:Q", y=y, color=hue
+            x=alt.X("p50:Q", title=title, axis=alt.Axis(labelFlush=False)), x2="p99:Q", y=y, color=hue
         ),
         base.mark_point(filled=True, size=70, opacity=1).encode(
             x=alt.X("p50:Q", title=title), y=y, color=hue, tooltip=tips

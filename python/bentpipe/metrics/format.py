@@ -149,6 +149,10 @@ def has_too_few_seeds(interval: ConfidenceInterval) -> bool:
     return (interval.high - interval.low) / 2 > abs(interval.estimate)
 
 
+MAX_DIGITS = 4
+"""Largest number of significant digits of a metric's mean; a narrower interval is left out."""
+
+
 def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) -> str:
     """Format a mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
 
@@ -163,7 +167,7 @@ def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) 
     unlimited = metric.is_window and interval.estimate >= UNLIMITED_BYTES
     clipped = metric.clip(interval)
     shown = (
-        format_mean(interval, metric.scale)
+        format_mean(interval, metric.scale, max_digits=MAX_DIGITS)
         if clipped == interval
         else format_interval(clipped, metric.scale, 3)
     )

@@ -367,5 +367,6 @@ def _drop_redundant_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if any(all(row[name] == row["controller"] for row in rows) for name in others):
         redundant.add("controller")
     if len(redundant) == 3 and len(rows) == 1:
-        redundant = set()
+        is_swept = any(rows[0][name] == rows[0]["controller"] for name in others)
+        redundant = {"controller"} if is_swept else set()
     return [{name: value for name, value in row.items() if name not in redundant} for row in rows]

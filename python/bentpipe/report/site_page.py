@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,27 @@ from bentpipe.report.html_table import HtmlTable, TabularCell, add_tooltips, tab
 from bentpipe.report.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["MAX_PICTURES", "SiteReport", "headline_text", "rows", "supporting_text", "write"]
+__all__ = [
+    "MAX_PICTURES",
+    "SiteReport",
+    "choose_pictures",
+    "headline_text",
+    "rows",
+    "supporting_text",
+    "write",
+]
 
-MAX_PICTURES = 12
-"""Largest number of pictures of the filmstrip."""
+MAX_PICTURES = 8
+"""Largest number of pictures of the filmstrip, as they are readable in two rows."""
+
+MIN_SPACING = 0.03
+"""Smallest distance of a picture to the others, as a share of the time from the first to the last one."""
+
+PICTURED = ("first contentful paint", "loaded")
+"""Marks that have a picture: the first one from that instant on."""
 
 PHASES = (
     ("queued", "queued_s", "begin_s"),
@@ -175,12 +190,47 @@ def _table(load: SiteReport) -> HtmlTable | None:
 
 
 def _pictures(load: SiteReport) -> list[tuple[str, str]]:
-    """Return the first, the last and evenly spaced pictures of the film."""
+    """Return time and image of the pictures of the filmstrip; that of a mark has its name."""
     film = list(load.film)
-    if len(film) > MAX_PICTURES:
-        step = (len(film) - 1) / (MAX_PICTURES - 1)
-        film = [film[round(place * step)] for place in range(MAX_PICTURES)]
-    return [(f"{ms / 1e3:.2f} s", base64.b64encode(file.read_bytes()).decode()) for ms, file in film]
+    named: dict[int, str] = {}
+    for name in PICTURED:
+        at = next((place for place, (ms, _) in enumerate(film) if ms >= load.marks.get(name, math.inf)), None)
+        if at is not None:
+            named[at] = f"{named[at]}, {name}" if at in named else name
+    return [
+        (
+            f"{film[at][0] / 1e3:.2f} s{f' ({named[at]})' if at in named else ''}",
+            base64.b64encode(film[at][1].read_bytes()).decode(),
+        )
+        for at in choose_pictures([ms for ms, _ in film], named)
+    ]
+
+
+def choose_pictures(times: Sequence[int], required: Collection[int] = ()) -> list[int]:
+    """Return the places of at most ``MAX_PICTURES`` pictures: the first, the last, the required, and distant others.
+
+    Every picture is a visual change. Among equally required ones, that with the largest distance to the chosen ones is
+    next, until the distance is below ``MIN_SPACING`` of the whole.
+
+    Args:
+        times: instants of all pictures, ascending, ms.
+        required: places that are chosen in any case.
+    """
+    if not times:
+        return []
+    chosen = {0, len(times) - 1, *required}
+    spacing = MIN_SPACING * (times[-1] - times[0])
+    while len(chosen) < min(MAX_PICTURES, len(times)):
+        distance = {
+            place: min(abs(times[place] - times[other]) for other in chosen)
+            for place in range(len(times))
+            if place not in chosen
+        }
+        farthest = max(distance, key=distance.__getitem__)
+        if distance[farthest] < spacing:
+            break
+        chosen.add(farthest)
+    return sorted(chosen)
 
 
 def _parts(one: Mapping[str, Any], left_s: float) -> Iterator[tuple[str, float, float]]:

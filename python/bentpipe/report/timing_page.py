@@ -26,6 +26,10 @@ ROW_HEIGHT = 34
 """Height of an access in the figure, CSS pixels."""
 
 COLUMNS = {
+    "loaded": "mean instant of the load event since navigation start, with its 95 % interval",
+    "first contentful paint": "mean instant of the first paint of text or an image, with its 95 % interval",
+    "first byte": "mean instant of the first byte of the page's response, with its 95 % interval",
+    "DOM content loaded": "mean instant at which the HTML is parsed, with its 95 % interval",
     "mean ± σ": "mean wall time of the command, with the standard deviation of the runs",
     "times the fastest": "geometric mean of the ratios to the fastest access in the same round, with its 95 % interval",
 }
@@ -45,6 +49,8 @@ class TimingReport:
     """Warnings about the measurement."""
     setting: str = ""
     """Sentence about what all accesses have in common, such as background traffic; empty without."""
+    title: str = "Timing of a command"
+    figure_title: str = "Wall time of the command"
 
 
 def headline_text(timing: TimingReport) -> str:
@@ -91,12 +97,12 @@ def figure(timing: TimingReport) -> Figure:
     )
     drawn = alt.layer(runs, means).properties(width=style.WIDTH - 160, height=alt.Step(ROW_HEIGHT))
     caption = "Each circle is one run; the bar is their mean."
-    return Figure("command-times", "Wall time of the command", caption, drawn, frame.height)
+    return Figure("command-times", timing.figure_title, caption, drawn, frame.height)
 
 
 def write(timing: TimingReport, out: Path, engine: str) -> Path:
     """Write the page to ``out``; return ``out``."""
-    page = Page("Timing of a command")
+    page = Page(timing.title)
     table = tabular(timing.rows)
     return page.write(
         out, "report/timing_page.html", Headline(headline_text(timing), supporting_text(timing)),
