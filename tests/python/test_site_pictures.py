@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
 def test_a_mark_keeps_its_picture_between_others() -> None:
     """Pictures at 0, 3.305, 4.09, 4.11 and 5.09 s: first contentful paint at 3.29 s needs the second."""
     times = [0, 3305, 4090, 4110, 5090]
-    assert choose_pictures(times, {1}) == [0, 1, 2, 4], "the pictures at 4.09 and 4.11 s are one change"
-    assert choose_pictures(times) == [0, 1, 2, 4]
+    assert choose_pictures(times, {1}) == [0, 1, 3, 4], "the pictures at 4.09 and 4.11 s are one change"
 
 
 def test_many_pictures_are_spread_over_the_load() -> None:
-    times = [*range(0, 1000, 10), 5000, 9000, 9010]
+    times = [*range(0, 10_000, 50), 10_010]
     chosen = choose_pictures(times, {3, 101})
     assert len(chosen) == MAX_PICTURES
-    assert {0, 3, 100, 101, 102} <= set(chosen)
-    assert chosen == sorted(chosen)
+    assert {0, 3, 101, 200} <= set(chosen)
+    others = sorted(set(chosen) - {3})
+    assert min(times[after] - times[before] for before, after in itertools.pairwise(others)) > 1000
 
 
 def test_few_pictures_are_all_shown() -> None:
