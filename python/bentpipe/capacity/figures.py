@@ -34,16 +34,16 @@ SCHEMA = {"panel": pl.String, "series": pl.String, "users": pl.Int64, "seed": pl
 def figure(result: Capacity) -> Figure:
     """Return the figure: a panel for MOS and one for page load time, as far as the mix has these users.
 
-    The axis of users ends a little above the interval; the table has all runs.
+    The axis of users is around the interval; the table has all runs.
     """
     criterion = result.config.criterion
     shares = sorted({criterion.share, MEDIAN}, reverse=True)
     labels = [_label(share) for share in shares]
-    widest = _widest(result)
+    fewest, widest = _fewest(result), _widest(result)
+    shown = [one for one in result.evaluations if fewest <= one.users <= widest]
     rows = [
         {"panel": panel, "series": _label(share), "users": one.users, "seed": one.seed, "y": value}
-        for one in result.evaluations
-        if one.users <= widest
+        for one in shown
         for panel, read in (("mos", one.quality.mos_of), ("page", one.quality.page_of))
         for share in shares
         if (value := read(share)) is not None
@@ -52,7 +52,7 @@ def figure(result: Capacity) -> Figure:
     limit = None if criterion.page is None else criterion.page.ns / 1e9
     panels: list[Any] = []
     if frame.filter(panel="mos").height:
-        scale = alt.Scale(domain=[1, MAX_MOS])
+        scale = alt.Scale(domain=_mos_domain(frame, criterion.mos))
         panels.append(_panel(result, frame, "mos", METRICS["mos"].axis, scale, criterion.mos, labels))
     if frame.filter(panel="page").height:
         scale = alt.Scale(zero=True)
@@ -63,7 +63,11 @@ def figure(result: Capacity) -> Figure:
         + ("" if result.is_none else "The vertical line is the number of users that fit")
         + ("" if result.is_none or len(result.limits) == 1 else f", the band {_band_text(result)}")
         + ("" if result.is_none else ". ")
-        + ("" if widest >= result.evaluations[-1].users else "Runs with more users are in the table. ")
+        + (
+            ""
+            if len(shown) == len(result.evaluations)
+            else "Runs with fewer or more users are in the table. "
+        )
         + "A MOS is that of the worse direction of a call, a page load time the median of the loads of a user."
     )
     return Figure(KEYS[0], "Quality by number of users", caption, chart, frame.height)
@@ -75,6 +79,21 @@ def _widest(result: Capacity) -> int:
         return result.evaluations[-1].users
     wanted = max(result.bounds[1], result.first_failing or result.users, MIN_USERS)
     return math.ceil(MARGIN * wanted)
+
+
+def _fewest(result: Capacity) -> int:
+    """Return the smallest number of users in the figure."""
+    return 0 if result.is_none else math.floor(result.bounds[0] / MARGIN**2)
+
+
+def _mos_domain(frame: pl.DataFrame, limit: float | None) -> list[float]:
+    """Return the range of the scores of the figure and their limit, in half units."""
+    scores = [*frame.filter(panel="mos")["y"].to_list(), *([] if limit is None else [limit])]
+    low, high = math.floor(2 * min(scores)) / 2, math.ceil(2 * max(scores)) / 2
+    return [
+        max(low if low < min(scores) else low - 0.5, 1.0),
+        min(high if high > max(scores) else high + 0.5, MAX_MOS),
+    ]
 
 
 def _band_text(result: Capacity) -> str:
@@ -95,13 +114,8 @@ def _panel(
     labels: list[str],
 ) -> Any:
     rows = frame.filter(panel=panel).drop("panel").sort("series", "seed", "users")
-    widest = _widest(result)
-    x = alt.X(
-        "users:Q",
-        title="users",
-        scale=alt.Scale(domain=[0, widest]),
-        axis=alt.Axis(tickMinStep=1, format=",d"),
-    )
+    across = alt.Scale(domain=[_fewest(result), _widest(result)], zero=False, nice=False)
+    x = alt.X("users:Q", title="users", scale=across, axis=alt.Axis(tickMinStep=1, format=",d"))
     y = alt.Y("y:Q", title=title, scale=scale)
     hue = colour(labels)
     base = alt.Chart(inline_csv(rows))
@@ -109,9 +123,9 @@ def _panel(
     if not result.is_none:
         low, high = result.bounds
         if low != high:
-            ends = {"low": [float(low)], "high": [float(min(high, widest))]}
+            ends = {"low": [float(low)], "high": [float(high)]}
             band = alt.Chart(inline_csv(pl.DataFrame(ends))).mark_rect(color=BLUE, opacity=0.12)
-            layers.append(band.encode(x=alt.X("low:Q", title="users"), x2="high:Q"))
+            layers.append(band.encode(x=alt.X("low:Q", title="users", scale=across), x2="high:Q"))
         place = pl.DataFrame({"users": [float(result.users)]})
         layers.append(alt.Chart(inline_csv(place)).mark_rule(color=BLUE, strokeWidth=1.5).encode(x=x))
     if limit is not None:

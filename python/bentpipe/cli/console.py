@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import sys
 import textwrap
 import threading
@@ -58,14 +57,16 @@ def print_table(
         headings: headings by key.
     """
     from rich.console import Console
-    from rich.text import Text
 
     console = Console(file=_styled_stream(sys.stdout), width=None if sys.stdout.isatty() else DEFAULT_WIDTH)
     if not rows:
         console.print("(no rows)")
         return
     if title:
-        console.print(Text(_one_line(title)), soft_wrap=not sys.stdout.isatty())
+        print(
+            _wrap(_one_line(title), console.width) if sys.stdout.isatty() else _one_line(title),
+            file=console.file,
+        )
     names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
     cells = {key: [plain(format_cell(row.get(key))) for row in rows] for key in rows[0]}
     numeric = {key for key in rows[0] if any(isinstance(row.get(key), (int, float)) for row in rows)}
@@ -268,21 +269,30 @@ def answer(output: CommandOutput, *, as_json: bool = False) -> None:
     if as_json:
         emit(output.data)
     else:
+        width = _terminal_width()
         for part in output.shown:
             if isinstance(part, TextTable):
                 print_table(part.rows, part.title)
             else:
-                print(_wrap(part) if sys.stdout.isatty() else part)
+                print(part if width is None else _wrap(part, width))
     for problem in output.problems:
         print(problem, file=sys.stderr)
 
 
-def _wrap(text: str) -> str:
-    """Return the text with lines that fit the terminal, without a break inside a quantity.
+def _terminal_width() -> int | None:
+    """Return the width of the terminal; None if standard output is none."""
+    if not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(file=_styled_stream(sys.stdout)).width
+
+
+def _wrap(text: str, width: int) -> str:
+    """Return the text with lines that fit ``width``, without a break inside a quantity.
 
     Lines that start with a blank remain: they are commands to copy.
     """
-    width = shutil.get_terminal_size().columns
     lines = [
         line
         if len(line) <= width or line[:1].isspace()
