@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from bentpipe.scenario.toml_writer import dumps
 from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -99,7 +100,8 @@ class Search:
             bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
         """
         seeds = range(1, self.config.seeds + 1)
-        limits = find_limits(len(self._sizes), seeds, self._start, self._evaluate)
+        with self._interruptible():
+            limits = find_limits(len(self._sizes), seeds, self._start, self._evaluate)
         users = {seed: self._sizes[index] if index >= 0 else 0 for seed, index in limits.items()}
         return Capacity(
             self.config, tuple(self.evaluations()), users, self._sizes[0], self._sizes[-1], self.estimate,
@@ -113,7 +115,8 @@ class Search:
             FailedRunsError: a run failed.
             bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
         """
-        self._evaluate([Probe(0, seed) for seed in range(1, self.config.seeds + 1)])
+        with self._interruptible():
+            self._evaluate([Probe(0, seed) for seed in range(1, self.config.seeds + 1)])
         return self.evaluations()
 
     def evaluations(self) -> list[Evaluation]:
@@ -140,6 +143,17 @@ class Search:
         plan = self._plan([Probe(self._start, seed) for seed in range(1, self.config.seeds + 1)])
         return STEPS * estimate_plan(plan, self._runner.jobs).seconds
 
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Name the finished runs after Ctrl-C, which may also come between two steps."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            finished = len(Store(self.store).finished()) if self.store.exists() else 0
+            raise InterruptedExecution(
+                f"{finished} runs are in {self.store}; rerun the command to resume"
+            ) from None
+
     def _load(self, counts: Sequence[Mapping[str, int]]) -> ScenarioDocument:
         settings = self.config.settings
         overrides = [parse_override(text) for text in settings]
@@ -164,13 +178,7 @@ class Search:
         plan = self._plan(probes)
         runs = {probe: run for run in plan.runs if (probe := self._probe_of(run)) in probes}
         plan = replace(plan, runs=tuple(runs.values()))
-        try:
-            summary = execute(plan, self._runner, self.store, watch=self._observer(probes))
-        except InterruptedExecution:
-            finished = len(Store(self.store).finished())
-            raise InterruptedExecution(
-                f"{finished} runs are in {self.store}; rerun the command to resume"
-            ) from None
+        summary = execute(plan, self._runner, self.store, watch=self._observer(probes))
         self.done += summary.done
         self.reused += summary.reused
         self.seconds += summary.seconds
