@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import commands
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
@@ -15,6 +17,20 @@ from bentpipe.scenario.presets import Page, Preset, page, pages, presets, proxie
 from bentpipe.scenario.quantities import Duration, Rate, Size
 
 ACCESSES = {preset.name: preset for preset in presets()}
+
+
+def test_a_preset_is_shown_as_the_toml_of_its_keys(tmp_path: Path) -> None:
+    for name, known in ACCESSES.items():
+        done = commands.bentpipe(tmp_path, "presets", "show", name)
+        assert done.returncode == 0, done.stderr
+        data = tomllib.loads(done.stdout)
+        assert (data["title"], data["path"]["segment"]) == (known.title, known.segments)
+    done = commands.bentpipe(tmp_path, "presets", "show", "nr-ntn-le")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith('error: NAME: no preset "nr-ntn-le", expected one of: ')
+    assert done.stderr.endswith('did you mean "nr-ntn-leo"?\n')
+
+
 PAGES = {found.name: found for found in pages()}
 
 

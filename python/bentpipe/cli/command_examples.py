@@ -14,6 +14,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "presets export geo-konnect --format netem > geo-konnect.sh",
         "presets export geo-konnect starlink --format mahimahi --out traces",
     ),
+    "presets show": ("presets show nr-ntn-leo", "presets show starlink > my-starlink.toml"),
     "presets schema": ("presets schema", "presets schema > presets.schema.json"),
     "schema": ("schema", "schema > scenario.schema.json"),
     "show": ("show out/geo", "show out/geo --json"),

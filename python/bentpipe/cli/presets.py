@@ -57,6 +57,15 @@ def export(
 
 
 @presets.command()
+def show(name: Annotated[str, typer.Argument(metavar="NAME", help="preset")]) -> None:
+    """Print a preset as TOML: its source, and the keys of its path that --set changes."""
+    from bentpipe.scenario.presets import preset_text
+
+    with options(name="NAME"):
+        sys.stdout.write(preset_text(name))
+
+
+@presets.command()
 def schema() -> None:
     """Print the JSON schema of --format json."""
     from bentpipe.cli.console import emit

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.scenario.errors import ScenarioError, encoding_error, syntax_error, unknown_name
+from bentpipe.scenario.errors import (
+    SOURCE_ARGUMENT,
+    ScenarioError,
+    encoding_error,
+    syntax_error,
+    unknown_name,
+)
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantity_text import nearest_file
@@ -26,6 +32,7 @@ __all__ = [
     "page_names",
     "pages",
     "preset",
+    "preset_text",
     "presets",
     "proxies",
     "segments",
@@ -158,6 +165,14 @@ def expand_preset(data: dict[str, Any], folder: Path) -> None:
         listed = path.get(key, [])
         if added and isinstance(listed, list):  # validation rejects any other type
             path[key] = [*added, *listed]
+
+
+def preset_text(name: str) -> str:
+    """Return the file of the access network ``name``, TOML. Raises ScenarioError if there is none."""
+    known = preset_names()
+    if name not in known:
+        raise ScenarioError([("name", unknown_name(name, known, "preset"))], SOURCE_ARGUMENT)
+    return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def _read_user_preset(folder: Path, name: str) -> Preset:
