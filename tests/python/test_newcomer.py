@@ -24,6 +24,7 @@ delay = "250 ms"
 both = { rate = "10 Mbit/s" }
 [[flow]]
 name = "download"
+direction = "down"
 congestion = "cubic"
 """
 

@@ -235,7 +235,7 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
             and location[-1] in _TABLE_LISTS
         ):
             message = one_table(".".join(map(str, location)))
-        if item["type"] == "missing" and location[-1] in _TABLE_LISTS:
+        elif item["type"] == "missing" and location[-1] in _TABLE_LISTS:
             message = f"missing, expected [[{'.'.join(map(str, location))}]]"
         elif item["type"] == "missing" and model is not None:
             message = f"missing, expected {describe_expected(model, location) or 'a value'}"
