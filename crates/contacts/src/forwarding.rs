@@ -3,8 +3,9 @@
 use units::Time;
 
 use crate::candidate::{CandidateEvaluation, evaluate};
+use crate::missing_range::find_missing_ranges;
 use crate::plan::{Plan, PlanNodeId};
-use crate::plan_check::format_seconds;
+use crate::plan_check::{format_bytes, format_seconds};
 use crate::route::{BundleDemand, Route, RouteDemand};
 use crate::search::ContactGraphSearch;
 
@@ -40,7 +41,7 @@ pub enum ForwardingDecision {
 /// Decides on a bundle at `local` for `to`.
 ///
 /// A static route to that node precedes the plan; a default static route follows it. Consumption and priority of `load`
-/// must equal those of the bundle.
+/// must equal those of the bundle. The arrival of a route that carries a part of the bundle is that of the part.
 #[allow(clippy::too_many_arguments, reason = "each argument is a part of the request")]
 pub fn decide_forwarding(
     plan: &Plan,
@@ -60,10 +61,7 @@ pub fn decide_forwarding(
             .find_route(plan, load, local, one.via, now)
             .filter(|route| route.edges.len() == 1);
         let route = route.or_else(|| find_direct_route(plan, load, local, one.via, now));
-        let judged = route.map(|route| {
-            let judgement = evaluate(plan, &route, bundle, load, now);
-            (route, judgement)
-        });
+        let judged = route.map(|route| evaluate_route(plan, route, bundle, load, now));
         Some(ForwardingDecision::Static(PlannedCopy { next_hop: one.via, route: judged }))
     };
     if local == to {
@@ -81,29 +79,89 @@ pub fn decide_forwarding(
             .filter_map(|only| {
                 let others: Vec<PlanNodeId> =
                     neighbours.iter().copied().filter(|one| one != only).collect();
-                search.find_route(plan, &RouteDemand { excluded: &others, ..*load }, local, to, now)
+                let load = RouteDemand { excluded: &others, ..*load };
+                find_candidate(plan, search, &load, local, to, now)
             })
             .collect()
     } else {
-        search.find_route(plan, load, local, to, now).into_iter().collect()
+        find_candidate(plan, search, load, local, to, now).into_iter().collect()
     };
-    let in_time = |route: &Route| route.arrival <= bundle.deadline;
-    let earliest = routes.iter().map(|one| one.arrival).min();
-    routes.retain(in_time);
     routes.sort_by(|a, b| a.compare(b, plan));
-    if routes.is_empty() {
+    let evaluated: Vec<(Route, CandidateEvaluation)> =
+        routes.into_iter().map(|route| evaluate_route(plan, route, bundle, load, now)).collect();
+    if evaluated.iter().all(|(_, judged)| judged.rejection.is_some()) {
+        let earliest = evaluated.iter().min_by_key(|(route, _)| route.arrival);
         return by_hand(search, None).unwrap_or_else(|| {
             ForwardingDecision::NoRoute(explain_no_route(
                 plan, search, local, to, now, bundle, load, earliest,
             ))
         });
     }
-    let forward = |route: Route| {
-        let judgement = evaluate(plan, &route, bundle, load, now);
-        debug_assert!(judgement.rejection.is_none(), "{judgement:?}");
-        PlannedCopy { next_hop: route.next_hop().unwrap_or(to), route: Some((route, judgement)) }
+    let copies = evaluated.into_iter().filter(|(_, judged)| judged.rejection.is_none());
+    ForwardingDecision::Planned(
+        copies
+            .map(|(route, judged)| PlannedCopy {
+                next_hop: route.next_hop().unwrap_or(to),
+                route: Some((route, judged)),
+            })
+            .collect(),
+    )
+}
+
+/// Evaluates a route, and sets its arrival to that of the volume that it carries.
+fn evaluate_route(
+    plan: &Plan,
+    route: Route,
+    bundle: &BundleDemand,
+    load: &RouteDemand<'_>,
+    now: Time,
+) -> (Route, CandidateEvaluation) {
+    let judgement = evaluate(plan, &route, bundle, load, now);
+    (Route { arrival: judgement.projected_arrival, ..route }, judgement)
+}
+
+/// Returns the candidate route with the earliest projected arrival. If the bundle may be fragmented and the standard
+/// has no candidate, it is the route of the largest fragment.
+///
+/// By the standard a later contact counts from the arrival of the whole bundle, at which it may have ended.
+pub(crate) fn find_candidate(
+    plan: &Plan,
+    search: &mut ContactGraphSearch,
+    load: &RouteDemand<'_>,
+    local: PlanNodeId,
+    to: PlanNodeId,
+    now: Time,
+) -> Option<Route> {
+    let found = search.find_route(plan, load, local, to, now);
+    if found.is_some() || load.is_unfragmentable {
+        return found;
+    }
+    find_largest_fragment(plan, search, load, local, to, now).map(|(_, route)| route)
+}
+
+/// Returns the largest volume that one route carries, at most that of the demand, and the earliest such route.
+pub(crate) fn find_largest_fragment(
+    plan: &Plan,
+    search: &mut ContactGraphSearch,
+    load: &RouteDemand<'_>,
+    local: PlanNodeId,
+    to: PlanNodeId,
+    now: Time,
+) -> Option<(u64, Route)> {
+    let mut find = |consumption: u64| {
+        let load = RouteDemand { consumption, is_unfragmentable: true, ..*load };
+        search.find_route(plan, &load, local, to, now)
     };
-    ForwardingDecision::Planned(routes.into_iter().map(forward).collect())
+    let mut best = (1, find(1)?);
+    let mut fails = load.consumption.saturating_add(1);
+    while best.0 + 1 < fails {
+        let middle = best.0 + (fails - best.0) / 2;
+        match find(middle) {
+            Some(route) => best = (middle, route),
+            None => fails = middle,
+        }
+    }
+    Some(best)
 }
 
 /// Returns the earliest contact with a neighbour that carries the bundle.
@@ -134,16 +192,22 @@ fn explain_no_route(
     now: Time,
     bundle: &BundleDemand,
     load: &RouteDemand<'_>,
-    earliest: Option<Time>,
+    earliest: Option<&(Route, CandidateEvaluation)>,
 ) -> String {
     let (from, at) = (plan.name(local), format_seconds(now.nanos()));
     let to_name = plan.name(to);
-    if let Some(earliest) = earliest {
+    if let Some((route, judged)) = earliest {
         let deadline = format_seconds(bundle.deadline.nanos());
-        return format!(
-            "the earliest arrival at {to_name}, {}, is after the deadline, {deadline}",
-            format_seconds(earliest.nanos())
-        );
+        let arrival = format_seconds(route.arrival.nanos());
+        return if judged.carried_volume < load.consumption {
+            format!(
+                "a fragment would arrive at {to_name} at {arrival}, after the deadline, {deadline}"
+            )
+        } else {
+            format!(
+                "the earliest arrival at {to_name}, {arrival}, is after the deadline, {deadline}"
+            )
+        };
     }
     let mut leads = |excluded: &[PlanNodeId], min_confidence: f64| {
         let load = RouteDemand::best_case(excluded, min_confidence);
@@ -151,7 +215,18 @@ fn explain_no_route(
     };
     let (excluded, likely) = (load.excluded, load.min_confidence);
     if !leads(&[], 0.0) {
-        return format!("no contacts lead from {from} to {to_name} from {at} on");
+        let pairs = find_missing_ranges(plan, local, to, now);
+        if pairs.is_empty() {
+            return format!("no contacts lead from {from} to {to_name} from {at} on");
+        }
+        let names: Vec<String> = pairs
+            .iter()
+            .map(|(a, b)| format!("between {} and {}", plan.name(*a), plan.name(*b)))
+            .collect();
+        return format!(
+            "contacts lead from {from} to {to_name}, but the plan has no range {}",
+            names.join(", ")
+        );
     }
     if !leads(excluded, likely) {
         // Each of the two constraints alone may exclude all routes, or only both together.
@@ -173,7 +248,7 @@ fn explain_no_route(
         };
     }
     let need = if load.is_unfragmentable {
-        format!("{} B of it", load.consumption)
+        format!("all {} of it", format_bytes(load.consumption))
     } else {
         "any of it".into()
     };

@@ -9,7 +9,10 @@ use units::Time;
 use crate::booked_volume::{Backlog, BookedVolume, Priority};
 use crate::bound::{Supply, compute_delivery_bound};
 use crate::candidate::{CandidateEvaluation, evaluate};
-use crate::forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
+use crate::forwarding::{
+    ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding, find_largest_fragment,
+};
+use crate::fragments::plan_fragments;
 use crate::plan::{Plan, PlanNodeId};
 use crate::plan_check::{PlanDiagnostic, check_plan};
 use crate::route::{BundleDemand, Route, RouteDemand};
@@ -98,8 +101,12 @@ pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String
 /// Returns a node of the plan, or an error if it does not exist.
 fn find_node(plan: &Plan, field: &str, name: &str) -> Result<PlanNodeId, String> {
     plan.node(name).ok_or_else(|| {
-        let near = suggest(name, plan.names());
-        let names: Vec<&str> = plan.names().take(12).collect();
+        // A number is no misspelling of another one.
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let near = if is_number { String::new() } else { suggest(name, plan.names()) };
+        let mut nodes: Vec<PlanNodeId> = plan.names().filter_map(|name| plan.node(name)).collect();
+        nodes.sort_by_key(|node| plan.sort_key(*node));
+        let names: Vec<&str> = nodes.iter().take(12).map(|node| plan.name(*node)).collect();
         let more = if plan.node_count() > names.len() { ", ..." } else { "" };
         let known = format!("the plan knows {}{more}", names.join(", "));
         format!("{field}: found {name:?}, a node that no contact names{near}; {known}")
@@ -192,6 +199,23 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
             "route": one.route.as_ref().map(|(route, judgement)| show(route, judgement)),
         })
     };
+    let is_planned = matches!(decision, ForwardingDecision::Planned(_));
+    // A node does not fragment a bundle of several copies.
+    let is_single = matches!(&decision, ForwardingDecision::Planned(copies) if copies.len() == 1);
+    let fragments: Vec<Value> = if is_single && bundle.is_fragmentable {
+        plan_fragments(&plan, from, to, at, &bundle, &load)
+            .iter()
+            .map(|one| json!({"bytes": one.size, "route": show(&one.route, &one.evaluation)}))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let largest = if is_planned || from == to {
+        None
+    } else {
+        find_largest_fragment(&plan, &mut search, &load, from, to, at)
+            .map(|(consumption, _)| BundleDemand::max_size(consumption))
+    };
     let (by, forwarded, no_route_reason) = match &decision {
         ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
         ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
@@ -210,7 +234,10 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
         "by": by,
         "forwarded": forwarded,
         "no_route_reason": no_route_reason,
+        "bytes": bundle.size,
         "consumption_bytes": bundle.consumption(),
+        "fragments": fragments,
+        "largest_bytes": largest,
         "alternatives": alternatives,
     })
     .to_string())
@@ -260,6 +287,7 @@ fn describe_route(
         "best_case_ns": judgement.best_case_arrival.nanos(),
         "projected_ns": judgement.projected_arrival.nanos(),
         "termination_ns": route.termination().nanos(),
+        "carried_bytes": judgement.carried_volume,
         "limit_bytes": judgement.volume_limit,
         "confidence": route.confidence(),
         "clause": judgement.rejection.and_then(|one| one.clause()),

@@ -9,8 +9,10 @@ mod booked_volume;
 mod bound;
 mod candidate;
 mod forwarding;
+mod fragments;
 pub mod ion;
 mod json_api;
+mod missing_range;
 mod plan;
 mod plan_check;
 mod route;
@@ -25,6 +27,7 @@ pub use booked_volume::{Backlog, BookedVolume, PRIORITY_COUNT, Priority};
 pub use bound::{DeliveryBound, Supply, compute_delivery_bound};
 pub use candidate::{CandidateEvaluation, HopEvaluation, RejectionReason, evaluate};
 pub use forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
+pub use fragments::{MIN_FRAGMENT_BYTES, PlannedFragment, plan_fragments};
 pub use json_api::{
     check_plan_json, compute_delivery_bound_json, decide_route_json, parse_ion_json,
 };

@@ -213,6 +213,17 @@ impl Plan {
         of.iter().filter_map(|id| Some((*id, self.contact(*id)?)))
     }
 
+    /// Returns the contacts of a sender with their receivers.
+    pub(crate) fn contacts_from(
+        &self,
+        from: PlanNodeId,
+    ) -> impl Iterator<Item = (PlanNodeId, &Contact)> {
+        let pairs = (from, PlanNodeId(0))..=(from, PlanNodeId(u32::MAX));
+        self.contacts_by_pair
+            .range(pairs)
+            .flat_map(|((_, to), ids)| ids.iter().filter_map(|id| Some((*to, self.contact(*id)?))))
+    }
+
     /// Returns whether contacts of one direction are or were planned, including expired and removed ones.
     pub fn is_planned(&self, from: PlanNodeId, to: PlanNodeId) -> bool {
         self.contacts_by_pair.contains_key(&(from, to))
@@ -303,6 +314,20 @@ impl Plan {
         }
         self.apply_change(from, to);
         Ok(())
+    }
+
+    /// Delays the start of a contact. A start at its end removes it.
+    pub(crate) fn delay_contact(&mut self, id: ContactId, start: Time) {
+        let Some(one) = self.contacts.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if start >= one.stop {
+            self.remove_contact(id);
+        } else if start > one.start {
+            one.start = start;
+            let (from, to) = (one.from, one.to);
+            self.apply_change(from, to);
+        }
     }
 
     /// Adds a range with immediate effect. It replaces earlier ranges of the same direction and time.

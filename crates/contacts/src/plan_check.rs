@@ -253,3 +253,16 @@ pub(crate) fn format_seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
+
+/// Formats a number of bytes with separators of thousands.
+pub(crate) fn format_bytes(bytes: u64) -> String {
+    let digits = bytes.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} B")
+}

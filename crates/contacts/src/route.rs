@@ -26,6 +26,12 @@ impl BundleDemand {
         let overhead = (u128::from(self.size) * 3).div_ceil(100).max(100);
         self.size.saturating_add(u64::try_from(overhead).unwrap_or(u64::MAX))
     }
+
+    /// Returns the size of the largest bundle that consumes at most a volume.
+    pub fn max_size(consumption: u64) -> u64 {
+        let by_share = (u128::from(consumption) * 100 / 103) as u64;
+        by_share.min(consumption.saturating_sub(100))
+    }
 }
 
 /// The demand of a route and its constraints.

@@ -96,7 +96,7 @@ impl Router {
     /// Books the volume of the bundle's route and adds it to the backlog of its next hop.
     pub fn book(&mut self, one: &PlannedCopy, bundle: &BundleDemand) -> VolumeBooking {
         let (edges, limit) = match &one.route {
-            Some((route, judgement)) => (route.edges.clone(), judgement.volume_limit),
+            Some((route, judgement)) => (route.edges.clone(), judgement.carried_volume),
             None => (Vec::new(), u64::MAX),
         };
         // A fragmented bundle sends its first fragment on this route.

@@ -175,7 +175,7 @@ def gap(
     directory: StoreDirectory,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="PLAN", help="contact plan of the upper bound [default: that of each run]"),
+        typer.Option(metavar="PLAN", help="contact plan of the delivery bound [default: that of each run]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -9,7 +9,7 @@
 ``route_decision``: decision of a node, and its reasons
 ``contact_loss``: cost of the loss of each contact of a route
 ``route_figure``: figure of a route
-``delivery_bound``: upper bound of deliveries by a plan
+``delivery_bound``: delivery bound of a plan
 ``optimality_gap``: runs compared with that bound
 ``node_config``: configuration file of a node
 ``bundle_keys``: keys of signatures

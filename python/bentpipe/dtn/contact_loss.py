@@ -15,18 +15,29 @@ if TYPE_CHECKING:
     from bentpipe.dtn.contact_plan import CheckedPlan
     from bentpipe.dtn.route_query import BundleQuery
 
-__all__ = ["Arrival", "ContactLoss", "contact_key", "earliest_arrival", "route_without_contacts"]
+__all__ = [
+    "Arrival",
+    "ContactLoss",
+    "contact_key",
+    "earliest_arrival",
+    "is_fragmented",
+    "route_without_contacts",
+]
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Projected arrival of the earliest copy of a bundle."""
+    """Projected arrival of the earliest copy of a bundle, or of all its fragments."""
 
     node: str
     """The destination, or the next hop of a static route."""
     time_ns: int
     hops: tuple[Mapping[str, Any], ...]
-    """Contacts of its route, as the engine describes them."""
+    """Contacts of its routes, as the engine describes them."""
+    delivered_bytes: int
+    """Size of the bundle, or of the fragments that arrive."""
+    rest_bytes: int = 0
+    """Part of the bundle that no route carries."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +47,11 @@ class ContactLoss:
     hop: Mapping[str, Any]
     """The lost contact."""
     arrival_ns: int | None
-    """None: no route without it."""
+    """None: less arrives without it."""
     delay_ns: int | None
     """Delay against the arrival with the contact."""
+    delivered_bytes: int = 0
+    """Bytes that arrive without it."""
     alternative: tuple[Mapping[str, Any], ...] = ()
     """Contacts of the route without it."""
 
@@ -48,16 +61,31 @@ def contact_key(hop: Mapping[str, Any]) -> tuple[str, str, int]:
     return hop["from"], hop["to"], hop["start_ns"]
 
 
+def is_fragmented(answer: Mapping[str, Any]) -> bool:
+    """Return whether the node sends the bundle in fragments, or only a part of it."""
+    return bool(answer["fragments"]) and answer["fragments"][0]["bytes"] < answer["bytes"]
+
+
 def earliest_arrival(answer: Mapping[str, Any]) -> Arrival | None:
-    """Return the earliest projected arrival of the forwarded copies; None if the node forwards none."""
-    routes = [
-        forwarding["route"]
-        for forwarding in answer["forwarded"]
-        if forwarding["route"] is not None and forwarding["route"]["reason"] is None
-    ]
+    """Return the earliest projected arrival of the forwarded copies; None if no contact carries one.
+
+    A fragmented bundle arrives with its last fragment.
+    """
+    if is_fragmented(answer):
+        routes = [fragment["route"] for fragment in answer["fragments"]]
+        delivered = sum(fragment["bytes"] for fragment in answer["fragments"])
+        return Arrival(
+            routes[0]["contacts"][-1]["to"],
+            max(route["projected_ns"] for route in routes),
+            tuple(hop for route in routes for hop in route["contacts"]),
+            delivered,
+            answer["bytes"] - delivered,
+        )
+    routes = [forwarding["route"] for forwarding in answer["forwarded"] if forwarding["route"] is not None]
     arrivals = [
-        Arrival(route["contacts"][-1]["to"], route["projected_ns"], tuple(route["contacts"]))
+        Arrival(route["contacts"][-1]["to"], route["projected_ns"], tuple(route["contacts"]), answer["bytes"])
         for route in routes
+        if route["reason"] is None and route["carried_bytes"] == answer["consumption_bytes"]
     ]
     return min(arrivals, key=lambda arrival: arrival.time_ns, default=None)
 
@@ -82,7 +110,8 @@ def route_without_contacts(
     base = earliest_arrival(answer)
     if base is None:
         return ()
-    routes = [forwarding["route"] for forwarding in answer["forwarded"] if forwarding["route"] is not None]
+    sent = answer["fragments"] if is_fragmented(answer) else answer["forwarded"]
+    routes = [one["route"] for one in sent if one["route"] is not None]
     hops = {contact_key(hop): hop for route in routes for hop in route["contacts"]}
     losses = []
     for number, hop in enumerate(hops.values(), 1):
@@ -91,8 +120,11 @@ def route_without_contacts(
         # The next hop of a default static route is no arrival at the destination.
         if found is None or found.node != base.node:
             losses.append(ContactLoss(hop, None, None))
+        elif found.delivered_bytes < base.delivered_bytes:
+            losses.append(ContactLoss(hop, None, None, found.delivered_bytes, found.hops))
         else:
-            losses.append(ContactLoss(hop, found.time_ns, found.time_ns - base.time_ns, found.hops))
+            delay = found.time_ns - base.time_ns
+            losses.append(ContactLoss(hop, found.time_ns, delay, found.delivered_bytes, found.hops))
     return tuple(losses)
 
 

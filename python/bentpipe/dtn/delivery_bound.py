@@ -1,4 +1,7 @@
-"""Upper bound of deliveries by a plan (docs/explanation/contacts.md), for given bundles and for those of a run."""
+"""Delivery bound of a plan (docs/explanation/contacts.md), for given bundles and for those of a run.
+
+It is an upper bound of the bytes delivered by each instant, and so a lower bound of each delivery time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.route_query import instant, pair, quantity
+from bentpipe.dtn.summary import warning_lines
 from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError, unknown_name
@@ -137,17 +141,24 @@ def bound_deliveries(plan: CheckedPlan, series: BundleSeries) -> CommandOutput:
         "first_s": min(arrivals, default=None), "last_s": max(arrivals, default=None),
         "above_bytes": bound.above_bytes, "corners": [{"time_s": at, "bytes": held} for at, held in bound.corners],
         "bundles": rows,
+        "warnings": [{"at": list(warning.at), "text": warning.text} for warning in plan.warnings],
     }  # fmt: skip
     subject = series.size if series.count == 1 else f"{series.count:,} bundles of {series.size}"
-    head = f"{subject} from {series.source} to {series.destination} (upper bound): "
+    journey = f"from {series.source} to {series.destination}"
     if not arrivals:
-        head += "no bundle can be delivered completely"
+        highest = max((held for _, held in bound.corners), default=0.0)
+        head = f"No protocol delivers {subject} {journey} by this plan: at most {highest / 1e6:.4g} MB can arrive."
     elif series.count == 1:
-        head += f"delivered at {arrivals[0]:.9g} s"
+        head = f"No protocol delivers {subject} {journey} before {_instant(arrivals[0])} s."
+    elif len(arrivals) == series.count:
+        head = (
+            f"No protocol delivers {subject} {journey} before {_instant(max(arrivals))} s, "
+            f"or the first of them before {_instant(min(arrivals))} s."
+        )
     else:
-        head += (
-            f"{len(arrivals):,} delivered, the first at {min(arrivals):.9g} s, the last at "
-            f"{max(arrivals):.9g} s"
+        head = (
+            f"No protocol delivers more than {len(arrivals):,} of {subject} {journey} by this plan, "
+            f"or the first before {_instant(min(arrivals))} s and the last before {_instant(max(arrivals))} s."
         )
     output: list[str | TextTable] = [head]
     if bound.above_bytes is None:
@@ -159,9 +170,14 @@ def bound_deliveries(plan: CheckedPlan, series: BundleSeries) -> CommandOutput:
     corners = [*bound.corners[::step], *(bound.corners[-1:] if (len(bound.corners) - 1) % step else [])]
     note = f" ({len(corners)} of {len(bound.corners):,} corners; --json has all)" if step > 1 else ""
     if corners:
-        title = f"Deliverable bytes at {series.destination} over time{note}"
+        title = f"Upper bound of the bytes at {series.destination} over time{note}"
         output += [
             "",
-            TextTable(title, [{"time, s": f"{at:.9g}", "bytes": round(held)} for at, held in corners]),
+            TextTable(title, [{"time, s": _instant(at), "bytes": round(held)} for at, held in corners]),
         ]
-    return CommandOutput(data, tuple(output))
+    return CommandOutput(data, (*output, *warning_lines(plan)))
+
+
+def _instant(seconds: float) -> str:
+    """Format seconds to the millisecond, without trailing zeros."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")

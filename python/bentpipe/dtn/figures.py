@@ -12,7 +12,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, RED, WIDTH, colour, inline_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.dtn.contact_plan import CheckedPlan
 
@@ -28,7 +28,10 @@ BARS = 4000
 """Maximum number of drawn contacts."""
 
 LINES = 8
-"""Maximum number of pairs with light times: the number of colours."""
+"""Maximum number of lines of light times: the number of colours."""
+
+MAX_MEMBERS = 4
+"""Maximum number of pairs in the label of a line."""
 
 
 def figures(plan: CheckedPlan) -> list[Figure]:
@@ -43,7 +46,9 @@ def figures(plan: CheckedPlan) -> list[Figure]:
 def _time(plan: CheckedPlan) -> alt.X:
     start, stop = ends(plan)
     scale = alt.Scale(nice=False, domain=[start / 1e9, stop / 1e9])
-    return alt.X("start_s:Q", title="time, s", scale=scale)
+    return alt.X(
+        "start_s:Q", title="time, s", scale=scale, axis=alt.Axis(labelOverlap="greedy", labelSeparation=8)
+    )
 
 
 def _contacts(plan: CheckedPlan) -> Figure:
@@ -152,39 +157,47 @@ def _range_gaps(start: int, stop: int, ranges: Sequence[tuple[int, int, int]]) -
 def _light(plan: CheckedPlan) -> Figure | None:
     """Return the figure of light times; both directions of a pair are one line where they are equal."""
     start, stop = ends(plan)
-    lines: dict[str, list[tuple[int, int, int]]] = {}
+    pairs: dict[str, list[tuple[int, int, int]]] = {}
     for (a, b), ranges in plan.ranges.items():
         if ranges and plan.ranges.get((b, a)) == ranges:
             pair_name = f"{b} and {a}"
-            if pair_name not in lines:
-                lines[f"{a} and {b}"] = ranges
+            if pair_name not in pairs:
+                pairs[f"{a} and {b}"] = ranges
         elif ranges:
-            lines[f"{a} to {b}"] = ranges
+            pairs[f"{a} to {b}"] = ranges
+    lines = _group_pairs(pairs)
     variable = {name: ranges for name, ranges in lines.items() if len({owlt for _, _, owlt in ranges}) > 1}
     names = [*variable, *(name for name in lines if name not in variable)][:LINES]
     if len({owlt for name in names for _, _, owlt in lines[name]}) < 2:
         return None
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"pair": name, "piece": f"{name} {number}", "start_s": time / 1e9, "ms": owlt / 1e6}
         for name in names
         for number, (begin, end, owlt) in enumerate(_merge_ranges(lines[name]))
         for time in (max(begin, start), min(end, stop))
         if begin < stop and end > start
     ]
-    chart = (
-        alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
-        .mark_line(strokeWidth=2.5, clip=True)
-        .encode(
-            x=_time(plan),
-            y=alt.Y("ms:Q", title="one-way light time, ms", scale=alt.Scale(zero=True)),
-            color=colour(names, "pair").legend(title=None, columns=4)
-            if len(names) > 1
-            else colour(names, "pair"),
-            detail="piece:N",
-        )
-        .properties(width=WIDTH - 80, height=220)
+    highest = max(row["ms"] for row in rows)
+    step = 3.5 if len(names) <= 4 else 1.5
+    frame = pl.DataFrame(rows)
+    y = alt.Y(
+        "ms:Q",
+        title="one-way light time, ms",
+        scale=alt.Scale(domain=[0, highest * 1.06], nice=False),
     )
-    rest = f" The figure shows {len(names)} of {len(lines)} pairs." if len(names) < len(lines) else ""
+    shade = colour(names, "pair")
+    shade = (
+        shade.legend(title=None, columns=2, symbolType="stroke", symbolSize=150) if len(names) > 1 else shade
+    )
+    # A later line is narrower, so that it does not cover an earlier one of equal light time.
+    layers = [
+        alt.Chart(inline_csv(frame.filter(pair=name), digits=12))
+        .mark_line(clip=True, strokeCap="butt", strokeWidth=2.5 + step * (len(names) - 1 - index))
+        .encode(x=_time(plan), y=y, color=shade, detail="piece:N")
+        for index, name in enumerate(names)
+    ]
+    chart = alt.layer(*layers).properties(width=WIDTH - 80, height=220)
+    rest = f" The figure shows {len(names)} of {len(lines)} light times." if len(names) < len(lines) else ""
     return Figure(
         "light",
         "One-way light time",
@@ -192,6 +205,21 @@ def _light(plan: CheckedPlan) -> Figure | None:
         chart,
         len(rows),
     )
+
+
+def _group_pairs(
+    pairs: Mapping[str, list[tuple[int, int, int]]],
+) -> dict[str, list[tuple[int, int, int]]]:
+    """Return the ranges of pairs; pairs with equal ranges are one entry with all their names."""
+    groups: dict[tuple[tuple[int, int, int], ...], list[str]] = {}
+    for name, ranges in pairs.items():
+        groups.setdefault(tuple(ranges), []).append(name)
+    result = {}
+    for equal, members in groups.items():
+        extra = len(members) - MAX_MEMBERS
+        label = ", ".join(members[:MAX_MEMBERS]) + (f" and {extra} more" if extra > 0 else "")
+        result[label] = list(equal)
+    return result
 
 
 def _merge_ranges(ranges: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""Optimality gap: deliveries of runs over time, compared with the upper bound of the plan."""
+"""Optimality gap: deliveries of runs over time, compared with the delivery bound of the plan."""
 
 from __future__ import annotations
 
@@ -193,17 +193,17 @@ def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutpu
         {
             **{name: row[key] for key, name in names.items()}, "to": row["to"],
             "delivered": f"{row['delivered_bundles']:.6g} of {row['generated_bundles']:.6g}",
-            "of the upper bound, %": _percent(row["delivered_bytes"], row["best_bytes"]),
-            "mean delay, s": row["delay_mean_s"], "bound of the mean delay, s": row["best_delay_mean_s"],
+            "of the delivery bound, %": _percent(row["delivered_bytes"], row["best_bytes"]),
+            "mean delay, s": row["delay_mean_s"], "lower bound of the mean delay, s": row["best_delay_mean_s"],
             "excess delay: median, s": row["behind_p50_s"], "max, s": row["behind_max_s"],
-            "last delivery, s": row["last_s"], "bound of the last delivery, s": row["best_last_s"],
+            "last delivery, s": row["last_s"], "lower bound of the last delivery, s": row["best_last_s"],
             "transmitted, MB": None if row["sent_bytes"] is None else row["sent_bytes"] / 1e6,
             "peak store size, MB": None if row["peak_bytes"] is None else row["peak_bytes"] / 1e6,
         }
         for row in means.iter_rows(named=True)
     ]  # fmt: skip
     shown: list[str | TextTable] = [
-        TextTable("Delivered bundles and upper bound of the contact plan (means over seeds)", rows)
+        TextTable("Delivered bundles and delivery bound of the contact plan (means over seeds)", rows)
     ]
     if joined["above_bytes"].null_count():
         shown.append(

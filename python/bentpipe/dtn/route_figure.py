@@ -56,10 +56,11 @@ def draw_route(
         return None
     flight_ns = max(arrival.time_ns - at_ns, 1)
     last_ns = max([arrival.time_ns, *(loss.arrival_ns for loss in losses if loss.arrival_ns is not None)])
+    alternatives = [hop for loss in losses for hop in loss.alternative]
+    last_ns = max([last_ns, *(hop["stop_ns"] for hop in (*arrival.hops, *alternatives))])
     last_ns = min(last_ns, arrival.time_ns + WINDOW * flight_ns)
     margin = max((last_ns - at_ns) // 10, 1)
     begin, end = max(at_ns - margin, 0), last_ns + margin
-    alternatives = [hop for loss in losses for hop in loss.alternative]
     used = {contact_key(hop): KINDS[1] for hop in alternatives}
     used |= {contact_key(hop): KINDS[2] for hop in arrival.hops}
     pairs = list(dict.fromkeys((hop["from"], hop["to"]) for hop in (*arrival.hops, *alternatives)))
@@ -86,12 +87,13 @@ def draw_route(
         "start_s:Q",
         title="time, s",
         scale=alt.Scale(nice=False, zero=False, domain=[begin / 1e9, end / 1e9]),
+        axis=alt.Axis(labelOverlap="greedy", labelSeparation=8),
     )
     y = alt.Y("pair:N", sort=names, title=None, axis=alt.Axis(labelLimit=260))
     scale = alt.Scale(domain=list(KINDS), range=[GREY, VIOLET, BLUE, RED])
     layers = [
         alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
-        .mark_bar(height=alt.RelativeBandSize(height), clip=True, opacity=opacity)
+        .mark_bar(height=alt.RelativeBandSize(height), clip=True)
         .encode(
             x=x,
             x2="stop_s:Q",
@@ -104,14 +106,32 @@ def draw_route(
                 alt.Tooltip("stop_s:Q", title="end, s"),
             ],
         )
-        for rows, height, opacity in ((bars, 0.66, 0.55), (bundle, 0.3, 1.0))
+        for rows, height in ((bars, 0.66), (bundle, 0.3))
     ]
+    continued = [
+        {"pair": _name(pair), "start_s": edge / 1e9, "mark": mark}
+        for pair in pairs
+        for one in visible.get(pair, ())
+        for is_cut, edge, mark in (
+            (one["stop_ns"] > end, end, "\u25b6"), (one["start_ns"] < begin, begin, "\u25c0"),
+        )
+        if is_cut
+    ]  # fmt: skip
+    for mark, dx in (("\u25b6", 8), ("\u25c0", -8)):
+        if rows := [row for row in continued if row["mark"] == mark]:
+            layers.append(
+                alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
+                .mark_text(dx=dx, clip=False)
+                .encode(x=x, y=y, text="mark:N")
+            )
     width = WIDTH - 60 - min(260, 7 * max(map(len, names)))
     chart = alt.layer(*layers).properties(width=width, height=alt.Step(26))
     caption = (
         "Contacts between the nodes of the route, and of the routes without one of its contacts. Red is the bundle, "
         "from its first byte to its arrival."
     )
+    if continued:
+        caption += " A triangle marks a contact that continues beyond the axis."
     if len(pairs) < len(every):
         caption += f" The figure shows {len(pairs)} of {len(every):,} directions."
     return Figure(KEY, title, caption, chart, len(bars) + len(bundle))

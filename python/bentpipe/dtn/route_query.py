@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.runners import engine
@@ -119,8 +120,12 @@ def instant(plan: CheckedPlan, text: str) -> int:
             raise ScenarioError([("--at", str(error))]) from None
         epoch = plan.spec.get("epoch_unix_s")
         if epoch is None:
-            problem = "found an instant, but the plan has no epoch"
-            raise ScenarioError([("--at", f'{problem}; expected a duration such as "50 s"')])
+            line = {
+                ".toml": 'the key epoch = "2026-11-22T12:00:00Z"',
+                ".json": '"epoch": "2026-11-22T12:00:00Z"',
+            }.get(PurePath(plan.name).suffix, 'a first line "@ 2026/11/22-12:00:00"')
+            problem = f"found an instant, but the plan has no epoch; add {line} to it"
+            raise ScenarioError([("--at", f'{problem}, or use a duration such as "50 s"')])
         if time.unix_ns < epoch * 10**9:
             raise ScenarioError([("--at", f"found {text}, which is before the plan's zero")])
         return time.unix_ns - int(epoch) * 10**9

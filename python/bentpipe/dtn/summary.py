@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.contact_plan import CheckedPlan
 
-__all__ = ["by_pair", "ends", "headline", "instant", "nodes", "rank", "summarise"]
+__all__ = ["by_pair", "ends", "headline", "instant", "nodes", "rank", "summarise", "warning_lines"]
 
 MAX_ROWS = 40
 """Maximum number of printed pairs and warnings."""
@@ -101,12 +101,16 @@ def summarise(plan: CheckedPlan) -> CommandOutput:
             {"at": node, "destination": to or "all others", "next hop": via} for node, to, via in plan.statics
         ]
         shown += ["", TextTable("Static routes", hops)]
-    if plan.warnings:
-        shown.append("")
-        shown += [f"warning: {warning}" for warning in plan.warnings[:MAX_ROWS]]
-        if len(plan.warnings) > MAX_ROWS:
-            shown.append(f"warning: and {len(plan.warnings) - MAX_ROWS:,} more (--json has all)")
-    return CommandOutput(data, tuple(shown))
+    return CommandOutput(data, (*shown, *warning_lines(plan)))
+
+
+def warning_lines(plan: CheckedPlan) -> list[str]:
+    """Return the warnings of a plan as lines, after an empty one."""
+    if not plan.warnings:
+        return []
+    lines = [f"warning: {warning}" for warning in plan.warnings[:MAX_ROWS]]
+    extra = len(plan.warnings) - MAX_ROWS
+    return ["", *lines, *([f"warning: and {extra:,} more (--json has all)"] if extra > 0 else [])]
 
 
 def headline(summary: CommandOutput) -> Headline:
@@ -123,11 +127,14 @@ def headline(summary: CommandOutput) -> Headline:
         longest = max(gapped, key=lambda row: float(row["longest_gap_s"]))
         gap = format_significant(longest["longest_gap_s"], 3)
         text += f"; the longest gap between two contacts is {gap} s, {longest['from']} to {longest['to']}"
-    megabytes = sum(row["volume_bytes"] for row in rows) / 1e6
-    volume = f"{megabytes:,.0f}" if megabytes >= 100 else format_significant(megabytes, 3)
+    volumes = sorted(row["volume_bytes"] / 1e6 for row in rows)
+    least, most = (
+        f"{one:,.0f}" if one >= 100 else format_significant(one, 3) for one in (volumes[0], volumes[-1])
+    )
+    volume = f"contact volume of a direction {least}{'' if least == most else f' to {most}'} MB"
     warnings = len(summary.data["warnings"])
     noted = f"; {warnings:,} warning{'s' * (warnings != 1)}" if warnings else ""
-    return Headline(f"{text}.", f"{summary.shown[0]}; total contact volume {volume} MB{noted}.")
+    return Headline(f"{text}.", f"{summary.shown[0]}; {volume}{noted}.")
 
 
 def _row(

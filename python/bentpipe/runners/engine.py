@@ -199,7 +199,7 @@ def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best_delivery(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the upper bound of deliveries by a contact plan (``BoundRequest`` of ``crates/contacts``).
+    """Return the delivery bound of a contact plan (``BoundRequest`` of ``crates/contacts``).
 
     Raises:
         ValueError: invalid request; the message starts with the field.

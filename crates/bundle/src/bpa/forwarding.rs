@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use contacts::{ForwardingDecision, PlanNodeId, PlannedCopy};
+use contacts::{ForwardingDecision, MIN_FRAGMENT_BYTES, PlanNodeId, PlannedCopy};
 use units::Time;
 
 use super::events::{BundleEventKind, BundleLabel, RouteRecord};
@@ -17,9 +17,6 @@ use crate::{SessionCommand, StoreRequest};
 /// (100 B, CCSDS 734.3-B-1). Fragment offset, total length and a longer age block (some 30 B of CBOR) fit in 64 B.
 const FRAGMENT_OVERHEAD: u64 = 100 + 64;
 
-/// The minimum payload of a fragment: its blocks need about a hundred bytes.
-const MIN_FRAGMENT_BYTES: u64 = 1 << 10;
-
 /// Returns the payload bytes that fit the residual volume; `None` if all fit, 0 below the minimum fragment.
 fn fragment_size(
     decision: &ForwardingDecision,
@@ -29,7 +26,7 @@ fn fragment_size(
 ) -> Option<u64> {
     let ForwardingDecision::Planned(copies) = decision else { return None };
     let [PlannedCopy { route: Some((_, judged)), .. }] = &copies[..] else { return None };
-    let (limit, consumption) = (judged.volume_limit, demand.consumption());
+    let (limit, consumption) = (judged.carried_volume, demand.consumption());
     if !demand.is_fragmentable || limit >= consumption {
         return None;
     }

@@ -164,7 +164,7 @@ fn volume_is_booked_by_priority() {
     assert_eq!(left(&setting, Priority::Normal), 12_500 - 10_197);
     assert_eq!(left(&setting, Priority::Expedited), 12_500);
     let kept = setting.next(&plan, &one, 0);
-    assert!(kept.contains("none of their routes can carry 10197 B"), "{kept}");
+    assert!(kept.contains("none of their routes can carry all 10,197 B"), "{kept}");
     assert_eq!(setting.next(&plan, &bundle(9_900, Priority::Expedited), 0), "6");
     setting.booked_volume.release(&edges, Priority::Normal, one.consumption());
     assert_eq!(setting.next(&plan, &one, 0), "6");
@@ -319,7 +319,7 @@ fn every_reason_has_its_clause() {
     assert_eq!(reason(&ledger, &backlog, &[], &dated(3 * S / 2)).unwrap().0, "3.2.6.9 e");
     let large = reason(&ledger, &backlog, &[], &bundle(2_000_000_000, Priority::Normal)).unwrap();
     assert_eq!(large.0, "3.2.6.9 g");
-    assert!(large.1.starts_with("1250000000 B are left of 1 to 6 (line 2)"), "{}", large.1);
+    assert!(large.1.starts_with("at most 1,250,000,000 B can pass 1 to 6 (line 2)"), "{}", large.1);
     ledger.book(&route.edges, Priority::Normal, 1_250_000_000);
     assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 f");
     backlog.add(to, Priority::Normal, 2_000_000_000);

@@ -2,5 +2,6 @@
 
 mod best;
 mod changing;
+mod fragments;
 mod ion;
 mod router;
