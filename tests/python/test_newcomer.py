@@ -380,10 +380,10 @@ def test_the_command_that_makes_a_run_again_is_one_that_does(place: Path) -> Non
     done = commands.bentpipe(place, *words, environment=environment)
     assert done.returncode == 1
     again = re.findall(r"again: bentpipe (.+)", done.stderr)
-    assert len(again) == 2
-    done = commands.bentpipe(place, *shlex.split(again[1]), environment=environment)
+    assert len(again) == 1, "both runs fail alike"
+    done = commands.bentpipe(place, *shlex.split(again[0]), environment=environment)
     assert done.returncode == 1, done.stderr
-    assert re.findall(r"again: bentpipe (.+)", done.stderr) == [again[1]]
+    assert re.findall(r"again: bentpipe (.+)", done.stderr) == again
 
 
 @pytest.mark.parametrize(
