@@ -103,9 +103,13 @@ def test_the_environment_of_a_checkout_has_the_plug_in(tmp_path: Path) -> None:
     site.mkdir()
     python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo {site} ;; esac\n')
     python.chmod(0o755)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "Cargo.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (site / "bentpipe-0.dist-info").mkdir()
     subprocess.run(["bash", ROOT / "scripts/venv", sys.executable, "none"], cwd=tmp_path, check=True)
     [found] = importlib.metadata.distributions(name="bentpipe", path=[str(site)])
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert found.version == cargo["workspace"]["package"]["version"]
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert {(one.group, one.name, one.value) for one in found.entry_points} == {
         (group, name, value) for group, points in groups.items() for name, value in points.items()

@@ -21,5 +21,6 @@
 - ``store_metrics``: all metrics of a store, of each run and over seeds
 - ``summary_table``: tables of ``bentpipe show``
 - ``users``: metrics of the users of a shared link
+- ``variant_comparison``: verdicts of all pairs of controllers (or other swept words) in each cell
 - ``windows``: goodput in time windows
 """
