@@ -524,6 +524,18 @@ def test_a_small_map(tmp_path: Path) -> None:
         assert took[name, "1 MB"] > 0.6 * (handshakes + rounds) - 0.6
         assert took[name, "1 MB"] < 0.6 * (handshakes + rounds) + 0.6 + least
     assert 1.2 + least < took["line-rate PEP", "1 MB"] < 1.2 + least + 0.2
+    # The brief page has the own row; report, show and query accept the folder of the command and its store.
+    brief = (tmp_path / "brief.html").read_text(encoding="utf-8")
+    assert "At 600\u00a0ms, keep a PEP that knows the link rate and drop a plain PEP." in brief
+    for folder in (tmp_path, tmp_path / "store"):
+        done = CliRunner().invoke(app, ["report", "--brief", str(folder)])
+        assert (done.exit_code, done.output.strip()) == (0, str(tmp_path / "brief.html"))
+        assert "8 of 8 runs" in CliRunner().invoke(app, ["show", str(folder)]).output
+        done = CliRunner().invoke(app, ["query", str(folder), "select count(*) as n from runs", "--json"])
+        assert '"n": 8' in done.output
+    done = CliRunner().invoke(app, ["report", "--brief", str(tmp_path), "--out", str(tmp_path / "copy.html")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "copy.html").read_text(encoding="utf-8") == brief
     # The page begins with the loads of the proxy's greatest gain, each from its connection to its last byte.
     picture = interactive_figure(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
     assert ">1 MB at 600 ms<" in picture

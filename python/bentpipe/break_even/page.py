@@ -14,7 +14,7 @@ from bentpipe.figures.load_waterfall import PickedLoad, pick, with_loads
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import tabular
-from bentpipe.report.page import Page
+from bentpipe.report.page import BRIEF, Page
 from bentpipe.scenario.quantities import Duration, Size
 from bentpipe.store.files import write_atomic
 
@@ -94,11 +94,12 @@ def _ratio_cell(cell: Cell) -> RatioCell:
     return RatioCell(*_coordinates(cell.size, cell.rtt), cell.estimate, name, cell.bound, uncertain)
 
 
-def _figure(result: Map, picked: alt.Parameter | None) -> Figure:
+def _figure(result: Map, picked: alt.Parameter | None, rtt: str | None = None) -> Figure:
+    """Return the figure of all rows, or of the row ``rtt``."""
     config = result.config
     own = _coordinates("1 B", config.own_rtt)[1] if config.access.rtt is not None else None
     return ratio_map(
-        [_ratio_cell(cell) for cell in result.cells], KEYS[0],
+        [_ratio_cell(cell) for cell in result.cells if rtt in (None, cell.rtt)], KEYS[0],
         "Page load time without a PEP, relative to that over split TCP",
         f"{config.access.title}. The page is one object. The RTT is that of the whole path, of "
         f"which 30 ms (at most half) lie beyond the gateway. TCP: {config.tcp}. QUIC: {_quic_text(config)}. "
@@ -122,6 +123,23 @@ def write(result: Map, out: Path) -> Path:
     return write_page(result, out)
 
 
+def _title(result: Map) -> str:
+    return f"Should you keep your PEP? {result.config.access.title}"
+
+
+def _write_brief(result: Map, out: Path, state: str) -> None:
+    """Write the brief page: the recommendation, the ratios and the load times at the own RTT."""
+    page, rtt = Page(_title(result)), result.config.own_rtt
+    if not any(cell.ratio is not None for cell in result.cells if cell.rtt == rtt):
+        return
+    page.write(
+        out / BRIEF, "break_even/brief.html", Headline(headline_text(result)), kinds=kinds_text(result),
+        figure=page.drawing(_figure(result, None, rtt)), own_title=titles(result)[0],
+        own=tabular(load_time_rows(result)), times_note=_times_note(result), assumptions=supporting_text(result),
+        state=state, engine=result.engine, seeds=result.seeds,
+    )  # fmt: skip
+
+
 def write_page(result: Map, out: Path, state: str = "") -> Path:
     """Write the page and the data of a map, each atomically, and return the path of the page.
 
@@ -135,7 +153,8 @@ def write_page(result: Map, out: Path, state: str = "") -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / "map.json", (json.dumps(data(result), indent=1) + "\n").encode())
-    page = Page(f"Should you keep your PEP? {result.config.access.title}")
+    _write_brief(result, out, state)
+    page = Page(_title(result))
     own_title, sizes_title = titles(result)
     return page.write(
         out / "map.html", "break_even/page.html", Headline(headline_text(result)),

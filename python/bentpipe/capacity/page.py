@@ -14,7 +14,7 @@ from bentpipe.metrics.format import format_mean
 from bentpipe.metrics.intervals import mean_ci, round_significant
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import tabular
-from bentpipe.report.page import Page
+from bentpipe.report.page import BRIEF, Page
 from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -41,12 +41,22 @@ def write(result: Capacity, scenario: str, out: Path) -> Path:
     drawn.write_all([out / "capacity.svg", out / "capacity.pdf"])
     write_atomic(out / "scenario.toml", scenario.encode())
     write_atomic(out / "capacity.json", (json.dumps(to_data(result), indent=1) + "\n").encode())
+    _write_brief(result, out)
     page = Page(f"Users of {result.config.access.title}")
     return page.write(
         out / "capacity.html", "capacity/page.html", Headline(headline_text(result), supporting_text(result)),
         figure=page.drawing(drawn), rows=tabular(evaluation_rows(result)), rows_title=table_title(result),
         scenario=scenario, engine=result.engine, seeds=len(result.limits),
         advice_lines=[] if result.advice is None else advice_text(result.advice),
+    )  # fmt: skip
+
+
+def _write_brief(result: Capacity, out: Path) -> None:
+    """Write the brief page: the capacity, and quality over the number of users."""
+    page = Page(f"Users of {result.config.access.title}")
+    page.write(
+        out / BRIEF, "capacity/brief.html", Headline(headline_text(result), supporting_text(result)),
+        figure=page.drawing(figure(result)), engine=result.engine, seeds=len(result.limits),
     )  # fmt: skip
 
 

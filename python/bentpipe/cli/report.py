@@ -14,6 +14,7 @@ from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse
 from bentpipe.cli.open_page import Open, open_page
 from bentpipe.report.export import Format
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,6 +149,12 @@ def report(
         span = parse_range(range_text)
     except ValueError as error:
         refuse(f"--range: {error}")
+    if brief and files is None and len(directories) == 1 and (own := _command_brief(directory)) is not None:
+        page_path = _copied(own, out)
+        print(page_path)
+        if show_page:
+            open_page(page_path)
+        return
     store = join_stores(directories)
     with options():
         written_figures = [] if files is None else write_figures(store, files, span, seed=seed, at=cell or ())
@@ -157,6 +164,30 @@ def report(
         print(path)
     if show_page:
         open_page(page_path)
+
+
+def _command_brief(directory: Path) -> Path | None:
+    """Return the brief page of break-even or capacity in their output directory, which is given or has the store."""
+    from bentpipe.report.page import BRIEF
+
+    for place in (directory, directory.resolve().parent):
+        if any((place / name).is_file() for name in ("map.json", "capacity.json")):
+            page = place / BRIEF
+            return (
+                page
+                if page.is_file() and (place == directory or directory.resolve().name == "store")
+                else None
+            )
+    return None
+
+
+def _copied(page: Path, out: Path | None) -> Path:
+    """Copy a page to ``out`` and return its place; without ``out`` it stays."""
+    if out is None:
+        return page
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, page.read_bytes())
+    return out
 
 
 @dataclass(frozen=True)

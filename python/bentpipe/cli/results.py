@@ -51,9 +51,10 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
     from bentpipe.report.findings import findings, variant_pairs
     from bentpipe.store.journal import host_summary
     from bentpipe.store.listing import is_store, list_stores
+    from bentpipe.store.plan_file import find
     from bentpipe.store.reader import open_store
 
-    folder = directories[0]
+    folder = find(directories[0])
     if len(directories) == 1 and folder.is_dir() and not is_store(folder) and (stores := list_stores(folder)):
         _print_stores(stores, as_json=as_json)
         return

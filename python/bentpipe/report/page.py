@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
     from bentpipe.report.headline import Headline
 
-__all__ = ["Drawing", "Page", "rendered"]
+__all__ = ["BRIEF", "Drawing", "Page", "rendered"]
+
+
+BRIEF = "brief.html"
+"""Name of a brief page: of a store, or of a command that answers one question, in its output directory."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan
 
-__all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text", "written"]
+__all__ = ["LostPlanError", "PlanFile", "again", "find", "read", "rows", "text", "written"]
+
+NAME = "plan.json"
+"""Name of the file."""
 
 _END = re.compile(r', "sha256": "([0-9a-f]{64})"}\n\Z')
 """Checksum of the file, over everything before it."""
@@ -71,6 +74,12 @@ def written(head: Mapping[str, Any], planned: Sequence[Mapping[str, Any]]) -> st
     return f'{body}, "sha256": "{checksum(body.encode())}"}}\n'
 
 
+def find(folder: Path) -> Path:
+    """Return the store of a folder: the folder itself, or its ``store``, which break-even and capacity write."""
+    inner = folder / "store"
+    return inner if not (folder / NAME).exists() and (inner / NAME).is_file() else folder
+
+
 def read(store: Path) -> PlanFile:
     """Read the ``plan.json`` of ``store``.
 
@@ -79,7 +88,7 @@ def read(store: Path) -> PlanFile:
         LostPlanError: the file is damaged or missing.
         StoreError: the file is unreadable, of a newer bentpipe, or of bentpipe 0.1.
     """
-    file = store / "plan.json"
+    file = store / NAME
     fix = "rerun the command of the store to restore it; finished runs remain"
     for name in ("runs", "packs"):
         check_folder(store / name)

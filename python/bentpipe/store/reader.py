@@ -59,13 +59,13 @@ class Store(Frames):
         """Open the store at ``path``.
 
         Args:
-            path: directory of the store.
+            path: directory of the store, or that of a command with the store in ``store``.
             numbers: add swept quantities as numeric columns (:mod:`bentpipe.store.numeric_columns`).
 
         Raises:
             StoreError: no store.
         """
-        self.path = Path(path)
+        self.path = plan_file.find(Path(path))
         if lack := lack_of_address_space():
             raise StoreError(f"{self.path} cannot be read: {lack}")
         self.numbers = numbers
