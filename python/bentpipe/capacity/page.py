@@ -57,6 +57,7 @@ def _write_brief(result: Capacity, out: Path) -> None:
     page.write(
         out / BRIEF, "capacity/brief.html", Headline(headline_text(result), supporting_text(result)),
         figure=page.drawing(figure(result)), engine=result.engine, seeds=len(result.limits),
+        advice_lines=[] if result.advice is None else advice_text(result.advice),
     )  # fmt: skip
 
 
