@@ -272,7 +272,7 @@ def test_the_scenario_that_ran_is_beside_the_result(calls: Path) -> None:
     assert counts == {run["users"] for run in _data(calls)["runs"]}
     assert len(plan.runs) == 2 * len(counts)
     assert {run.id for run in plan.runs} >= set(store.index["run"].to_list())
-    for name in ("capacity.html", "capacity.svg", "capacity.pdf"):
+    for name in ("capacity.html", "brief.html", "capacity.svg", "capacity.pdf"):
         assert (calls / name).stat().st_size > 0
 
 
