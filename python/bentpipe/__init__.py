@@ -14,8 +14,8 @@ The packages in the order of the pipeline:
 - ``report``: write a store as a page, a notebook or a spreadsheet
 - ``api``: functions of this package; ``cli``: commands
 
-A package beside these answers one question or holds one check: ``break_even``, ``build_comparison``, ``dtn``,
-``engine_validation``, ``fit``, ``link_layer``, ``orbit``, ``conformance``, ``doctor``, ``testing`` and
+A package beside these answers one question or holds one check: ``break_even``, ``build_comparison``, ``capacity``,
+``dtn``, ``engine_validation``, ``fit``, ``link_layer``, ``orbit``, ``conformance``, ``doctor``, ``testing`` and
 ``trace_check``.
 """
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bentpipe.api.run import RunIterator, RunsFailedError, iter_runs, run
     from bentpipe.api.user_code import UserCodeWarning
     from bentpipe.break_even import break_even_map
+    from bentpipe.capacity import find_capacity
+    from bentpipe.link_layer import compare_link_layer
     from bentpipe.plan.analysis.lint import LintWarning
     from bentpipe.runners.execute import CorruptRunWarning, RunResult
     from bentpipe.runners.runner import RunnerError
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckResult", "CorruptRunWarning", "LintWarning", "QueryError", "Results", "RunIterator", "RunResult",
     "RunnerError", "RunsFailedError", "Scenario", "ScenarioError", "Store", "StoreError", "UserCodeWarning",
-    "__version__", "break_even_map", "check", "iter_runs", "open_results", "presets", "run",
+    "__version__", "break_even_map", "check", "compare_link_layer", "find_capacity", "iter_runs", "open_results",
+    "presets", "run",
 ]  # fmt: skip
 
 _EXPORTS = {
@@ -66,6 +69,8 @@ _EXPORTS = {
     "UserCodeWarning": ("bentpipe.api.user_code", "UserCodeWarning"),
     "break_even_map": ("bentpipe.break_even", "break_even_map"),
     "check": ("bentpipe.api.check", "check"),
+    "compare_link_layer": ("bentpipe.link_layer", "compare_link_layer"),
+    "find_capacity": ("bentpipe.capacity", "find_capacity"),
     "iter_runs": ("bentpipe.api.run", "iter_runs"),
     "open_results": ("bentpipe.api.results", "Results"),
     "presets": ("bentpipe.scenario.presets", "presets"),

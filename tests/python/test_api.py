@@ -589,6 +589,36 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
         bentpipe.break_even_map("geo-konect", out=tmp_path)
 
 
+def test_a_capacity_is_a_frame(tmp_path: Path) -> None:
+    """The closed form: 12.5 calls of 80 kbit/s on 1 Mbit/s."""
+    words: dict[str, Any] = {"down": "1 Mbit/s", "up": "1 Mbit/s", "rtt": "60 ms", "mix": "call", "seeds": 1}
+    found = bentpipe.find_capacity(**words, jobs=1, out=tmp_path)
+    assert (found.users, found.all_seeds, found.first_failing) == (12, 12, 13)
+    rows = found.frame()
+    assert rows["call_users"].to_list() == rows["users"].to_list()
+    assert all(row["holds"] == (row["users"] <= 12) for row in rows.iter_rows(named=True))
+    assert (tmp_path / "capacity.html").exists()
+    with pytest.raises(ScenarioError, match=r"^mix: found shares that add up to 120 %"):
+        bentpipe.find_capacity("geo-konnect", mix="call=0.9,page=0.3", out=tmp_path)
+    with pytest.raises(bentpipe.RunsFailedError):
+        bentpipe.find_capacity(**words, settings={"limits.events": 1000}, jobs=1, out=tmp_path / "failed")
+
+
+def test_a_link_layer_comparison_is_a_frame(tmp_path: Path) -> None:
+    found = bentpipe.compare_link_layer(
+        "nr-ntn-leo", only=["RLC AM alone"], duration="2 s", seeds=1, jobs=1, out=tmp_path
+    )
+    rows = found.frame()
+    assert set(rows["setting"]) == {"HARQ 32 + RLC AM", "RLC AM alone"}
+    assert set(rows["traffic"]) == {"TCP", "QUIC", "call"}
+    goodput = rows.filter(metric="goodput_bit_s")
+    assert goodput.height == 4
+    assert goodput["mean"].min() > 0
+    assert (tmp_path / "link-layer.html").exists()
+    with pytest.raises(ScenarioError, match=r'^setting: no setting "RLC"'):
+        bentpipe.compare_link_layer(only=["RLC"], out=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("words", "output"),
     [

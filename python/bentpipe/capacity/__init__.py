@@ -12,19 +12,21 @@
 ``figures``: MOS and page load time over the number of users
 ``page``: HTML page, figure, JSON and scenario of the result
 
-:func:`run` is ``bentpipe capacity``.
+:func:`run` is ``bentpipe capacity``, and :func:`find_capacity` is ``bentpipe.find_capacity``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.capacity.access import resolve_access
-from bentpipe.capacity.config import CapacityConfig, parse_config
+from bentpipe.capacity.config import MIX, SEEDS, SHARE, WARM_UP, CapacityConfig, parse_config
+from bentpipe.scenario.sweep import format_override
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from bentpipe.capacity.runs import Search
     from bentpipe.capacity.search import Capacity
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from bentpipe.metrics.format import CommandOutput
     from bentpipe.runners.execute import Observer
 
-__all__ = ["CapacityConfig", "parse_config", "resolve_access", "run"]
+__all__ = ["CapacityConfig", "find_capacity", "parse_config", "resolve_access", "run"]
 
 ESTIMATED_BIT_S = 100e6
 """Rate above which a search reports its estimate first, because it takes more than a minute."""
@@ -91,6 +93,82 @@ def run(
         page=page,
     )  # fmt: skip
     return output if files is None else files.added(output, [figure(result)])
+
+
+def find_capacity(
+    access: str | None = None,
+    *,
+    down: str | None = None,
+    up: str | None = None,
+    rtt: str | None = None,
+    pep: str | None = None,
+    loss: str | None = None,
+    mix: str = MIX,
+    mos: float | str | None = None,
+    page: str | None = None,
+    share: str = SHARE,
+    duration: str | None = None,
+    warm_up: str = WARM_UP,
+    seeds: int = SEEDS,
+    settings: Mapping[str, object] | None = None,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+) -> Capacity:
+    """Find how many users fit on an access: the largest number for whom calls and page loads are good enough.
+
+    Only missing runs are computed. The files of ``bentpipe capacity`` are written beside the store.
+
+    Args:
+        access: a preset (:func:`bentpipe.presets`) or a scenario file, which needs a path only. Without it, ``down``,
+            ``up`` and ``rtt`` define the access.
+        down: rate towards the users, such as ``"50 Mbit/s"``; the queue is 1 BDP.
+        up: rate towards the servers.
+        rtt: round-trip time of the whole path.
+        pep: kind of the PEPs of an access given as numbers: ``"plain"``, ``"pooled"`` or ``"line-rate"``.
+        loss: probability of losing a packet on the access, in both directions, such as ``"1 %"``.
+        mix: shares of the users by kind, such as ``"call=0.5,page=0.5"``.
+        mos: smallest mean opinion score of a call (default: 3.5); ``"none"``: nothing is required of calls.
+        page: longest page load time, such as ``"5 s"`` (default: nothing is required of pages).
+        share: share of the users of each kind with that quality.
+        duration: duration of a run (default: 40 s, or as long as ``page`` requires).
+        warm_up: start of a run that does not count.
+        seeds: number of seeds.
+        settings: dotted keys to set, as ``--set`` does.
+        jobs: number of worker processes (default: one for each processor).
+        out: directory of the search (default: ``out/capacity-ACCESS`` and options).
+
+    Returns:
+        The result: ``users`` with its ``interval``, ``all_seeds``, ``limits``, and the runs by :meth:`Capacity.frame`.
+
+    Raises:
+        bentpipe.ScenarioError: an argument is wrong.
+        bentpipe.StoreError: ``out`` holds another search.
+        bentpipe.RunsFailedError: some runs failed.
+    """
+    from bentpipe.api.results import Results
+    from bentpipe.api.run import RunsFailedError
+    from bentpipe.capacity.page import write
+    from bentpipe.capacity.runs import FailedRunsError
+
+    overrides = tuple(format_override(*item) for item in (settings or {}).items())
+    config = parse_config(
+        resolve_access(access, down, up, rtt, pep, loss),
+        mix=mix,
+        mos=mos,
+        page=page,
+        share=share,
+        duration=duration,
+        warm_up=warm_up,
+        seeds=seeds,
+        settings=overrides,
+    )
+    directory = Path(out) if out is not None else config.default_folder
+    try:
+        result, search = _find(config, directory, jobs, None)
+    except FailedRunsError as error:
+        raise RunsFailedError(Results(directory / "store"), error.summary) from None
+    write(result, search.scenario, directory)
+    return result
 
 
 def _find(

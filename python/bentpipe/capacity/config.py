@@ -26,6 +26,8 @@ __all__ = [
     "MIX",
     "NO_MOS",
     "SEEDS",
+    "SHARE",
+    "WARM_UP",
     "CapacityConfig",
     "Criterion",
     "parse_config",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.capacity.advice import Advice
-    from bentpipe.capacity.search import Capacity, Evaluation
+    from bentpipe.capacity.search import Capacity
 
 __all__ = ["evaluation_rows", "table_title", "to_data", "write"]
 
@@ -94,19 +94,8 @@ def to_data(result: Capacity) -> dict[str, Any]:
         },
         "page": result.page or None,
         "advice": None if result.advice is None else _advice_data(result.advice),
-        "runs": [_run_data(one, share) for one in result.evaluations],
+        "runs": [one.as_row(share) for one in result.evaluations],
     }  # fmt: skip
-
-
-def _run_data(one: Evaluation, share: float) -> dict[str, Any]:
-    quality = one.quality
-    values = {
-        "mos": quality.mos_of(share), "mos_median": quality.mos_of(0.5), "page_s": quality.page_of(share),
-        "page_median_s": quality.page_of(0.5),
-    }  # fmt: skip
-    counts = {f"{kind}_users": number for kind, number in one.counts.items()}
-    rounded = {name: round_significant(value) for name, value in values.items()}
-    return {"users": one.users, **counts, "seed": one.seed, **rounded, "holds": not one.failed}
 
 
 def _advice_data(advice: Advice) -> dict[str, Any]:

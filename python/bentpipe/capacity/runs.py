@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bentpipe.capacity.quality import Quality
     from bentpipe.plan.document import ScenarioDocument
     from bentpipe.plan.plan import Plan, Run
-    from bentpipe.runners.execute import RunFailure
+    from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import LocalRunner
 
     Each = Callable[[Run, bool], None]
@@ -45,10 +45,11 @@ STEPS = 7
 class FailedRunsError(RuntimeError):
     """Failure of runs of a search, which cannot go on without them."""
 
-    def __init__(self, failed: Sequence[RunFailure]) -> None:
+    def __init__(self, summary: ExecutionSummary) -> None:
         """Create the error."""
-        self.failed = tuple(failed)
-        super().__init__(f"{failed[0].run}: {failed[0].error}")
+        self.summary = summary
+        self.failed = tuple(summary.failed)
+        super().__init__(f"{self.failed[0].run}: {self.failed[0].error}")
 
 
 class Search:
@@ -183,7 +184,7 @@ class Search:
         self.reused += summary.reused
         self.seconds += summary.seconds
         if summary.failed:
-            raise FailedRunsError(summary.failed)
+            raise FailedRunsError(summary)
         ids = {probe: run.id for probe, run in runs.items()}
         quality = read_quality(open_store(self.store), list(ids.values()), self.config)
         self._found |= {probe: quality[run] for probe, run in ids.items()}

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.capacity.quality import Quality
-from bentpipe.metrics.intervals import ConfidenceInterval, median_ci
+from bentpipe.metrics.intervals import ConfidenceInterval, median_ci, round_significant
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from bentpipe.capacity.advice import Advice
     from bentpipe.capacity.config import CapacityConfig
     from bentpipe.capacity.estimate import Estimate
@@ -58,6 +60,21 @@ class Evaluation:
     utilisation: Mapping[str, float] = field(default_factory=dict)
     """Utilisation of the busiest link by direction over the whole run, of those with a constant rate."""
 
+    def as_row(self, share: float) -> dict[str, Any]:
+        """Return the evaluation as plain data.
+
+        Args:
+            share: share of the users of each kind that the criterion requires.
+        """
+        quality = self.quality
+        values = {
+            "mos": quality.mos_of(share), "mos_median": quality.mos_of(0.5), "page_s": quality.page_of(share),
+            "page_median_s": quality.page_of(0.5),
+        }  # fmt: skip
+        counts = {f"{kind}_users": number for kind, number in self.counts.items()}
+        rounded = {name: round_significant(value) for name, value in values.items()}
+        return {"users": self.users, **counts, "seed": self.seed, **rounded, "holds": not self.failed}
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -78,6 +95,27 @@ class Capacity:
     """Page that the users load, with its requests and bytes; empty without such users."""
     advice: Advice | None = None
     """Causes and changes, if the criterion holds for no number of users."""
+
+    def __repr__(self) -> str:
+        """Return the access and the number of users."""
+        return f"<bentpipe capacity: {self.config.access.title}, {self.users} users>"
+
+    def _repr_html_(self) -> str:
+        return self.frame()._repr_html_()
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row for each run.
+
+        Returns:
+            Columns ``users, call_users, page_users`` (and those of further kinds), ``seed, mos, mos_median, page_s,
+            page_median_s, holds``. ``mos`` and ``page_s`` are the worst values of the share of the users that the
+            criterion requires.
+        """
+        import polars as pl
+
+        floats = ("mos", "mos_median", "page_s", "page_median_s")
+        rows = [one.as_row(self.config.criterion.share) for one in self.evaluations]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(floats, pl.Float64))
 
     @cached_property
     def users(self) -> int:

@@ -77,6 +77,32 @@ class Comparison:
     path: str = ""
     """Rates, round-trip time and errors of the path."""
 
+    def __repr__(self) -> str:
+        """Return the access and the number of settings."""
+        return f"<bentpipe link-layer comparison: {self.config.title}, {len(self.config.labels)} settings>"
+
+    def _repr_html_(self) -> str:
+        return self.frame()._repr_html_()
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row for each traffic, setting and metric.
+
+        Returns:
+            Columns ``traffic, setting, metric, mean, mean_low, mean_high, seeds, verdict``; the verdict of a comparison
+            with the baseline is null for the baseline and for metrics without a test.
+        """
+        found = []
+        for one in self.measurements:
+            for metric in shown_metrics(self.config, one.traffic):
+                mean, change = one.mean(metric), one.changes.get(metric)
+                if mean is not None:
+                    values = (mean.estimate, mean.low, mean.high, mean.n)
+                    verdict = None if change is None else str(change.verdict)
+                    found.append((one.traffic, one.setting, metric, *values, verdict))
+        schema: dict[str, Any] = dict.fromkeys(("traffic", "setting", "metric"), pl.String)
+        schema |= dict.fromkeys(("mean", "mean_low", "mean_high"), pl.Float64)
+        return pl.DataFrame(found, schema=schema | {"seeds": pl.Int64, "verdict": pl.String}, orient="row")
+
     def of(self, traffic: str) -> tuple[Measurement, ...]:
         """Return the measurements of a traffic, the baseline first."""
         return tuple(one for one in self.measurements if one.traffic == traffic)
