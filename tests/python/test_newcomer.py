@@ -196,7 +196,7 @@ def place(tmp_path: Path) -> Path:
         ("check nothing.toml", "nothing.toml: no such file\n"),
         ("check goood.toml", 'goood.toml: no such file; did you mean "good.toml"?\n'),
         ("check text.toml", "text.toml: is not TOML: line 7, column 17: unterminated text or line\n"),
-        ("check key.toml", "key.toml: is not TOML: line 9, column 19: duplicate key\n"),
+        ("check key.toml", "key.toml: is not TOML: line 10, column 19: duplicate key\n"),
         ("check flow.toml", "flow.toml: flow: missing, expected [[flow]]\n"),
         ("check path.toml", "path.toml: path: missing, expected [[path.segment]], path.preset or [graph]\n"),
         ("dtn node node.toml", "node.toml: neighbour: missing, expected [[neighbour]]\n"),
