@@ -370,6 +370,7 @@ MOST_LATE_S = 0.001
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["geo-viasat", "adsl", "interop-sat"])
 def test_the_kernel_s_tc_has_the_rtt_rate_and_queue_of_the_preset(name: str, tmp_path: Path) -> None:
     write_files(render_files([name], "netem"), tmp_path)
