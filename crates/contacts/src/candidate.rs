@@ -232,14 +232,14 @@ pub fn evaluate(
         Some(RejectionReason::BestCaseTooLate(best_case))
     } else if let Some(entry) = route.next_hop().filter(|entry| load.excluded.contains(entry)) {
         Some(RejectionReason::ExcludedNode(entry))
-    } else if let Some(one) = passing.first().filter(|one| one.first_byte_time >= one.edge.stop) {
-        Some(if one.backlog_ahead > 0 {
-            RejectionReason::BacklogExceedsContact(one.edge.contact, one.first_byte_time)
-        } else {
-            RejectionReason::ContactClosed(one.edge.contact)
-        })
     } else {
-        None
+        passing.first().filter(|one| one.first_byte_time >= one.edge.stop).map(|one| {
+            if one.backlog_ahead > 0 {
+                RejectionReason::BacklogExceedsContact(one.edge.contact, one.first_byte_time)
+            } else {
+                RejectionReason::ContactClosed(one.edge.contact)
+            }
+        })
     };
     let is_candidate = carried == load.consumption || (carried > 0 && !load.is_unfragmentable);
     if reason.is_none() && !is_candidate {

@@ -82,7 +82,7 @@ fn fragment(
         BundleDemand::max_size(evaluation.carried_volume)
     };
     let is_large_enough = size >= MIN_FRAGMENT_BYTES.min(demand.size);
-    (evaluation.rejection.is_none() && is_large_enough).then(|| PlannedFragment {
+    (evaluation.rejection.is_none() && is_large_enough).then_some(PlannedFragment {
         size,
         route: Route { arrival: evaluation.projected_arrival, ..route },
         evaluation,

@@ -259,7 +259,7 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
     let digits = bytes.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
