@@ -127,8 +127,8 @@ def test_a_late_plan_is_the_same_to_ip(tmp_path: Path) -> None:
 def test_the_passes_are_those_of_the_command(tmp_path: Path) -> None:
     """The plan of the satellite is what the command in the head of its scenario writes."""
     file = ROOT / "scenarios/dtn/leo-passes.toml"
-    (line,) = [one for one in file.read_text().splitlines() if one.startswith("# The plan: bentpipe ")]
-    words = shlex.split(line.removeprefix("# The plan: bentpipe "))
+    (line,) = [one for one in file.read_text().splitlines() if one.startswith("#   bentpipe dtn passes ")]
+    words = shlex.split(line.removeprefix("#   bentpipe "))
     words[words.index("--out") + 1] = str(tmp_path / "plan.toml")
     done = commands.bentpipe(ROOT, *words)
     assert done.returncode == 0, done.stderr
