@@ -22,7 +22,6 @@ from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
 from bentpipe.plan.access import split_rtt
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import Plan, build_plan
-from bentpipe.runners.execute import Observer
 from bentpipe.scenario.errors import ScenarioError
 
 
@@ -483,13 +482,6 @@ def test_no_window_of_an_application_limits_a_long_object(tmp_path: Path) -> Non
     for variant in config.variants:
         took = means[variant.name, "300 MB"] - means[variant.name, "100 MB"]
         assert took == pytest.approx(200 * 8 / 100, rel=0.08), variant.name
-
-
-def test_seeds_without_random_loss_have_no_effect(tmp_path: Path) -> None:
-    config = parse_config(numbers("5 Mbit/s", "5 Mbit/s", "40 ms"), sizes=("1 kB",), rtts=("40 ms",), seeds=5)
-    messages: list[str] = []
-    compute(config, tmp_path, 1, watch=Observer(on_message=messages.append))
-    assert messages == ["--seeds 5 has no effect: without random loss or delay all seeds are equal"]
 
 
 def test_a_small_map(tmp_path: Path) -> None:

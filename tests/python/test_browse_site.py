@@ -335,7 +335,6 @@ def _killed_when_asked() -> Iterator[None]:
             for words in (
                 ["--sessions", "10"],
                 ["--http", "2"],
-                ["--loads", "2"],
                 ["--pause", "1 s"],
                 ["--session-interval", "6 min"],
                 ["--hours", "8-18"],

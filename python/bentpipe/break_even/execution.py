@@ -69,7 +69,6 @@ def compute(
     store, stages = out / "store", _stages(plan, config)
     summary: ExecutionSummary | None = None
     workers = jobs or cores()
-    _check_seeds(config, plan, watch)
     if len(stages) > 1:
         seeds = len({run.seed for run in plan.runs})
         watch.on_message(
@@ -141,14 +140,6 @@ def _remaining(stages: Sequence[Sequence[Run]], number: int, report: ExecutionSu
 
 def _time_text(seconds: float, workers: int) -> str:
     return f"about {max(seconds, 1):,.0f} s on {workers} processor{'' if workers == 1 else 's'}"
-
-
-def _check_seeds(config: BreakEvenConfig, plan: Plan, watch: Observer) -> None:
-    """Report a number of seeds without effect: no run of the map draws anything."""
-    if config.seeds is not None and config.seeds > 1 and {run.seed for run in plan.runs} == {1}:
-        watch.on_message(
-            f"--seeds {config.seeds} has no effect: without random loss or delay all seeds are equal"
-        )
 
 
 def plan_map(config: BreakEvenConfig, settings: Sequence[str]) -> Plan:

@@ -240,10 +240,9 @@ def from_pydantic(error: ValidationError, data: object, source: str) -> Scenario
         elif item["type"] == "missing" and model is not None:
             message = f"missing, expected {describe_expected(model, location) or 'a value'}"
         elif item["type"] in ("list_type", "too_short") and model is not None:
-            least = f"a list of at least {context['min_length']}" if "min_length" in context else "a list"
-            expected = describe_expected(model, location) or least
+            expected = describe_expected(model, location) or "a list"
             found = "an empty list" if item["input"] == [] else _format_value(item["input"])
-            if item["type"] == "list_type" or item["input"] == []:
+            if item["type"] == "list_type" or (item["input"] == [] and expected != "a list"):
                 message = f"found {found}, expected {expected}"
         elif item["type"] in _TABLE_TYPES and model is not None:
             expected = describe_expected(model, location) or "a table"
