@@ -21,7 +21,7 @@ RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpip
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test test-all coverage wheel wheel-aarch64 profdata docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test test-all coverage wheel wheel-aarch64 aarch64-test profdata docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rustdoc check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## list the targets
@@ -44,6 +44,9 @@ wheel: profdata target/wheel-venv/.done .venv/.run ## build an sdist and a wheel
 
 wheel-aarch64: target/wheel-venv/.done ## build a wheel for Linux on aarch64 in dist/, by cross-compiling (needs `rustup target add aarch64-unknown-linux-gnu`)
 	@$(STEP) "wheel for aarch64" target/wheel-venv/bin/python scripts/wheel "$(DIST)" aarch64-unknown-linux-gnu
+
+aarch64-test: venv-dev engine wheel-aarch64 ## run that wheel under QEMU and compare its stores with this machine's, with mmdebstrap and qemu-user-static
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/aarch64-test "$(DIST)"
 
 profdata:
 	@scripts/find-profdata > /dev/null

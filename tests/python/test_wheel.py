@@ -245,3 +245,40 @@ def test_lazy_modules_stay_lazy(installed: Installed) -> None:
     code = "import sys; before = set(sys.modules); import bentpipe; print(*set(sys.modules) - before)"
     loaded = set(installed.process([str(installed.python), "-c", code]).split())
     assert {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names} == {"bentpipe"}
+
+
+def test_a_wheel_of_another_processor_is_built_without_an_sdist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = load_script("wheel")
+    built: list[object] = []
+
+    def build(directory: str, settings: dict[str, str]) -> str:
+        built.append(settings["build-args"])
+        (Path(directory) / "a.whl").touch()
+        return "a.whl"
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setattr(wheel.backend, "build_wheel", build)
+    monkeypatch.setattr(wheel.backend, "build_sdist", lambda directory: pytest.fail("an sdist"))
+    monkeypatch.setattr(wheel, "audit", lambda wheel: None)
+    monkeypatch.setattr(wheel, "missing_files", lambda wheel: set())
+    monkeypatch.setattr(sys, "argv", ["wheel", str(tmp_path), "aarch64-unknown-linux-gnu"])
+    wheel.main()
+    assert built == [
+        "--zig --compatibility manylinux_2_28 --auditwheel check --target aarch64-unknown-linux-gnu"
+    ]
+
+
+def test_stores_of_two_processors_are_compared_but_for_the_journal(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for store in (one, other):
+        (store / "runs/a").mkdir(parents=True)
+        (store / "runs/a/flows.parquet").write_bytes(b"1")
+        (store / "journal.jsonl").write_text(str(store))
+    compare = load_script("aarch64-test").differing_files
+    assert compare(one, other) == []
+    (other / "runs/a/flows.parquet").write_bytes(b"2")
+    (one / "plan.json").touch()
+    assert sorted(compare(one, other)) == ["plan.json", "runs/a/flows.parquet"]
