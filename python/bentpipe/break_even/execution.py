@@ -108,15 +108,15 @@ def _write_part(
 
     result = read_map(store, config, draws)
     if any(cell.ratio is not None for cell in result.cells):
-        stage = f"tage {part.number} of {part.stages}"
+        stage = f"stage {part.number} of {part.stages}"
         has = (
             "one seed of every load" if part.number == 1 else f"all seeds at {config.own_rtt}, one elsewhere"
         )
         page = write_page(
-            result, out, f"S{stage}: this page has {has}. More seeds follow; reload the page for them."
+            result, out, f"{stage.capitalize()}: this page has {has}. More seeds follow; reload the page for them."
         )
         watch.on_message(
-            f"s{stage}: {page} is ready, with {has}. More seeds follow in {_time_text(part.seconds, part.workers)}"
+            f"{stage}: {page} is ready, with {has}. More seeds follow in {_time_text(part.seconds, part.workers)}"
         )
 
 
