@@ -113,7 +113,9 @@ def _write_part(
             "one seed of every load" if part.number == 1 else f"all seeds at {config.own_rtt}, one elsewhere"
         )
         page = write_page(
-            result, out, f"{stage.capitalize()}: this page has {has}. More seeds follow; reload the page for them."
+            result,
+            out,
+            f"{stage.capitalize()}: this page has {has}. More seeds follow; reload the page for them.",
         )
         watch.on_message(
             f"{stage}: {page} is ready, with {has}. More seeds follow in {_time_text(part.seconds, part.workers)}"
