@@ -164,7 +164,7 @@ def test_the_manual_has_every_option_of_a_command_that_has_a_page() -> None:
 def test_the_manual_has_every_figure() -> None:
     from bentpipe.figures.registry import FIGURES
 
-    text = (ROOT / "docs/how-to/report.md").read_text()
+    text = (ROOT / "docs/reference/figures.md").read_text()
     rows = re.findall(r"^\| [^|]+ \| ((?:`[\w-]+`(?:, )?)+) \|", text, re.MULTILINE)
     keys = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
     assert set(FIGURES) <= keys, set(FIGURES) - keys

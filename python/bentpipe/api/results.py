@@ -115,7 +115,7 @@ class Results(Store):
         Each page load and bundle client has a row without direction.
 
         The wide form has one column for each metric. Its columns are ``run, seed``, the cell, ``flow, direction``, and
-        goodput, completion times, fairness and others (docs/how-to/report.md defines them). Units are in the names:
+        goodput, completion times, fairness and others (docs/reference/metrics.md defines them). Units are in the names:
         ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a share of 1. A missing value is null. The long form has one
         row for each number, with the name in ``metric`` and the number in ``value``.
 
