@@ -62,7 +62,7 @@ EXAMPLES = {
         ("crates/link/tests/suite/properties.rs", "crates/link/tests/suite/stages.rs"),
         (),
     ),
-    "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ("docs/reference/performance.md",)),
+    "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ("docs/notes/performance.md",)),
     "As `westwood` is": (
         r"(?i)westwood",
         ("crates/cc/tests/*.rs",),

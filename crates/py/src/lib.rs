@@ -17,7 +17,7 @@ use spec::{CongestionSpec, RunSpec};
 use controller::{PyConfig, PyControl, PyEvent, PythonController, PythonError};
 use scheduler::{PyPause, PySchedulerConfig, PyWaiting, PythonScheduler};
 
-/// The transport stacks allocate for every packet; see docs/reference/performance.md.
+/// The transport stacks allocate for every packet; see docs/notes/performance.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
