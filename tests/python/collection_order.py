@@ -18,6 +18,7 @@ HEAVY = (
     "test_packs",
     "test_store_damage",
     "test_findings_one_plan",
+    "test_documented_commands",
     "test_labels",
     "test_findings_users",
     "test_page_figures",

@@ -21,13 +21,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "report": ("report out/geo", "report out/geo --figures figures --format pdf --width 88mm"),
     "query": (
         'query out/geo "SELECT * FROM flow_summary LIMIT 5"',
-        'query out/geo "SELECT run, avg(rtt_ms) FROM flows GROUP BY run" --json',
+        'query out/geo "SELECT run, avg(smoothed_rtt_ms) FROM flows GROUP BY run" --json',
     ),
     "export": ("export out/geo --format csv --out tables", "export out/geo --format ods"),
-    "diff": ("diff out/before out/after", "diff out/before out/after --metric goodput --threshold '5 %'"),
+    "diff": ("diff out/before out/after", "diff out/before out/after --metric goodput_bit_s --threshold '5 %'"),
     "users": ("users out/terminals", "users out/terminals --json"),
     "calls": ("calls out/calls", "calls out/calls --codec g729 --playout '60 ms'"),
-    "verify": ("verify out/geo", "verify out/geo --json"),
+    "verify": ("verify out/traced", "verify out/traced --json"),
     "pack": ("pack out/geo", "pack out/large"),
     "break-even": (
         "break-even geo-konnect",
