@@ -24,7 +24,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'query out/geo "SELECT run, avg(smoothed_rtt_ms) FROM flows GROUP BY run" --json',
     ),
     "export": ("export out/geo --format csv --out tables", "export out/geo --format ods"),
-    "diff": ("diff out/before out/after", "diff out/before out/after --metric goodput_bit_s --threshold '5 %'"),
+    "diff": (
+        "diff out/before out/after",
+        "diff out/before out/after --metric goodput_bit_s --threshold '5 %'",
+    ),
     "users": ("users out/terminals", "users out/terminals --json"),
     "calls": ("calls out/calls", "calls out/calls --codec g729 --playout '60 ms'"),
     "verify": ("verify out/traced", "verify out/traced --json"),
