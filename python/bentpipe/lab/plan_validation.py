@@ -1,6 +1,6 @@
 """Validation of a lab plan before it is sent: types, ranges and combinations of keys.
 
-docs/how-to/shell.md describes each key. A test compares the keys with those of ``process_plans``.
+docs/reference/lab-plan.md describes each key. A test compares the keys with those of ``process_plans``.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class InterruptedLab(KeyboardInterrupt):
 
 
 def run_lab(plan: LabPlan | Mapping[str, Any]) -> dict[str, Any]:
-    """Run the plan of a lab and return its result (docs/how-to/shell.md describes both, key by key).
+    """Run the plan of a lab and return its result (docs/reference/lab-plan.md describes both, key by key).
 
     The lab ends with this process and leaves no process or directory behind.
 
