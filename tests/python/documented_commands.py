@@ -35,7 +35,17 @@ CLASSES = ("followed", "fast", "nightly", "lab", "not run")
 
 FOLLOWED = (
     "docs/tutorial.md",
-    *(f"docs/how-to/{name}.md" for name in ("keep-my-pep", "my-site", "quic-in-ci", "which-controller")),
+    *(
+        f"docs/how-to/{name}.md"
+        for name in (
+            "keep-my-pep",
+            "contact-plans",
+            "bundle-scenarios",
+            "my-site",
+            "quic-in-ci",
+            "which-controller",
+        )
+    ),
 )
 """Pages whose `console` blocks test_tutorial and test_questions follow."""
 
@@ -55,7 +65,15 @@ LAB = (
     "browse", "change", "compare-engines", "dtn node", "dtn perf", "perf call-client", "perf call-server",
     "perf client", "perf server", "serve", "shell", "time", "watch",
 )  # fmt: skip
-PROGRAMS = {"python": "nightly", "mkdir": "fast", "curl": "lab", "tar": "fast"}
+PROGRAMS = {
+    "python": "nightly",
+    "mkdir": "fast",
+    "curl": "lab",
+    "tar": "fast",
+    "echo": "fast",
+    "chmod": "fast",
+    "openssl": "fast",
+}
 """Classes of other programs."""
 
 NOT_RUN: Mapping[str, str] = {

@@ -2,7 +2,7 @@
 
 Three nodes in a row over loopback, each with a store. The first sends bundles at a rate; one is killed at a drawn
 instant and restarted. All bundles that the first reported must then be delivered at the third, except those that
-docs/how-to/dtn.md ("Guarantees of each layer at a kill") excludes. It is over when every node reports that nothing is
+docs/reference/dtn.md ("Guarantees of each layer at a kill") excludes. It is over when every node reports that nothing is
 left to do. A bundle is generated when the store has it, which on a slow disk is long after its time.
 """
 

@@ -432,13 +432,6 @@ def test_a_wrong_question_is_refused_by_its_option(plans: Path, words: list[str]
     assert expected in refused(plans, "route", plan, *words)
 
 
-def test_the_manual_shows_what_is_printed() -> None:
-    root = Path(__file__).resolve().parents[2]
-    done = bentpipe(root, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "99.99 s")
-    shown = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-    assert shown in (root / "docs/how-to/dtn.md").read_text()
-
-
 def test_the_schema_names_every_key(tmp_path: Path) -> None:
     done = bentpipe(tmp_path, "dtn", "schema")
     schema = json.loads(done.stdout)

@@ -324,8 +324,8 @@ def test_a_line_for_people() -> None:
 
 def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
     """The two files of the manual, at a port."""
-    text = (ROOT / "docs/how-to/dtn.md").read_text().partition("## Nodes on real sockets")[2]
-    near, far = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[:2]
+    text = (ROOT / "docs/how-to/bundle-node.md").read_text()
+    near, far = re.findall(r"^```toml(?: title=\S+)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[:2]
     for page in (near, far):
         assert "127.0.0.1:4556" in page
         assert 'layer = "quiccl"' in page

@@ -23,13 +23,13 @@ from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
 
-MANUAL = Path(__file__).resolve().parents[2] / "docs/how-to/dtn.md"
+MANUAL = Path(__file__).resolve().parents[2] / "docs/how-to/bundle-node.md"
 
 
 def near() -> str:
     """The file of the manual."""
-    section = MANUAL.read_text().partition("### LTP between nodes")[2]
-    [text] = re.findall(r"^```toml\n(.*?)^```", section.partition("\n### ")[0], re.MULTILINE | re.DOTALL)
+    section = MANUAL.read_text().partition("## LTP between two nodes")[2]
+    [text] = re.findall(r"^```toml\n(.*?)^```", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     return str(text)
 
 

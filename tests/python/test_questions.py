@@ -13,7 +13,7 @@ import pytest
 import test_tutorial as messages
 from nightly import keep
 
-NAMES = ("keep-my-pep", "my-site", "quic-in-ci", "which-controller")
+NAMES = ("keep-my-pep", "contact-plans", "bundle-scenarios", "my-site", "quic-in-ci", "which-controller")
 PAGES = [messages.ROOT / f"docs/how-to/{name}.md" for name in NAMES]
 PICTURES = {
     "quic-in-ci": "figures/cwnd.svg",
@@ -22,7 +22,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("page", keep(PAGES[:1], PAGES), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", keep(PAGES[:2], PAGES), ids=lambda page: page.stem)
 def test_a_question_is_answered_as_written(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     assert messages.follow(page, tmp_path) >= 2

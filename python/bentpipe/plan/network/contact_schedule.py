@@ -180,7 +180,7 @@ def _read(name: str, scenario: Scenario, files: Files, key: str) -> ContactPlan:
 def _read_file(name: str, files: Files, key: str) -> ContactPlan:
     path = files.folder / name
     if path.suffix not in (".toml", ".json"):
-        text = f'found "{name}", expected a contact plan in TOML or JSON (docs/how-to/dtn.md), or "dtn"'
+        text = f'found "{name}", expected a contact plan in TOML or JSON (docs/reference/dtn.md), or "dtn"'
         raise ScenarioError([(key, text)])
     try:
         text = read_input_text(path)
