@@ -45,8 +45,8 @@ class Namespace:
 
 
 @contextlib.contextmanager
-def namespaces(count: int) -> Iterator[list[Namespace]]:
-    held = [subprocess.Popen(["unshare", "--net", "--", "sleep", "300"]) for _ in range(count)]
+def namespaces(count: int, seconds: int = 300) -> Iterator[list[Namespace]]:
+    held = [subprocess.Popen(["unshare", "--net", "--", "sleep", str(seconds)]) for _ in range(count)]
     try:
         own = Path("/proc/self/ns/net").readlink()
         for one in held:

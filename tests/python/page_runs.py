@@ -30,6 +30,7 @@ FAR_ENDS: Mapping[str, str] = {
     "bentpipe perf client": "bentpipe perf server",
     "bentpipe perf call-client": "bentpipe perf call-server",
     "bentpipe dtn perf": "bentpipe dtn node two.toml",
+    "./client {server}": "python3 -u -m http.server 8000 --directory site",
     "http://localhost:8000": "python3 -u -m http.server 8000 --directory site",
 }
 """Servers that a page leaves to its reader, by a part of the command that needs one."""
@@ -51,7 +52,7 @@ class PageRun:
 
     def __init__(self, page: str, folder: Path, saved: Path, inside: Namespace | None = None) -> None:
         """Commands run in the namespace ``inside``, as processes of their own; without it in this process."""
-        self._folder, self._saved, self._inside = folder, saved, inside
+        self._page, self._folder, self._saved, self._inside = page, folder, saved, inside
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._files = [step for step in collect(page) if isinstance(step, File)]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -104,7 +105,7 @@ class PageRun:
                     ROOT / name, self._folder / name, ignore=shutil.ignore_patterns("__pycache__")
                 )
         for name in list_needed(text, self._folder):
-            provide(name, self._folder, self._saved)
+            provide(name, self._page, self._folder, self._saved)
 
     def _done(self, text: str) -> subprocess.CompletedProcess[str]:
         if self._inside is not None:
@@ -124,11 +125,11 @@ class PageRun:
         self._prepare(access)
         text = re.sub(r"(?<=--control )\S+", "$BENTPIPE_CONTROL", text)
         if command_words(text) == "watch":
-            text = f"timeout --preserve-status -s INT 3 {text}"
+            text = f"timeout --preserve-status -s INT 3 {text}; test $? = 130"
         return f"bentpipe shell {access} --no-path-check -- sh -c {shlex.quote(text)}"
 
     def _spawned(self, text: str) -> subprocess.CompletedProcess[str]:
-        words = [*self._enter(), "timeout", str(LONGEST_S), "bash", "-c", text]
+        words = [*self._enter(), "env", "--default-signal=INT", "timeout", str(LONGEST_S), "bash", "-c", text]
         return subprocess.run(
             words, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )  # fmt: skip
@@ -141,8 +142,9 @@ class PageRun:
         output = self._folder / "server-output"
         with output.open("wb") as file:
             server = subprocess.Popen(
-                [*self._enter(), "bash", "-c", f"exec {text.removesuffix('&')}"], cwd=self._folder,
+                [*self._enter(), "env", "--default-signal=INT", "bash", "-c", f"exec {text.removesuffix('&')}"], cwd=self._folder,
                 env=self._environment, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
         self._servers[command_words(text)] = server
         over = time.monotonic() + 30
@@ -169,11 +171,12 @@ class PageRun:
         wrong = ""
         while self._servers:
             _, server = self._servers.popitem()
-            server.send_signal(signal.SIGINT)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGINT)  # as Ctrl-C at a terminal
             try:
                 status = server.wait(20)
             except subprocess.TimeoutExpired:
-                server.kill()
+                os.killpg(server.pid, signal.SIGKILL)
                 status = server.wait()
             if status not in (0, 130):
                 wrong += f"a server ended with {status}\n"

@@ -14,7 +14,7 @@ import commands
 import documented_commands
 import synthetic_dish
 
-__all__ = ["OWN", "provide"]
+__all__ = ["OWN", "list_needed", "provide"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +36,8 @@ load = { time = "4 s" }
 """A scenario of two processor seconds at most in each command."""
 
 CLIENT = """#!/bin/sh
-exec curl -sS -o /dev/null "${1:-http://localhost:8000/}"
+case $1 in *://*) address=$1 ;; *) address=http://$1:8000/ ;; esac
+exec curl -sS -o /dev/null "$address"
 """
 
 QUIC_CLIENT = """#!/bin/sh
@@ -77,6 +78,13 @@ def _geo() -> str:
     text = text.replace('"60 s"', '"4 s"').replace("seeds = 5", "seeds = 2")
     text = re.sub(r'(?m)^("flow.bulk.congestion" = ).*$', r'\1["cubic", "hybla"]', text)
     return re.sub(r'(?m)^("path.satellite.up.loss" = ).*$', r'\1["0 %", "1 %"]', text)
+
+
+def _lossy_download() -> str:
+    """Return a scenario whose results depend on the loss of the downlink."""
+    text = DOWNLOAD.replace('"5 s"', '"20 s"').replace('"4 s"', '"20 s"').replace('"40 ms"', '"250 ms"')
+    text = text.replace('queue = "1 BDP" }\nup', 'queue = "1 BDP", loss = "0.1 %" }\nup')
+    return f'{text}\n[sweep]\n"flow.download.congestion" = ["cubic", "hybla"]\n'
 
 
 def _iperf3(*, reverse: bool) -> str:
@@ -172,12 +180,24 @@ OWN: Mapping[str, Callable[[Path], None]] = {
 """How to make each. Stores are of scaled copies of the scenarios."""
 
 
-def provide(name: str, folder: Path, saved: Path) -> None:
+OWN_OF_PAGE: Mapping[tuple[str, str], Callable[[Path], None]] = {
+    ("bentpipe help check-controller", "cc.py"): OWN["old/cc.py"],
+    ("docs/how-to/ci.md", "geo.toml"): _text(lambda: _shown("docs/how-to/quic-in-ci.md", "geo.toml")),
+    ("bentpipe help compare-builds", "geo.toml"): _text(
+        lambda: _shown("docs/how-to/quic-in-ci.md", "geo.toml")
+    ),
+    ("docs/how-to/diff.md", "geo.toml"): _text(_lossy_download),
+}
+"""Those that a page has otherwise than the other pages."""
+
+
+def provide(name: str, page: str, folder: Path, saved: Path) -> None:
     """Create a reader's file or store in ``folder``; ``saved`` keeps each for the next page."""
-    made = saved / name
+    special = OWN_OF_PAGE.get((page, name))
+    made = (saved / re.sub(r"\W", "-", page) if special else saved) / name
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
-        OWN[name](made)
+        (special or OWN[name])(made)
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if made.is_dir():
@@ -190,9 +210,11 @@ def list_needed(command: str, folder: Path) -> list[str]:
     """Return the names in ``command`` that are read, not written, and are not in ``folder``."""
     read = re.sub(r"(?:--out|-o|>)[ =]\S+", "", command)
     read = re.sub(r"^(bentpipe new) \S+", r"\1", read)
+    written = {f"out/{name}" for name in re.findall(r"bentpipe run (?:\S*/)?([\w-]+)\.toml", read)}
     return [
         name
         for name in OWN
-        if re.search(rf"(?<![\w./-])(?:\./)?{re.escape(name)}(?![\w/-]|\.\w)", read)
+        if name not in written
+        and re.search(rf"(?<![\w./-])(?:\./)?{re.escape(name)}(?![\w/-]|\.\w)", read)
         and not os.path.lexists(folder / name)
     ]

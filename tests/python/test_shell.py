@@ -473,6 +473,9 @@ def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
         assert set(first.segments[0]["up"]["dropped"]) >= {"loss", "overflow"}
         message = set_path("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
         assert message == [f"{before}.up: rate 1 Mbit/s, was 2.5 Mbit/s"]
+        assert set_path("down.delay=30 ms", control=str(control))[0].startswith(
+            f"{before}.down: delay 30 ms, was "
+        )
         assert len(set_path("loss=1 %", control=str(control))) == 2
         now = get_path(control=str(control))
         assert [(str(line.rate), line.loss) for line in now.lines] == [("1 Mbit/s", 0.01), ("5 Mbit/s", 0.01)]

@@ -60,13 +60,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "perf server": ("perf server", "perf server --listen 127.0.0.1:4433 --once"),
     "perf client": (
-        "perf client 192.0.2.1 --time 10s",
-        "perf client 192.0.2.1 --bytes 100MB --direction down --transport tcp",
+        "perf client 192.168.1.7 --time 10s",
+        "perf client 192.168.1.7 --bytes 100MB --direction down --transport tcp",
     ),
     "perf call-server": ("perf call-server", "perf call-server --listen 127.0.0.1:4433 --once"),
     "perf call-client": (
-        "perf call-client 192.0.2.1 --codec g729 --time 60s",
-        "perf call-client 192.0.2.1 --live 2Mbit/s --direction down",
+        "perf call-client 192.168.1.7 --codec g729 --time 60s",
+        "perf call-client 192.168.1.7 --live 2Mbit/s --direction down",
     ),
     "browse": (
         "browse scenarios/page-geo.toml --sessions 10",

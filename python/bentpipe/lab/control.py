@@ -98,7 +98,7 @@ def get_path(*, control: str | None = None, counters: bool = False) -> PathState
 
 
 def set_path(assignment: str, *, control: str | None = None) -> list[str]:
-    """Change the path of a running lab: ``[SEGMENT[.up|.down].]rate|delay|loss=VALUE``.
+    """Change the path of a running lab: ``[SEGMENT.][up.|down.]rate|delay|loss=VALUE``.
 
     Args:
         assignment: the change, with units as in a scenario. Without a direction, both change. Without a segment,
@@ -114,6 +114,8 @@ def set_path(assignment: str, *, control: str | None = None) -> list[str]:
     kind, change = _parse_change(assignment)
     before = get_path(control=control)
     segments = {line.name.rpartition(".")[0] for line in before.lines} - {GROUND}
+    if change["link"] in ("up", "down") and change["link"] not in segments and change["direction"] is None:
+        change["link"], change["direction"] = None, change["link"]
     if change["link"] is None and len(segments) == 1:
         change["link"] = segments.pop()
     _request(change, control)
@@ -159,7 +161,7 @@ def _request(request: Mapping[str, object], control: str | None) -> Mapping[str,
 
 def _parse_change(assignment: str) -> tuple[str, dict[str, object]]:
     """Return the changed setting, and the change as ``bentpipe-rt`` reads it."""
-    expected = f"found {assignment!r}, expected [SEGMENT[.up|.down].]rate|delay|loss=VALUE"
+    expected = f"found {assignment!r}, expected [SEGMENT.][up.|down.]rate|delay|loss=VALUE"
     key, equals, value = assignment.partition("=")
     parts = key.strip().removeprefix("path.").split(".")
     if "" in parts:
