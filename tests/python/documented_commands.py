@@ -67,8 +67,10 @@ LAB = (
 )  # fmt: skip
 PROGRAMS = {
     "python": "nightly",
+    "python -m benchmarks": "lab",
     "mkdir": "fast",
     "curl": "lab",
+    "python3 -m http.server": "lab",
     "tar": "fast",
     "echo": "fast",
     "chmod": "fast",
@@ -82,17 +84,38 @@ NOT_RUN: Mapping[str, str] = {
     "rustup *": "installs a toolchain",
     "python3 -m venv *": "installs packages; test_wheel does so",
     "*pip install *": "installs packages; test_wheel installs a wheel",
+    "*https://...*": "the reader's own address on the Internet",
+    "*iperf3 -c *": "iperf3 is not among the packages of the tests",
+    "bentpipe browse https://*": "a site on the Internet; http://localhost:8000/ stands for it on these pages",
+    "bentpipe browse target-a --remote *": "four days over a real access; test_browse_real has a short form on this machine",
+    "bentpipe compare-engines studies/agreement --jobs *": "hours in real time; its scenarios run one at a time on other pages",
+    "bentpipe compare-engines studies/agreement --summary *": "hours in real time; its scenarios run one at a time on other pages",
+    "bentpipe study thomas-2019 --engine emu*": "an hour in real time; test_browse_real loads such pages",
+    "bentpipe study tauran-2018 --full*": "three processor hours; test_study_tauran_users checks its tables",
+    "bentpipe query out/tauran-2018/*-full *": "the stores of the three hours; test_study_tauran_users runs the queries",
     "podman run *": "a container; `make container-test` runs the image",
+    "git clone *": "fetches another project",
     "cmake *": "compiles another project that is not here",
     "PICOQUIC_SIM=*": "compiles another project that is not here",
-    "bentpipe new FILE": "asks for numbers in a terminal; test_new answers",
     "bentpipe new mine.toml": "asks for numbers in a terminal; test_new answers",
-    "bentpipe check /dev/stdin": "reads a pipe; test_hostile_files has one",
 }
 """Patterns of commands that no test runs, with the reason."""
 
-SHORTER: Mapping[str, str] = {}
-"""Options that the nightly tests add to a long command, by its text."""
+SHORTER: Mapping[str, str] = {
+    "bentpipe browse scenarios/page-geo.toml --sessions 10": "--sessions 1",
+    "bentpipe browse site.toml --sessions 10": "--sessions 1 --loads 1",
+    "bentpipe browse out/my.site-geo-konnect/load.har --access lte-4g --sessions 10": "--sessions 1 --loads 1",
+    'bentpipe browse target-a --access my.toml --set path.satellite.delay="300 ms" --pep early': "--sessions 1 --loads 1",
+    "bentpipe compare-engines scenarios/dtn/both-clocks.toml": "--seeds 1",
+    "bentpipe compare-engines studies/agreement/tcp.toml": "--seeds 1",
+    "bentpipe compare-engines studies/andreotti-2025/dtn-both-clocks.toml": "--seeds 1",
+    "bentpipe study andreotti-2025": "--seeds 1",
+    "bentpipe study tauran-2018": "--part 4.1 --seeds 1",
+    "bentpipe study tauran-2018 --part chapter-6": "--seeds 1",
+    "bentpipe study tauran-2018 --part nearest-6": "--seeds 1",
+    "bentpipe study thomas-2019": "--seeds 1",
+}
+"""Options that the nightly tests add to a command of more than some minutes, by its text: the last value of an option holds."""
 
 PLACEHOLDERS: Mapping[str, str] = {
     "users DIR": "users out/terminals",
@@ -213,7 +236,7 @@ def command_words(text: str) -> str:
     """Return the words that name the command: `dtn route` of bentpipe's, else the program."""
     words = shlex.split(text.removesuffix("&"))
     if words[0] != "bentpipe":
-        return words[0]
+        return " ".join(words[:3]) if words[1] == "-m" else words[0]
     known = (*FAST, *NIGHTLY, *LAB)
     return next(
         (name for size in (2, 1) if (name := " ".join(words[1 : 1 + size])) in known), " ".join(words[:2])

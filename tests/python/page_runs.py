@@ -24,14 +24,14 @@ __all__ = ["PageRun", "classify_page", "run_page"]
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("scenarios", "examples", "studies", "docs")
 """Folders of the checkout, copied for a page that names them."""
-SERVERS = ("dtn node", "perf call-server", "perf server", "serve")
+SERVERS = ("dtn node", "perf call-server", "perf server", "python3 -m http.server", "serve")
 """Commands that run until the next server of the page, or its end. Ctrl-C ends them with exit status 0."""
 FAR_ENDS: Mapping[str, str] = {
     "bentpipe perf client": "bentpipe perf server",
     "bentpipe perf call-client": "bentpipe perf call-server",
     "bentpipe dtn perf": "bentpipe dtn node two.toml",
-    "./client {server}": "python3 -u -m http.server 8000 --directory site",
-    "http://localhost:8000": "python3 -u -m http.server 8000 --directory site",
+    "./client {server}": "python3 -m http.server 8000",
+    "http://localhost:8000": "python3 -m http.server 8000",
 }
 """Servers that a page leaves to its reader, by a part of the command that needs one."""
 INSIDE = ("change", "watch")
@@ -60,8 +60,12 @@ class PageRun:
         self._environment = {
             **os.environ, "PATH": path, "PYTHONPATH": sources, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb",
             "XDG_CACHE_HOME": str(saved / "cache"), "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": "bentpipe.testing.plugin",
-            "HOME": str(folder),
+            "HOME": str(folder), "PYTHONUNBUFFERED": "1",
         }  # fmt: skip
+        (folder / "index.html").write_text(
+            "<!doctype html><title>Mine</title><h1>Mine</h1>", encoding="utf-8"
+        )
+        (folder / "200kB").write_bytes(bytes(200_000))
         for file in reversed(self._files):
             self.write(file)
 
@@ -96,7 +100,7 @@ class PageRun:
             self._prepare(text)
             text = text.replace(RUN_ID, min((self._folder / "out/geo/runs").iterdir()).name)
         more = SHORTER.get(text)
-        return f"{text} {more}" if more else text
+        return " ".join(filter(None, (text, more)))
 
     def _prepare(self, text: str) -> None:
         for name in SOURCES:
@@ -158,10 +162,6 @@ class PageRun:
         for part, server in FAR_ENDS.items():
             if part not in text or "--server" in text or command_words(server) in self._servers:
                 continue
-            site = self._folder / "site"
-            site.mkdir(exist_ok=True)
-            (site / "index.html").write_text("<!doctype html><title>Mine</title><h1>Mine</h1>")
-            (site / "200kB").write_bytes(bytes(200_000))
             self._prepare(server)
             wrong = self._serve(server)
             assert not wrong, wrong

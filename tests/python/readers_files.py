@@ -163,6 +163,7 @@ OWN: Mapping[str, Callable[[Path], None]] = {
     "up.json": _text(lambda: _iperf3(reverse=False)),
     "delay_1.txt": _text(_replayed_delays),
     "bw_1.txt": _text(_replayed_rates),
+    "out/my.site-geo-konnect/load.har": _text(_har),
     "client": _program(CLIENT),
     "old/client": _program(CLIENT),
     "new/client": _program(CLIENT),
