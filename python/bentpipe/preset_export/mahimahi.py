@@ -229,14 +229,14 @@ def _describe_time(direction: AccessDirection) -> list[str]:
         every = f"{intervals.interval_ns / 1e9:g} s"
         if intervals.rate_bit_s:
             lines.append(
-                f"random rates of reconfiguration intervals of {every}: {COUNT} drawn ones, which repeat"
+                f"random rates of reconfiguration intervals of {every}: {COUNT} random rates, which repeat"
             )
         if intervals.delay_ns or intervals.jitter_ns:
             lines.append("random delays of the intervals: their median")
         if intervals.loss:
             lines.append("random losses of the intervals: their mean")
         if intervals.burst_probability:
-            lines.append("bursts of losses: exponential periods of mm-onoff, in each direction on its own")
+            lines.append("bursts of losses: exponential periods of mm-onoff, independent in each direction")
     return lines
 
 

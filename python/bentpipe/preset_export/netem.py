@@ -110,7 +110,7 @@ def _describe_loss(direction: AccessDirection) -> list[str]:
 def _describe_time(direction: AccessDirection) -> list[str]:
     lines = []
     if direction.rate_changes or direction.delay_changes or direction.loss_changes:
-        lines.append("changes at fixed times: after `setup` none; `schedule` makes them once")
+        lines.append("changes at fixed times: none after `setup`, once with `schedule`")
     if direction.outages is not None:
         action = "holds" if direction.outages.buffer_packets else "loses"
         lines.append(
@@ -121,7 +121,7 @@ def _describe_time(direction: AccessDirection) -> list[str]:
         every = f"{intervals.interval_ns / 1e9:g} s"
         lines += [
             f"random reconfiguration intervals of {every}: `setup` has their medians and their mean loss",
-            f"drawn intervals of `schedule`: {COUNT}, which repeat, with their bursts of losses",
+            f"intervals of `schedule`: {COUNT} random intervals with bursts of losses, which repeat",
         ]
         if intervals.jitter_ns:
             lines.append(
