@@ -167,25 +167,25 @@ _ALL = (
     Metric(
         "jain", "Jain's index", scope=Scope.RUN, short_title="Jain", better=1, is_difference=True,
         definition="(Σx)² / (n Σx²) of the goodput of all flows of the direction (Jain, Chiu and Hawe 1984). It is 1 "
-        "if all are equal and 1/n if one flow has everything. It is missing unless two of the flows share a link of "
-        "limited rate at the same time. Calls and other datagrams beside other flows do not count.",
+        "if all are equal, and 1/n if one flow has everything. Two of the flows must share a link of limited rate at "
+        "the same time. Calls and other datagrams beside other flows do not count.",
     ),
     Metric(
         "convergence_s", "convergence time", "s", scope=Scope.RUN, short_title="median convergence", better=-1,
         is_skewed=True,
-        definition="time from the start of the last flow's data to the first fair window of 1 s. From it on, "
-        "Jain's index of the windows stays at 0.95 or above for 10 s. It follows the delta-fair convergence time of "
-        "RFC 5166. Tables have the median of the runs that converge.",
+        definition="time from the start of the last flow's data to the first fair window of 1 s (delta-fair "
+        "convergence time, RFC 5166). From it on, Jain's index of the windows is at least 0.95 for 10 s. Tables have "
+        "the median of the runs that converge.",
     ),
     Metric(
         "harm", "harm", *_PERCENT, in_show=False, better=-1, is_compared=False, least=-math.inf,
-        definition="(solo − shared) / solo of the goodput, if the sweep has a run with the flow alone "
+        definition="(solo − shared) / solo of the goodput; requires a run of the sweep with the flow alone "
         "(Ware et al. 2019)",
     ),
     Metric(
         "finished_ratio", "finished", *_PERCENT, in_show=False, in_report=False, better=1, is_difference=True,
         is_primary=True,
-        definition="share of finished transfers, of those that began at least τ before the end of the run",
+        definition="finished transfers over the transfers that began at least τ before the end of the run",
     ),
     Metric(
         "completion_mean_s", "completion, restricted mean", "s", short_title="completion mean", in_show=False,
@@ -205,7 +205,7 @@ _ALL = (
     Metric(
         "handshake_s", "handshake", "s", better=-1, is_compared=False,
         definition="time from the client's first packet of a connection to the end of the transport handshake; median "
-        "over the connections of the flow. That of TCP is without TLS, and with a TCP proxy it is that to the proxy.",
+        "over the connections of the flow. For TCP it excludes TLS, and ends at a proxy.",
     ),
     Metric(
         "retransmission_ratio", "retransmitted", *_PERCENT, better=-1, is_difference=True,
@@ -213,10 +213,10 @@ _ALL = (
         definition="retransmitted stream bytes over all sent bytes, headers included",
     ),
     Metric("cwnd_bytes", "congestion window", "kB", 1e-3, short_title="cwnd", in_show=False, in_report=False,
-           definition="congestion window over time"),
+           definition="congestion window at each sample"),
     Metric(
         "cwnd_max_bytes", "max cwnd", "kB", 1e-3, expression="cwnd_max_bytes",
-        definition="largest congestion window of the sender; “unlimited” for a controller that only paces",
+        definition="largest congestion window of the sender; `unlimited` for a controller that only paces",
     ),
     Metric(
         "ack_bytes", "ACK volume", "kB", 1e-3, in_show=False, expression="receiver_ack_bytes",
@@ -226,7 +226,7 @@ _ALL = (
            definition="mean of the smoothed RTT over the samples of a run"),
     Metric("rtt_min_ms", "min RTT", "ms", in_show=False, in_report=False, definition="smallest RTT of the sender"),
     Metric("share_percent", "share", "%", in_show=False, in_report=False,
-           definition="share of a flow of the goodput of all flows of the direction"),
+           definition="goodput of a flow over the sum of the goodput of all flows of the direction"),
     Metric("delivery_p50_s", "delivery, median", "s", short_title="delivery p50", in_show=False, in_report=False,
            definition="median time from generation to delivery of bundles"),
     # directions of links
@@ -241,8 +241,8 @@ _ALL = (
     Metric(
         "lost_ratio", "packet loss", *_PERCENT, scope=Scope.LINK, other_scope=Scope.CALL, better=-1, is_difference=True,
         expression="dropped_loss_packets / GREATEST(arrived_packets, 1)",
-        definition="of a link: packets lost by its loss model over arrived packets; of a call: datagrams that never "
-        "arrive over sent datagrams",
+        definition="link: packets lost by its loss model over arrived packets; call: datagrams that never arrive over "
+        "datagrams with a known outcome",
     ),
     Metric(
         "overflow_ratio", "queue overflow", *_PERCENT, scope=Scope.LINK,
@@ -267,8 +267,7 @@ _ALL = (
     Metric("queueing_max_ms", "queueing delay, max", "ms", scope=Scope.LINK, short_title="queueing max",
            group_title="max", definition="largest queueing delay"),
     Metric("decoded_ratio", "decoded", *_PERCENT, scope=Scope.LINK,
-           definition="packets that the receiver of a radio link decodes, of those that the link finished, over all "
-           "users"),
+           definition="decoded packets over decoded and dropped packets of a radio link, over all users"),
     # users of a shared link
     Metric("user_goodput_min_bit_s", "per-user goodput, min", *_GOODPUT, scope=Scope.USERS, short_title="min", better=1,
            expression="MIN(goodput_bit_s)", definition="smallest goodput of a user"),
@@ -295,29 +294,29 @@ _ALL = (
     Metric(
         "user_overflow_ratio", "queue overflow", *_PERCENT, scope=Scope.USERS, short_title="overflow", is_service=True,
         expression="SUM(dropped_overflow_packets) / NULLIF(SUM(arrived_packets), 0)",
-        definition="packets dropped at a full queue, of those that arrived",
+        definition="packets dropped at a full queue over arrived packets",
     ),
     Metric(
         "user_deadline_ratio", "deadline drops", *_PERCENT, scope=Scope.USERS, is_service=True,
         expression="SUM(dropped_deadline_packets) / NULLIF(SUM(arrived_packets), 0)",
-        definition="packets dropped because they waited too long, of those that arrived",
+        definition="packets dropped after a too long wait over arrived packets",
     ),
     Metric(
         "user_retry_limit_ratio", "retry-limit drops", *_PERCENT, scope=Scope.USERS, is_service=True,
         expression="SUM(dropped_retry_limit_packets) / "
         "NULLIF(SUM(decoded_packets) + SUM(dropped_retry_limit_packets), 0)",
-        definition="packets that the link layer dropped at its retry limit, of those that it finished",
+        definition="packets dropped by the link layer after its last attempt over decoded and dropped packets",
     ),
     Metric(
         "user_first_attempt_ratio", "decoded at first attempt", *_PERCENT, scope=Scope.USERS,
         short_title="first attempt", is_service=True,
         expression="SUM(decoded_after_0_packets) / NULLIF(SUM(decoded_packets) + SUM(dropped_retry_limit_packets), 0)",
-        definition="packets decoded at the first attempt, of those that the link layer finished",
+        definition="packets decoded at the first attempt over decoded and dropped packets",
     ),
     Metric(
         "user_airtime_ratio", "airtime", *_PERCENT, scope=Scope.USERS, is_service=True,
         expression="CASE WHEN COUNT(airtime_s) > 0 THEN SUM(airtime_s) / FIRST(end_s) END",
-        definition="share of the run in which these users had the link",
+        definition="airtime of the users over the duration of the run",
     ),
     Metric(
         "user_best_channel_ms", "best-channel duration", "ms", scope=Scope.USERS, short_title="best channel",
@@ -326,21 +325,21 @@ _ALL = (
     ),
     # calls
     Metric("delay_ms", "one-way delay", "ms", scope=Scope.CALL, short_title="delay", better=-1,
-           definition="time from the completion of a datagram to its arrival, mean over those that arrive"),
+           definition="time from the completion of a datagram to its arrival, mean over the datagrams that arrive"),
     Metric("jitter_ms", "jitter", "ms", scope=Scope.CALL,
            definition="interarrival jitter of RFC 3550, mean over datagrams"),
     Metric(
         "late_ratio", "late loss (after play-out)", *_PERCENT, scope=Scope.CALL, short_title="late loss", better=-1,
         is_difference=True, most=1.0,
-        definition="datagrams that arrive after the play-out delay. Adaptive play-out is the mean delay of the last "
-        "10 s and four mean deviations (Ramjee et al. 1994).",
+        definition="datagrams that arrive after the play-out delay over datagrams with a known outcome. Adaptive "
+        "play-out is the mean delay of the last 10 s and four mean deviations (Ramjee et al. 1994).",
     ),
     Metric("mouth_to_ear_ms", "mouth-to-ear delay", "ms", scope=Scope.CALL, short_title="mouth-to-ear",
            definition="packetisation, coding, one-way delay and play-out"),
     Metric(
         "rating", "R", scope=Scope.CALL, least=-math.inf,
-        definition="transmission rating of the E-model (ITU-T G.107, 2015) with its defaults, no echo, no advantage "
-        "factor; `bentpipe calls` rates with another codec, play-out or advantage factor",
+        definition="transmission rating of the E-model (ITU-T G.107, 2015) with its defaults, no echo and no advantage "
+        "factor. `bentpipe calls` computes it for another codec, play-out or advantage factor.",
     ),
     Metric("mos", "mean opinion score", scope=Scope.CALL, short_title="MOS", better=1, is_difference=True,
            least=1.0, most=4.5,
@@ -350,7 +349,7 @@ _ALL = (
     Metric("mos_good_ratio", "calls with MOS ≥ 3.5", *_PERCENT, scope=Scope.CALL, short_title="MOS ≥ 3.5",
            definition="share of calls with a MOS of 3.5 or more"),
     Metric("blocked_ratio", "blocked calls", *_PERCENT, scope=Scope.CALL, short_title="blocked",
-           definition="calls that admission control blocks, of all calls"),
+           definition="calls blocked by admission control over all calls"),
     # clients of bundle nodes
     Metric("generated_bundles", "bundles generated", scope=Scope.BUNDLE_CLIENT, short_title="generated",
            definition="bundles that the client generates"),
@@ -360,7 +359,7 @@ _ALL = (
            definition="bundles whose acknowledgement the client receives"),
     Metric("deleted_bundles", "bundles with a deleted copy", scope=Scope.BUNDLE_CLIENT, short_title="deleted",
            better=-1, is_difference=True,
-           definition="bundles of which a node deletes a copy: lifetime expired, storage full or delivery abandoned"),
+           definition="bundles with a copy that a node deletes: lifetime expired, storage full or delivery abandoned"),
     Metric("acknowledged_bit_s", "acknowledged goodput", *_GOODPUT, scope=Scope.BUNDLE_CLIENT, short_title="goodput",
            better=1,
            definition="dtnperf's goodput: acknowledged payload over the time from the first generated bundle to "
@@ -377,16 +376,16 @@ _ALL = (
     Metric("connect_s", "connection set-up", "s", scope=Scope.PAGE, short_title="connect",
            definition="time from connectStart to connectEnd (W3C Navigation Timing): transport and TLS"),
     Metric("ttr_s", "time to response", "s", scope=Scope.PAGE, short_title="TTR", better=-1,
-           definition="time from connectStart to responseStart; without name resolution"),
+           definition="time from connectStart to responseStart, without name resolution"),
     Metric("plt_s", "page load time", "s", scope=Scope.PAGE, short_title="PLT", better=-1, is_primary=True,
            definition="time from connectStart to loadEventEnd"),
     # packets of a direction (link-layer)
     Metric("delay_p95_ms", "one-way delay, p95", "ms", scope=Scope.PACKETS, short_title="delay p95", better=-1,
            is_compared=False, definition="95 % quantile of the time from the departure of a packet to its arrival, "
-           "queueing and retransmissions of the link layer included"),
+           "with queueing and retransmissions of the link layer"),
     Metric("residual_loss_ratio", "residual loss", *_PERCENT, scope=Scope.PACKETS, better=-1, is_difference=True,
-           most=1.0, is_compared=False, definition="packets that the loss model or the retry limit of a link layer "
-           "drops, over these and the received packets"),
+           most=1.0, is_compared=False, definition="packets dropped by the loss model or by a link layer after its "
+           "last attempt, over these and the received packets"),
     # real programs over an emulated path
     Metric("command_s", "wall time", "s", scope=Scope.PROGRAM, better=-1, definition="wall time of the command"),
     Metric("up_bytes", "bytes up", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,
