@@ -113,7 +113,7 @@ class Output:
         csv: CSV file for lines.
         csv_interval: interval between two lines of the CSV file.
         json: print the result as JSON, and nothing else.
-        frames: file of the JSON stream (docs/how-to/perf.md).
+        frames: file of the JSON stream (docs/reference/perf.md).
         frames_interval: interval between two samples of a connection in the JSON stream.
         colour: print colours.
         qlog: directory for qlog files, one for each QUIC connection.

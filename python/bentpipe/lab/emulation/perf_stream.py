@@ -1,4 +1,4 @@
-"""Reader of the JSON streams of ``bentpipe-rt perf`` (docs/how-to/perf.md).
+"""Reader of the JSON streams of ``bentpipe-rt perf`` (docs/reference/perf.md).
 
 A stream consists of JSON lines with times of CLOCK_MONOTONIC in ns.
 """
