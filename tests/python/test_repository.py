@@ -112,7 +112,7 @@ def test_run_and_dev_pin_the_same() -> None:
 
 def test_the_manual_has_every_controller() -> None:
     engine = pytest.importorskip("bentpipe._engine")
-    text = (ROOT / "docs/how-to/controllers.md").read_text()
+    text = (ROOT / "docs/reference/controllers.md").read_text()
     headings = set(re.findall(r"^## (.+?)\n", text, re.MULTILINE))
     for entry in json.loads(engine.descriptors())["controllers"]:
         assert ", or ".join([entry["scenario_name"], *entry["aliases"]]) in headings
@@ -120,7 +120,7 @@ def test_the_manual_has_every_controller() -> None:
 
 def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
     engine = pytest.importorskip("bentpipe._engine")
-    text = (ROOT / "docs/how-to/controllers.md").read_text()
+    text = (ROOT / "docs/reference/controllers.md").read_text()
     part = text.split("## Kernel controllers and random numbers\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| `(\w+)`.*? \| `(\w+)`.*? \| (.+) \|$", part, re.MULTILINE)
     entries = json.loads(engine.descriptors())["controllers"]
