@@ -53,6 +53,7 @@ class PageRun:
     def __init__(self, page: str, folder: Path, saved: Path, inside: Namespace | None = None) -> None:
         """Commands run in the namespace ``inside``, as processes of their own; without it in this process."""
         self._page, self._folder, self._saved, self._inside = page, folder, saved, inside
+        self._provided: set[str] = set()
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._files = [step for step in collect(page) if isinstance(step, File)]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -77,9 +78,9 @@ class PageRun:
         """Run a command and return the reason of a failure; empty if it ended as the page states."""
         text = self._written(command.text)
         self._prepare(text)
-        if text.startswith("bentpipe new "):
-            name = shlex.split(text)[2]
-            if name in OWN and not any(file.name == name for file in self._files):
+        if text.startswith(("bentpipe new ", "bentpipe examples ")):
+            name = shlex.split(text)[2].removesuffix(".toml") + ".toml"
+            if name in self._provided:
                 (self._folder / name).unlink(missing_ok=True)
         words = command_words(text)
         if self._inside is not None and words in SERVERS:
@@ -109,6 +110,7 @@ class PageRun:
                     ROOT / name, self._folder / name, ignore=shutil.ignore_patterns("__pycache__")
                 )
         for name in list_needed(text, self._folder):
+            self._provided.add(name)
             provide(name, self._page, self._folder, self._saved)
 
     def _done(self, text: str) -> subprocess.CompletedProcess[str]:

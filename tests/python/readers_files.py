@@ -171,6 +171,7 @@ OWN: Mapping[str, Callable[[Path], None]] = {
     "build/server": _program(QUIC_SERVER),
     "out/geo": _own_geo,
     "out/large": _own_geo,
+    "out/closer": _own_geo,
     "out/before": _own_geo,
     "out/after": _own_geo,
     "out/traced": _traced,
