@@ -196,7 +196,7 @@ def parse(page: str, text: str) -> Iterator[Command | File]:
 
 
 def _console(page: str, body: str) -> Iterator[Command]:
-    for step in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+    for step in re.split(r"^\$ ", re.sub(r"\s*\\\n\s*", " ", body), flags=re.MULTILINE)[1:]:
         command, _, output = step.partition("\n")
         status = re.search(r"^\[exit status (\d+)\]$", output, re.MULTILINE)
         yield Command(page, _uncommented(command), int(status[1]) if status else 0, compared=page in FOLLOWED)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -348,21 +349,27 @@ def test_the_manual_has_every_option_and_no_other() -> None:
         assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", own)) <= options[command], f"{command}{rest}"
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_folder_is_served_until_a_signal(place: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("how", "send"),
+    [(signal.SIGTERM, os.kill), (signal.SIGINT, os.kill), (signal.SIGINT, os.killpg)],
+    ids=["SIGTERM", "SIGINT", "Ctrl-C at a terminal"],
+)
+def test_a_folder_is_served_until_a_signal(
+    place: Path, how: signal.Signals, send: Callable[[int, int], None]
+) -> None:
     program = realtime.program()
     listen = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "bentpipe.cli", "serve", "folder", "--listen", listen]
     environment = {**realtime.os.environ, "BENTPIPE_RT": str(program)}
     with subprocess.Popen(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:  # fmt: skip
         try:
             assert process.stdout is not None
             assert (
                 process.stdout.readline() == f"listening at {listen} by h3, h2, http/1.1: the folder folder\n"
             )
-            process.send_signal(how)
+            send(process.pid, how)
             rest, errors = process.communicate(timeout=20)
         finally:
             process.kill()

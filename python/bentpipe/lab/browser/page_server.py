@@ -169,15 +169,17 @@ def run(serving: Serving, tell: Callable[[str], object]) -> int:
     with plan_descriptor(words) as descriptor:
         command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
+        # A new process group: the server's second signal ends it at once, and Ctrl-C at a terminal would be the first.
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor], process_group=0
+        ) as process:
             ended = False
             try:
                 try:
                     _follow(process, serving, words, tell)
                     ended = True
                 except KeyboardInterrupt:
-                    # With Ctrl-C the server has the signal already. It still prints its summary.
-                    process.terminate()
+                    process.terminate()  # it still prints its summary
                 if not ended:
                     _follow(process, serving, words, tell)
             except Exception:
