@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from prose_lint.markdown import markdown_texts
 from prose_lint.text import Text
 
 CODE = re.compile(r"``.+?``|`[^`\n]+`", re.DOTALL)
@@ -51,10 +52,12 @@ def tokens(source: str) -> Iterator[tuple[int, bool, str]]:
 
 
 def toml_texts(source: str) -> Iterator[Text]:
-    """Yield comments and strings of a TOML file."""
+    """Yield comments and strings of a TOML file. A string of several lines is Markdown."""
     yield from comments(source)
     for line, _, token in tokens(source):
-        if not token.startswith("#"):
+        if not token.startswith("#") and "\n" in token:
+            yield from markdown_texts(token.strip("\"'"), line)
+        elif not token.startswith("#"):
             text = Text("message", line)
             add_masked(text, token.strip("\"'"), QUOTED_OR_CODE)
             if is_message(text):

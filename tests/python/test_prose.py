@@ -197,6 +197,19 @@ def test_the_texts_of_a_toml_file() -> None:
     ]
 
 
+def test_a_string_of_several_lines_is_markdown_in_a_toml_file() -> None:
+    source = 'why = """\nOne sentence.\n\n| a | b |\n|---|---|\n| first cell | second |\n\n- an item\n"""\n'
+    texts = [(one.kind, one.line, one.plain(one.text)) for one in toml_texts(source)]
+    assert texts == [
+        ("sentence", 2, "One sentence."),
+        ("head", 4, "a"),
+        ("head", 4, "b"),
+        ("cell", 6, "first cell"),
+        ("cell", 6, "second"),
+        ("sentence", 8, "an item"),
+    ]
+
+
 def test_the_texts_of_a_page() -> None:
     source = (
         "{# no text #}\n<h1>Title of {{ name }}</h1>\n<p>A <b>bold</b> one,\n{% if a %}first{% else %}second{% endif %}"
