@@ -20,7 +20,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
         scenario_name: "aimd",
         spec_kind: "aimd",
         aliases: &[],
-        title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
+        title: "AIMD: one additional packet per round trip, half of the window on congestion (a worked example)",
         reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
         options: &[],
         draws: false,

@@ -23,7 +23,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
             Opt::choice(
                 "avoidance",
                 AVOIDANCE_VALUES,
-                "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
+                "congestion avoidance of RFC 9438, or of Linux's tcp_cubic",
             )
             .default_word("rfc9438"),
             Opt::flag(
@@ -31,13 +31,8 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "release capacity faster when the window at loss is falling (section 4.7)",
             )
             .default_flag(true),
-            Opt::number(
-                "beta",
-                0.1,
-                0.95,
-                "beta_cubic: the window is multiplied by this on congestion",
-            )
-            .default_number(0.7),
+            Opt::number("beta", 0.1, 0.95, "beta_cubic: factor of the window on congestion")
+                .default_number(0.7),
             Opt::number(
                 "c",
                 0.001,

@@ -13,7 +13,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
         scenario_name: "fixed",
         spec_kind: "fixed",
         aliases: &[],
-        title: "Fixed window and/or rate (calibration; no congestion control)",
+        title: "Fixed window, fixed rate, or both (calibration; no congestion control)",
         reference: "none",
         options: &[
             Opt::integer(
@@ -26,7 +26,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "rate_bit_s",
                 1,
                 1 << 50,
-                "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
+                "constant pacing rate, bit/s; default: 1.25 cwnd / srtt, as of the shared pacer",
             ),
         ],
         draws: false,

@@ -47,14 +47,14 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "rtt0_ms",
                 1.0,
                 1_000.0,
-                "RTT0, the round-trip time whose growth is imitated, ms",
+                "RTT0, the round-trip time of the reference connection, ms",
             )
             .default_number(25.0),
             Opt::choice(
                 "rho_from",
                 &["min", "smoothed"],
-                "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
-                      reaches a new least (Linux)",
+                "RTT of rho: the minimum of the connection, or the smoothed RTT at each new \
+                      minimum (Linux)",
             )
             .default_word("min"),
             Opt::number(

@@ -33,7 +33,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "beta",
                 0.1,
                 0.95,
-                "the window is multiplied by this on congestion (kLossReductionFactor)",
+                "factor of the window on congestion (kLossReductionFactor)",
             )
             .default_number(0.5),
         ],

@@ -14,7 +14,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
         scenario_name: "no-op",
         spec_kind: "no-op",
         aliases: &[],
-        title: "No-op: the window stays as it was set (no congestion control)",
+        title: "No-op: a constant window (no congestion control)",
         reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\" and \"Window Size\"",
         options: &[Opt::integer(
             "window_bytes",

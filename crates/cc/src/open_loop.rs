@@ -14,14 +14,14 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
         scenario_name: "open-loop",
         spec_kind: "open-loop",
         aliases: &[],
-        title: "Open loop: a constant rate, whatever is acknowledged or lost (no congestion control)",
+        title: "Open loop: a constant rate, independent of acknowledgements and losses (no congestion control)",
         reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\"; RFC 8085 section 3.1.9",
         options: &[Opt::integer(
             "rate_bit_s",
             1,
             1 << 50,
-            "the rate, payloads of UDP (TCP: segments) in bit/s; default: an initial window in each round trip \
-                  that is assumed before the first sample (RFC 9002 section 7.7)",
+            "rate of UDP payloads (TCP: segments), bit/s; default: an initial window in each assumed initial round \
+                  trip (RFC 9002 section 7.7)",
         )],
         draws: false,
         live_name: "",

@@ -23,7 +23,16 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
         aliases: &["westwood+"],
         title: "Westwood+",
         reference: "Grieco and Mascolo 2004, doi:10.1145/997150.997155, and Linux tcp_westwood",
-        options: &[Opt::choice("law", LAW_VALUES, "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it").default_word("paper"), Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION).default_word("none")],
+        options: &[
+            Opt::choice(
+                "law",
+                LAW_VALUES,
+                "reaction to a loss and filter of the bandwidth: of the paper, or of Linux",
+            )
+            .default_word("paper"),
+            Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION)
+                .default_word("none"),
+        ],
         draws: false,
         live_name: "",
     },

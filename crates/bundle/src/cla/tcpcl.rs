@@ -53,7 +53,7 @@ impl TcpclSpec {
         aliases: &[],
         title: "TCPCLv4: sessions over TCP",
         reference: "RFC 9174",
-        options: &[Opt::choice("tls", &["no", "require"], "TLS of sessions")
+        options: &[Opt::choice("tls", &["no", "require"], "TLS of sessions: none, or required")
             .default_word("no")
             .omitted()],
         draws: false,

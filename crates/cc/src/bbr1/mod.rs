@@ -44,8 +44,11 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "estimate the long-term rate of a token-bucket policer (lt_bw)",
             )
             .default_flag(false),
-            Opt::flag("probe_rtt", "drain the path to four packets when the least RTT is 10 s old")
-                .default_flag(true),
+            Opt::flag(
+                "probe_rtt",
+                "reduce the flight to four packets when the minimum RTT is 10 s old",
+            )
+            .default_flag(true),
         ],
         draws: true,
         live_name: "",

@@ -68,14 +68,14 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
                 "headroom",
                 0.0,
                 0.9,
-                "Headroom: part of inflight_longterm left free while cruising",
+                "Headroom: unused share of inflight_longterm in ProbeBW_CRUISE",
             )
             .default_number(0.15),
             Opt::number(
                 "probe_rtt_interval_s",
                 1.0,
                 1e6,
-                "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
+                "ProbeRTTInterval: time without a new minimum RTT before ProbeRTT, s",
             )
             .default_number(5.0),
         ],

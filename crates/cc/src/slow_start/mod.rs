@@ -32,8 +32,8 @@ pub enum SlowStartExit {
 pub const EXIT_VALUES: &[&str] = &["none", "classic", "hystart++"];
 
 /// The description of the option, for the catalogue.
-pub const EXIT_DESCRIPTION: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
-                           train and delay as Linux has it, or HyStart++ (RFC 9406)";
+pub const EXIT_DESCRIPTION: &str = "end of slow start before a loss: none, HyStart of Linux (ACK train \
+                           and delay), or HyStart++ (RFC 9406)";
 
 /// The slow-start exit algorithm of one connection.
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ impl MeasuredAttenuationSpec {
                 "schedule",
                 "",
                 "attenuation_schedule",
-                "the points themselves, such as `{ at = \"10 s\", attenuation = \"3 dB\" }`",
+                "points in the scenario, such as `{ at = \"10 s\", attenuation = \"3 dB\" }`",
             ),
             Opt::hook("", "points", "points", "points of `trace` or `schedule`"),
             Opt::choice("interpolation", &["step", "linear"], "interpolation between two points")
@@ -47,7 +47,7 @@ impl MeasuredAttenuationSpec {
             Opt::duration(
                 "repeat",
                 "repeat_ns",
-                "period of the points; without it the last applies on",
+                "period of the points; the default is none: the last value holds",
             )
             .min(1.0),
         ],

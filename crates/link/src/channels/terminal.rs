@@ -40,7 +40,7 @@ pub(super) const STEP: Opt = Opt::hook(
     "step",
     "motion.step_ns",
     "step_ns",
-    "step of the time grid; the default is the longest, 1 ms or 1/16 wavelength",
+    "step of the time grid; the default is the maximum, 1 ms or 1/16 wavelength",
 );
 
 /// The seed of states and fading.
@@ -62,7 +62,7 @@ pub(super) const ELEVATION: Opt = Opt::hook(
     "elevation",
     "look_angle.elevation_deg",
     "elevation_deg",
-    "elevation of the satellite; `\"orbit\"`: that of the last satellite of `[orbit]`",
+    "elevation of the satellite; `\"orbit\"`: elevation of the last satellite of `[orbit]`",
 )
 .required();
 
@@ -78,7 +78,7 @@ pub(super) const AZIMUTH: Opt = Opt::angle(
 pub(super) const SNR_RANGE: Opt = Opt::distance(
     "snr_range",
     "",
-    "with `elevation = \"orbit\"`: slant range at which Es/N0 is `snr`, which follows the satellite",
+    "slant range at which Es/N0 is `snr`: Es/N0 follows the distance; requires `elevation = \"orbit\"`",
 );
 
 /// The reference signal-to-noise ratio of a channel.

@@ -57,7 +57,7 @@ impl ThreeStateSpec {
                 "state_lengths",
                 "*",
                 "three_states",
-                "frame length of each state, or that of the first state for all (`\"one\"`)",
+                "frame length of each state, or the frame length of the first state for all (`\"one\"`)",
             )
             .default_word("each"),
             STEP,

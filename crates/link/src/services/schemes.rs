@@ -23,7 +23,7 @@ const FIRST_OVERHEAD: Opt = Opt::integer(
     "first_overhead_bits",
     0,
     1 << 20,
-    "more uncoded bits of a frame in its first attempt",
+    "additional uncoded bits of a frame in its first attempt",
 )
 .default_integer(0)
 .omitted();
@@ -39,7 +39,7 @@ const CODED_BITS: Opt = Opt::hook(
     "coded_bits",
     "",
     "coded_bits",
-    "coded bits of a frame by attempt, instead of a code rate; the last applies to all that follow",
+    "coded bits of a frame by attempt, instead of a code rate; the last value holds for all further attempts",
 );
 
 const MARGIN: Opt = Opt::number(
@@ -63,21 +63,21 @@ const TARGET_DECODED_RATIO: Opt = Opt::hook(
     "target_decoded_ratio",
     "",
     "target_decoded_ratio",
-    "share decoded after each attempt but the last, in ascending order; the default is 50, 70 and 85 %",
+    "shares of frames decoded after each attempt but the last, in ascending order; the default is 50, 70 and 85 %",
 );
 
 const BLOCK_ERROR_RATE: Opt = Opt::hook(
     "block_error_rate",
     "",
     "block_error_rate",
-    "probabilities by attempt, instead of the channel; the last applies to all that follow",
+    "probabilities by attempt, instead of the channel; the last value holds for all further attempts",
 );
 
 const RETRANSMISSIONS: Opt = Opt::integer(
     "retransmissions",
     0,
     1_000,
-    "attempts after the first; the default is 3 of HARQ, and no limit of ARQ",
+    "attempts after the first; the default is 3 for HARQ, and no limit for ARQ",
 )
 .field("");
 
@@ -271,7 +271,7 @@ const HARQ_2: Descriptor = scheme(
 
 const HARQ_3: Descriptor = scheme(
     "harq-3",
-    "HARQ of type III: as type II, and each attempt can be decoded alone",
+    "HARQ of type III: new bits of the code in each attempt, which can also be decoded alone",
     "",
     HARQ_2.options,
 );

@@ -184,8 +184,8 @@ impl NrSpec {
                 "block_error_rate",
                 "",
                 "block_error_rate",
-                "probabilities by slot of a block with repetitions, instead of the channel; the last applies to all \
-                 that follow",
+                "probabilities by slot of a block with repetitions, instead of the channel; the last value holds for \
+                 all further slots",
             ),
             Opt::hook("code_rate", "", "code_rate", "code rate of a slot; required over a channel"),
             Opt::choice(
