@@ -137,6 +137,11 @@ def _own_geo(place: Path) -> None:
     _store("out/stand-in-geo.toml")(place)
 
 
+def _closer(place: Path) -> None:
+    (place.parent / "stand-in-geo.toml").write_text(_geo(), encoding="utf-8")
+    _store("out/stand-in-geo.toml", "--set", "path.satellite.delay=150 ms")(place)
+
+
 def _traced(place: Path) -> None:
     (place.parent / "stand-in-traced.toml").write_text(DOWNLOAD, encoding="utf-8")
     _store("out/stand-in-traced.toml", "--set", "duration=1 s", "--set", "trace.packet_steps=true")(place)
@@ -173,8 +178,8 @@ OWN: Mapping[str, Callable[[Path], None]] = {
     "build/client": _program(NEW_CLIENT),
     "build/server": _program(QUIC_SERVER),
     "out/geo": _own_geo,
+    "out/closer": _closer,
     "out/large": _own_geo,
-    "out/closer": _own_geo,
     "out/before": _own_geo,
     "out/after": _own_geo,
     "out/traced": _traced,

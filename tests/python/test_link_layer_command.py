@@ -231,7 +231,7 @@ def test_a_channel_under_block_error_rates_gives_a_warning(tmp_path: Path) -> No
 def test_keys_of_both_directions_are_those_of_each(tmp_path: Path) -> None:
     """The scenario of docs/how-to/link-layer.md, with another SNR: a setting of one direction keeps the other keys."""
     page = (Path(__file__).resolve().parents[2] / "docs/how-to/link-layer.md").read_text()
-    (tmp_path / "leo.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    (tmp_path / "leo.toml").write_text(page.split("```toml title=leo.toml\n")[1].split("```")[0])
     access, remaining = resolve_access(
         str(tmp_path / "leo.toml"), ["duration=2 s"], snr="5dB", elevation="60 deg"
     )
