@@ -117,7 +117,7 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
         ("--figures f --figure packet-sequence", "--figure: no data for the figure packet-sequence"),
         ("--figures f --seed 99", "--seed: found 99, expected one of: 1"),
         ("--cell flow.rival.congestion=bbr", "--cell: requires --figures DIR"),
-        ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE of what the sweep varies: '),
+        ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE with a swept key: '),
         (
             "--figures f --cell flow.rivl.congestion=bbr",
             '--cell: no key that the sweep varies "flow.rivl.congestion", expected',

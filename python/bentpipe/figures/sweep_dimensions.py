@@ -256,7 +256,7 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         key, value = key.strip(), value.strip()
         if not equals:
-            raise _error(f'found "{text}", expected KEY=VALUE of what the sweep varies: {", ".join(by_key)}')
+            raise _error(f'found "{text}", expected KEY=VALUE with a swept key: {", ".join(by_key)}')
         if key not in by_key:
             raise _error(unknown_name(key, by_key, "key that the sweep varies"))
         dim = by_key[key]

@@ -48,7 +48,7 @@ def check(direction: Direction, key: str) -> None:
     if direction.channel is None and nr.block_error_rate is None:
         raise ScenarioError([(f"{key}.nr", "requires channel or block_error_rate")])
     if direction.channel is not None and nr.block_error_rate is None and nr.code_rate is None:
-        text = 'expected code_rate, such as "1/2": that of a slot, over the channel'
+        text = 'expected code_rate, such as "1/2": the code rate of a slot over the channel'
         raise ScenarioError([(f"{key}.nr.code_rate", text)])
 
 

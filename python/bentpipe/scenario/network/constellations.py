@@ -109,12 +109,12 @@ class Constellation(Table):
     @model_validator(mode="after")
     def _check_combination(self) -> Constellation:
         require_one(self, ("planes", "longitudes", "tle", "omm"), "a constellation")
-        require_one(self, ("elevation", "slant"), "what a ground station reaches")
+        require_one(self, ("elevation", "slant"), "the reach of a ground station")
         if self.planes is not None:
             missing = [key for key in ("per_plane", "inclination") if getattr(self, key) is None]
             if missing:
                 raise ValueError(f"found planes without {missing[0]}, expected both")
-            require_one(self, ("altitude", "revolutions_per_day"), "how high it flies")
+            require_one(self, ("altitude", "revolutions_per_day"), "the altitude")
         elif self.links == "grid":
             raise ValueError('found links = "grid" without planes, expected planes, or links = "bent-pipe"')
         return self
