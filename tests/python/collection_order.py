@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["HEAVY", "pytest_collection_modifyitems", "pytest_ignore_collect"]
 
 HEAVY = (
+    "test_documented_runs",
     "test_trace_check",
     "test_readme",
     "test_examples",
