@@ -87,7 +87,7 @@ NOT_RUN: Mapping[str, str] = {
     "*https://...*": "the reader's own address on the Internet",
     "*iperf3 -c *": "iperf3 is not among the packages of the tests",
     "bentpipe browse https://*": "a site on the Internet; http://localhost:8000/ stands for it on these pages",
-    "bentpipe browse target-a --remote *": "four days over a real access; test_browse_real has a short form on this machine",
+    "bentpipe browse target-a --remote *": "four hours over a real access; test_browse_real has a short form on this machine",
     "bentpipe compare-engines studies/agreement --jobs *": "hours in real time; its scenarios run one at a time on other pages",
     "bentpipe compare-engines studies/agreement --summary *": "hours in real time; its scenarios run one at a time on other pages",
     "bentpipe study thomas-2019 --engine emu*": "an hour in real time; test_browse_real loads such pages",

@@ -72,7 +72,9 @@ class PageRun:
 
     def write(self, file: File) -> None:
         """Write a file that the page shows."""
-        (self._folder / file.name).write_text(file.text, encoding="utf-8")
+        target = self._folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(file.text, encoding="utf-8")
 
     def run(self, command: Command) -> str:
         """Run a command and return the reason of a failure; empty if it ended as the page states."""
