@@ -109,6 +109,7 @@ SHORTER: Mapping[str, str] = {
     "bentpipe compare-engines scenarios/dtn/both-clocks.toml": "--seeds 1",
     "bentpipe compare-engines studies/agreement/tcp.toml": "--seeds 1",
     "bentpipe compare-engines studies/andreotti-2025/dtn-both-clocks.toml": "--seeds 1",
+    "bentpipe run scenarios/dtn/both-clocks.toml --engine emu": "--seeds 1",
     "bentpipe run scenarios/dtn/return.toml": "--seeds 1",
     "bentpipe run scenarios/dtn/disruptions.toml": "--seeds 1",
     "bentpipe run scenarios/dtn/stops.toml": "--seeds 1",

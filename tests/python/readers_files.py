@@ -165,6 +165,7 @@ OWN: Mapping[str, Callable[[Path], None]] = {
     "fitted.toml": _text(lambda: commands.bentpipe(ROOT, "presets", "show", "starlink").stdout),
     "relay.ionrc": _text((ROOT / "examples/relay.ionrc").read_text),
     "plan.ionrc": _text((ROOT / "examples/relay.ionrc").read_text),
+    "image.bin": _text(lambda: "one pixel\n" * 40_000),
     "page.har": _text(_har),
     "pings.txt": _text(lambda: synthetic_dish.pings(1, 150, step_s=0.1)),
     "down.json": _text(lambda: _iperf3(reverse=True)),
