@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import commands
-from documented_commands import PLACEHOLDERS, SHORTER, Command, File, classify, collect, command_words
+from documented_commands import HELP, PLACEHOLDERS, SHORTER, Command, File, classify, collect, command_words
 from namespaces import Namespace
 from readers_files import OWN, list_needed, provide
 
@@ -84,7 +84,7 @@ class PageRun:
         self._prepare(text)
         if text.startswith(("bentpipe new ", "bentpipe examples ")):
             name = shlex.split(text)[2].removesuffix(".toml") + ".toml"
-            if name in self._provided:
+            if name in self._provided or self._page.startswith(HELP):  # examples of the help stand alone
                 (self._folder / name).unlink(missing_ok=True)
         words = command_words(text)
         if self._inside is not None and words in SERVERS:
