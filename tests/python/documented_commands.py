@@ -91,6 +91,8 @@ NOT_RUN: Mapping[str, str] = {
     "bentpipe compare-engines studies/agreement --jobs *": "hours in real time; its scenarios run one at a time on other pages",
     "bentpipe compare-engines studies/agreement --summary *": "hours in real time; its scenarios run one at a time on other pages",
     "bentpipe study thomas-2019 --engine emu*": "an hour in real time; test_browse_real loads such pages",
+    "bentpipe study tauran-2018 --part chapter-6": "an hour; test_study_tauran_users runs a short form",
+    "bentpipe study tauran-2018 --part nearest-6": "an hour; test_study_tauran_users runs a short form",
     "bentpipe study tauran-2018 --full*": "three processor hours; test_study_tauran_users checks its tables",
     "bentpipe query out/tauran-2018/*-full *": "the stores of the three hours; test_study_tauran_users runs the queries",
     "podman run *": "a container; `make container-test` runs the image",
@@ -115,8 +117,6 @@ SHORTER: Mapping[str, str] = {
     "bentpipe run scenarios/dtn/stops.toml": "--seeds 1",
     "bentpipe study andreotti-2025": "--seeds 1",
     "bentpipe study tauran-2018": "--part 4.1 --seeds 1",
-    "bentpipe study tauran-2018 --part chapter-6": "--seeds 1",
-    "bentpipe study tauran-2018 --part nearest-6": "--seeds 1",
     "bentpipe study thomas-2019": "--seeds 1",
 }
 """Options that the nightly tests add to a command of more than some minutes, by its text: the last value of an option holds."""
