@@ -104,6 +104,7 @@ NOT_RUN: Mapping[str, str] = {
 """Patterns of commands that no test runs, with the reason."""
 
 SHORTER: Mapping[str, str] = {
+    "bentpipe break-even --down 50Mbit/s --up 6Mbit/s --rtt 620ms --loss 1%": '--sizes "100 kB" --rtts "620 ms"',
     "bentpipe browse scenarios/page-geo.toml --sessions 10": "--sessions 1",
     "bentpipe browse site.toml --sessions 10": "--sessions 1 --loads 1",
     "bentpipe browse out/my.site-geo-konnect/load.har --access lte-4g --sessions 10": "--sessions 1 --loads 1",
