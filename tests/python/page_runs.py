@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import commands
+import test_tutorial
 from documented_commands import HELP, PLACEHOLDERS, SHORTER, Command, File, classify, collect, command_words
 from namespaces import Namespace
 from readers_files import OWN, list_needed, provide
@@ -62,7 +63,7 @@ class PageRun:
         sources = os.pathsep.join(str(ROOT / name) for name in ("python", "studies", ""))
         self._environment = {
             **os.environ, "PATH": path, "PYTHONPATH": sources, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb",
-            "XDG_CACHE_HOME": str(saved / "cache"), "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": "bentpipe.testing.plugin",
+            "XDG_CACHE_HOME": str(saved / "cache"), "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": test_tutorial.plugin(),
             "HOME": str(folder), "PYTHONUNBUFFERED": "1",
         }  # fmt: skip
         (folder / "index.html").write_text(

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -142,6 +143,12 @@ def _closer(place: Path) -> None:
     _store("out/stand-in-geo.toml", "--set", "path.satellite.delay=150 ms")(place)
 
 
+def _validation(place: Path) -> None:
+    """Unpack a store of the validation page, as the page of compare-engines does."""
+    with tarfile.open(ROOT / "docs/validation.tar.xz") as archive:
+        archive.extractall(place.parent, filter="data")
+
+
 def _traced(place: Path) -> None:
     (place.parent / "stand-in-traced.toml").write_text(DOWNLOAD, encoding="utf-8")
     _store("out/stand-in-traced.toml", "--set", "duration=1 s", "--set", "trace.packet_steps=true")(place)
@@ -184,6 +191,7 @@ OWN: Mapping[str, Callable[[Path], None]] = {
     "out/before": _own_geo,
     "out/after": _own_geo,
     "out/traced": _traced,
+    "out/agreement/users-emu": _validation,
     "out/calls": _store(str(ROOT / "scenarios/calls.toml"), *SHORT),
     "out/terminals": _store(str(ROOT / "scenarios/terminals.toml"), *SHORT),
     "out/mars": _store(str(ROOT / "scenarios/mars.toml")),

@@ -7,6 +7,7 @@ lines. A line `[exit status 2]` follows a command that fails.
 `BENTPIPE_UPDATE=1 pytest tests/python/test_tutorial.py` writes the outputs into the tutorial anew.
 """
 
+import importlib.metadata
 import os
 import re
 import shlex
@@ -41,12 +42,18 @@ def timeless(text: str) -> str:
     return re.sub(r"about .+? on \d+ processors?", "about ... processors", text)
 
 
+def plugin() -> str:
+    """Return the module of the pytest plug-in; empty if an entry point has it already."""
+    listed = {one.value for one in importlib.metadata.entry_points(group="pytest11")}
+    return "" if "bentpipe.testing.plugin" in listed else "bentpipe.testing.plugin"
+
+
 def run(command: str, folder: Path) -> str:
     """Return the output of a command, and its exit status unless 0."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     environment["PYTEST_ADDOPTS"] = ""
-    environment["PYTEST_PLUGINS"] = "bentpipe.testing.plugin"  # a checkout has no entry points
+    environment["PYTEST_PLUGINS"] = plugin()
     if command.startswith("bentpipe ") and not set(command) & set("|&;<>$*"):
         done = commands.bentpipe(folder, *shlex.split(command)[1:], environment=environment)
     else:
