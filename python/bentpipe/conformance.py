@@ -25,8 +25,8 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
         options: ``KEY=VALUE`` for the controller.
 
     Returns:
-        One row for each check: ``name, passed, exemption, detail, rfc_section``. If a controller fails a check by
-        design, ``exemption`` is the reason.
+        One row for each check: ``name, passed, exemption, detail, source, parts``. If a controller fails a check by
+        design, ``exemption`` is the reason. A check at several RTTs has a part for each: ``label, passed, detail``.
 
     Raises:
         ScenarioError: the controller or file does not exist, or the file has several classes.
@@ -49,7 +49,7 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
             rows = engine.check_controller(controller, parameters)
         except ValueError as error:
             raise ScenarioError([("", str(error))], "--option") from None
-    keys = ("name", "passed", "exemption", "detail", "rfc_section")
+    keys = ("name", "passed", "exemption", "detail", "source", "parts")
     return [{key: row.get(key) for key in keys} for row in rows]
 
 

@@ -1,14 +1,13 @@
 //! Controllers compared with closed forms on paths where the theory applies. Each test prints the measured and the
 //! expected values.
 
-mod recurrence;
 #[path = "recurrence/tcp.rs"]
 mod recurrence_tcp;
 mod renewal;
 
-use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::test_support::recurrence::{Cubic, Reno, Westwood};
+use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath, recurrence};
 use cc::{ControllerConfig, build_controller};
-use recurrence::{Cubic, Reno, Westwood};
 use serde_json::{Value, json};
 use units::{Rate, Span, Time};
 
@@ -73,7 +72,8 @@ fn newreno_follows_the_square_root_law() {
         let renewal = renewal::newreno_independent(share);
         check(&format!("NewReno, p = {p}, with the round of recovery"), window, renewal, 0.04);
         let packets = (4_000.0 / p) as u64;
-        let exact = recurrence::window(&mut Reno, 0.1, packets, &mut recurrence::independent(p));
+        let exact =
+            recurrence::window(&mut Reno::default(), 0.1, packets, &mut recurrence::independent(p));
         check(&format!("NewReno, p = {p}, against the recurrence"), window, exact, 0.05);
     }
 }

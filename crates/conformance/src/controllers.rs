@@ -8,19 +8,23 @@ use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath, sample_
 use cc::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
 use units::{Rate, Span, Time};
 
+use crate::published::{CasePart, run_published_checks};
+
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerCheckResult {
     /// The name of the check.
     pub name: &'static str,
     /// The source of the requirement.
-    pub rfc_section: &'static str,
+    pub source: &'static str,
     /// Whether the controller met the requirement.
     pub has_passed: bool,
     /// The measured and the required values.
     pub detail: String,
     /// The reason why a failure is accepted.
     pub exemption: Option<&'static str>,
+    /// The parts of a check at several RTTs; else empty.
+    pub parts: Vec<CasePart>,
 }
 
 impl ControllerCheckResult {
@@ -57,21 +61,36 @@ const CHECKS: &[CheckEntry] = &[
 pub fn run_checks(make: BuildControllerFn) -> Vec<ControllerCheckResult> {
     CHECKS
         .iter()
-        .map(|(name, rfc_section, run)| {
+        .map(|(name, source, run)| {
             let (passed, detail) = run(make);
-            ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
+            ControllerCheckResult {
+                name,
+                source,
+                has_passed: passed,
+                detail,
+                exemption: None,
+                parts: Vec::new(),
+            }
         })
         .collect()
 }
 
 /// Runs the check `name`. Returns `None` if it does not exist.
 pub fn run_check(name: &str, make: BuildControllerFn) -> Option<ControllerCheckResult> {
-    let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
+    let (name, source, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
     let (passed, detail) = run(make);
-    Some(ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
+    Some(ControllerCheckResult {
+        name,
+        source,
+        has_passed: passed,
+        detail,
+        exemption: None,
+        parts: Vec::new(),
+    })
 }
 
-/// Runs every check on a controller of the catalogue and applies its exemptions.
+/// Runs every check on a controller of the catalogue, then its [published cases](crate::published), and applies the
+/// exemptions.
 pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
@@ -84,6 +103,7 @@ pub fn run_catalogue_checks(
         let found = exemptions(name).iter().find(|(check, _)| *check == verdict.name);
         verdict.exemption = found.filter(|_| !verdict.has_passed).map(|(_, reason)| *reason);
     }
+    verdicts.extend(run_published_checks(name, options));
     Ok(verdicts)
 }
 

@@ -3,4 +3,5 @@
 
 pub mod controllers;
 pub mod descriptors;
+pub mod published;
 pub mod schedulers;

@@ -178,8 +178,11 @@ fn check_controller(
     let rows: Vec<_> = verdicts
         .iter()
         .map(|verdict| {
-            serde_json::json!({"name": verdict.name, "rfc_section": verdict.rfc_section,
-                "passed": verdict.has_passed, "detail": verdict.detail, "exemption": verdict.exemption})
+            let parts = verdict.parts.iter().map(|part| {
+                serde_json::json!({"label": part.label, "passed": part.has_passed, "detail": part.detail})
+            });
+            serde_json::json!({"name": verdict.name, "source": verdict.source, "passed": verdict.has_passed,
+                "detail": verdict.detail, "exemption": verdict.exemption, "parts": parts.collect::<Vec<_>>()})
         })
         .collect();
     Ok(serde_json::Value::from(rows).to_string())

@@ -74,7 +74,9 @@ def check_controller(
     if as_json:
         emit(rows)
     else:
-        print_table([_conformance_row(row) for row in rows], f"Conformance of {controller}")
+        print_table(
+            [shown for row in rows for shown in _controller_rows(row)], f"Conformance of {controller}"
+        )
     if any(not row["passed"] and row["exemption"] is None for row in rows):
         raise typer.Exit(FAILED)
 
@@ -102,6 +104,14 @@ def check_scheduler(
         raise typer.Exit(FAILED)
 
 
+def _controller_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the table rows of a conformance test: one for each RTT of a published case."""
+    parts = row["parts"] or [{"label": "", "passed": row["passed"], "detail": row["detail"]}]
+    return [
+        _conformance_row({**row, **part, "name": f"{row['name']} {part['label']}".rstrip()}) for part in parts
+    ]
+
+
 def _conformance_row(row: Mapping[str, Any], last: str = "required by") -> dict[str, Any]:
     """Return the table row of a conformance test."""
     verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
@@ -110,5 +120,5 @@ def _conformance_row(row: Mapping[str, Any], last: str = "required by") -> dict[
         "check": row["name"],
         "": verdict,
         "found": text,
-        last: row["rfc_section" if last == "required by" else last],
+        last: row["source" if last == "required by" else last],
     }

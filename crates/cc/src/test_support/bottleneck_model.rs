@@ -1,6 +1,6 @@
 //! The model: senders that share one drop-tail bottleneck.
 
-use units::{RandomStream, Serializer, Time};
+use units::{RandomStream, Rate, Serializer, Span, Time};
 
 use super::model_flow::{MAX_FLIGHT, ModelFlow, PacketState, SentPacket};
 use super::model_path::{ModelLoss, ModelPath};
@@ -19,6 +19,8 @@ pub struct BottleneckModel {
     random: RandomStream,
     packet_count: u64,
     has_lost_once: bool,
+    /// The time from which the policer's bucket fills, in ns. It precedes the start of the run by the fill time.
+    policer_from: i128,
 }
 
 impl BottleneckModel {
@@ -33,6 +35,7 @@ impl BottleneckModel {
             now: Time::ZERO,
             packet_count: 0,
             has_lost_once: false,
+            policer_from: i128::MIN / 2,
         }
     }
 
@@ -41,6 +44,29 @@ impl BottleneckModel {
         let rate = self.path.rate.map_or(0, |rate| rate.0);
         let waiting = u128::from(self.link_free_at.since(self.now).nanos());
         (waiting * u128::from(rate) / 8_000_000_000) as u64
+    }
+
+    /// Changes the bottleneck rate now. Queued packets leave at the new rate.
+    pub fn set_rate(&mut self, rate: Rate) {
+        let Some(before) = self.path.rate.replace(rate) else { return };
+        let now = self.now;
+        let moved = |at: Time| {
+            let nanos = u128::from(at.since(now).nanos()) * u128::from(before.0.max(1));
+            now + Span((nanos / u128::from(rate.0.max(1))) as u64)
+        };
+        for flow in &mut self.flows {
+            for (at, _) in &mut flow.arrivals {
+                let left = Time(at.0.saturating_sub(flow.rtt.0));
+                if left > now {
+                    *at = moved(left) + flow.rtt;
+                }
+            }
+        }
+        let free = moved(self.link_free_at);
+        let mut link = Serializer::new(rate);
+        link.begin_bits(free, 0);
+        self.link = Some(link);
+        self.link_free_at = free;
     }
 
     /// Runs until `end`.
@@ -78,6 +104,13 @@ impl BottleneckModel {
         if flow.control.timer_at <= now {
             flow.apply_event(now, None, &ControllerEvent::Timer);
         }
+        if flow.probe_at <= now
+            && flow.estimator.in_flight() == 0
+            && flow.ready_bytes(now) < flow.mss
+        {
+            // The timer runs only while a packet is in flight (RFC 9002 section 6.2.1).
+            flow.probe_at = Time::MAX;
+        }
         if flow.probe_at <= now {
             // RFC 9002 section 6.2.4: probes ignore the window.
             flow.probes += 1;
@@ -99,7 +132,7 @@ impl BottleneckModel {
                 return;
             }
             if flow.estimator.in_flight() + flow.mss > flow.control.cwnd.min(MAX_FLIGHT)
-                || flow.pacer.budget(now) == 0
+                || (flow.is_paced && flow.pacer.budget(now) == 0)
             {
                 return;
             }
@@ -114,6 +147,9 @@ impl BottleneckModel {
         // A packet sent after a timeout is not a restart from idle.
         if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
             flow.apply_event(now, None, &ControllerEvent::RestartFromIdle);
+        }
+        if flow.probe_at == Time::MAX {
+            flow.probe_at = now + flow.probe_timeout();
         }
         flow.estimator.on_sent(now, bytes);
         flow.pacer.on_sent(now, bytes);
@@ -130,7 +166,15 @@ impl BottleneckModel {
         } else {
             self.link_free_at = now;
         }
-        self.flows[index].arrivals.push_back((self.link_free_at + rtt, number));
+        let mut at = self.link_free_at + rtt;
+        if let Some(reordering) = self.path.reordering
+            && (reordering.from..reordering.until).contains(&now)
+        {
+            at += reordering.delay;
+        }
+        let arrivals = &mut self.flows[index].arrivals;
+        let place = arrivals.iter().rposition(|(other, _)| *other <= at).map_or(0, |last| last + 1);
+        arrivals.insert(place, (at, number));
     }
 
     fn is_lost(&mut self, bytes: u64) -> bool {
@@ -145,6 +189,17 @@ impl BottleneckModel {
             }
         };
         let outage = self.path.outage.is_some_and(|(from, to)| from <= now && now < to);
-        random || outage || self.backlog() + bytes > self.path.queue
+        random || outage || self.is_policed(bytes) || self.backlog() + bytes > self.path.queue
+    }
+
+    /// Takes the tokens of a packet. Returns true if there are too few.
+    fn is_policed(&mut self, bytes: u64) -> bool {
+        let Some(policer) = self.path.policer else { return false };
+        let time_for = |bytes| i128::from(policer.rate.time_for(bytes).nanos());
+        let now = i128::from(self.now.nanos());
+        let from = self.policer_from.max(now - time_for(policer.burst));
+        let is_short = from + time_for(bytes) > now;
+        self.policer_from = if is_short { from } else { from + time_for(bytes) };
+        is_short
     }
 }

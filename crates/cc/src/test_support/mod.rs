@@ -3,11 +3,14 @@
 //! is no transport protocol. Packets are numbers, and loss detection uses the packet threshold, time threshold and
 //! probes of RFC 9002 section 6.
 //!
-//! The path preserves the order, so the arrival time is known at the send time and the loop needs no heap.
+//! The arrival time is known at the send time, so the loop needs no heap.
+//!
+//! [`recurrence`] has senders of whole packets that share no code with the controllers.
 
 mod bottleneck_model;
 mod model_flow;
 mod model_path;
+pub mod recurrence;
 
 use units::Span;
 
@@ -15,7 +18,7 @@ use crate::AckEvent;
 
 pub use bottleneck_model::BottleneckModel;
 pub use model_flow::{EventRecord, ModelFlow};
-pub use model_path::{ModelLoss, ModelPath};
+pub use model_path::{ModelLoss, ModelPath, ModelPolicer, ModelReordering};
 
 /// Returns an ACK without loss or marks, as a base for tests.
 pub fn sample_ack() -> AckEvent {

@@ -1,6 +1,6 @@
 //! One sender of the model with its receiver: RTT samples, loss detection and probes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use units::{Rate, Span, Time};
 
@@ -55,6 +55,11 @@ pub struct ModelFlow {
     pub start_time: Time,
     /// Whether a retransmission timer (RFC 6298) replaces the probes (RFC 9002 section 6.2).
     pub has_retransmission_timer: bool,
+    /// Whether the pacer delays packets. Otherwise only the window does.
+    pub is_paced: bool,
+    /// Whether the late arrival of packets declared lost reports [`ControllerEvent::SpuriousLoss`]: of all packets (RFC
+    /// 3708), after a timeout of one (RFC 4015). Otherwise late packets are duplicates.
+    pub detects_spurious_losses: bool,
     /// The controller.
     pub controller: Box<dyn CongestionControl>,
     /// The last output of the controller.
@@ -93,6 +98,19 @@ pub struct ModelFlow {
     /// Packets that timeouts declared lost and that no delivery has replaced.
     unrepaired: u64,
     pub(super) window_since: Time,
+    /// The time from which the application's rate counts, and the bytes sent before.
+    app_from: (Time, u64),
+    /// Packets declared lost since the last recovery began that have not arrived, with their send times.
+    missing: BTreeMap<u64, Time>,
+    /// The reduction that may be spurious.
+    undoable: Option<LossCause>,
+}
+
+/// The event that declared packets lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LossCause {
+    Acknowledgement,
+    Timeout,
 }
 
 impl ModelFlow {
@@ -107,6 +125,8 @@ impl ModelFlow {
             app_rate: None,
             start_time: Time::ZERO,
             has_retransmission_timer: false,
+            is_paced: true,
+            detects_spurious_losses: false,
             controller,
             control: ControlOutput::from_window(config.initial_window),
             records: Vec::new(),
@@ -138,6 +158,9 @@ impl ModelFlow {
             probes: 0,
             unrepaired: 0,
             window_since: Time::ZERO,
+            app_from: (Time::ZERO, 0),
+            missing: BTreeMap::new(),
+            undoable: None,
         }
     }
 
@@ -186,13 +209,21 @@ impl ModelFlow {
         }
     }
 
+    /// Sets the application's rate from `now` on. A rate of zero is a pause.
+    pub fn set_app_rate(&mut self, now: Time, rate: Option<Rate>) {
+        self.app_rate = rate;
+        self.app_from = (now, self.sent_bytes);
+    }
+
     /// Returns the bytes that the application can send.
     pub(super) fn ready_bytes(&self, now: Time) -> u64 {
         match self.app_rate {
             None => u64::MAX,
             Some(rate) => {
-                let produced = rate.bytes_per_second() * now.since(self.start_time).seconds();
-                (produced as u64).saturating_sub(self.sent_bytes)
+                let (from, sent_before) = self.app_from;
+                let produced =
+                    rate.bytes_per_second() * now.since(from.max(self.start_time)).seconds();
+                (produced as u64).saturating_sub(self.sent_bytes - sent_before)
             }
         }
     }
@@ -206,7 +237,9 @@ impl ModelFlow {
             self.estimator.in_flight() + self.mss <= self.control.cwnd.min(MAX_FLIGHT);
         let send = match self.app_rate {
             _ if !fits_window => Time::MAX,
+            _ if !self.is_paced && self.app_rate.is_none() => now,
             None => self.pacer.ready_at(),
+            Some(Rate(0)) => Time::MAX,
             Some(rate) => {
                 let missing = self.mss.saturating_sub(self.ready_bytes(now));
                 self.pacer.ready_at().max(now + rate.time_for(missing))
@@ -246,30 +279,68 @@ impl ModelFlow {
     fn acknowledge(&mut self, now: Time) {
         self.ack_at = Time::MAX;
         let held = std::mem::take(&mut self.unacked_arrivals);
+        let late = self.acknowledge_late(now, &held);
         // A packet that arrives after a timeout declared it lost is a duplicate.
-        let Some(&largest) = held.last().filter(|largest| **largest >= self.first_number) else {
-            return;
-        };
-        for number in held.iter().filter(|number| **number >= self.first_number) {
+        let numbers = held.iter().filter(|number| **number >= self.first_number);
+        let largest = numbers.clone().max().copied();
+        let mut newly_lost = Vec::new();
+        for number in numbers {
             let packet = &mut self.sent[(*number - self.first_number) as usize];
+            if packet.state == PacketState::Acked {
+                continue;
+            }
             packet.state = PacketState::Acked;
             self.estimator.on_acked(now, packet.sent_at, self.mss);
             self.unrepaired = self.unrepaired.saturating_sub(1);
         }
-        let sent_at = self.sent[(largest - self.first_number) as usize].sent_at;
-        self.sample_rtt(now, now.since(sent_at));
-        self.detect_losses(now, largest);
-        self.probes = 0;
-        self.probe_at = now + self.probe_timeout();
+        if let Some(largest) = largest {
+            let sent_at = self.sent[(largest - self.first_number) as usize].sent_at;
+            self.sample_rtt(now, now.since(sent_at));
+            newly_lost = self.detect_losses(now, largest);
+        }
+        if largest.is_some() || late > 0 {
+            self.probes = 0;
+            self.probe_at = now + self.probe_timeout();
+        }
         if let Some(mut ack) =
             self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller)
         {
             ack.is_in_rto_recovery = self.unrepaired > 0;
             self.congestion_signals += u64::from(ack.is_congestion_event);
+            if ack.is_congestion_event {
+                self.missing.clear();
+                self.undoable = Some(LossCause::Acknowledgement);
+            }
+            self.missing.extend(newly_lost);
             self.apply_event(now, Some(ack), &ControllerEvent::Ack(ack));
+        }
+        let is_undone = self.undoable == Some(LossCause::Timeout)
+            || (self.undoable.is_some() && self.missing.is_empty());
+        if late > 0 && is_undone {
+            self.undoable = None;
+            self.apply_event(now, None, &ControllerEvent::SpuriousLoss);
         }
         self.unacked_arrivals = held;
         self.unacked_arrivals.clear();
+    }
+
+    /// Acknowledges packets that were declared lost and have arrived. Returns their number.
+    fn acknowledge_late(&mut self, now: Time, numbers: &[u64]) -> usize {
+        if !self.detects_spurious_losses {
+            return 0;
+        }
+        let mut late = 0;
+        for number in numbers {
+            let Some(sent_at) = self.missing.remove(number) else { continue };
+            late += 1;
+            self.estimator.on_spurious_loss(sent_at, self.mss);
+            self.estimator.on_acked(now, sent_at, self.mss);
+            self.unrepaired = self.unrepaired.saturating_sub(1);
+            if let Some(index) = number.checked_sub(self.first_number) {
+                self.sent[index as usize].state = PacketState::Acked;
+            }
+        }
+        late
     }
 
     /// Updates the RTT estimate (RFC 9002 section 5.3).
@@ -289,10 +360,14 @@ impl ModelFlow {
     /// Declares all outstanding packets lost (RFC 5681 section 3.1, RFC 6298 section 5).
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         let flight_size = self.estimator.in_flight();
-        for packet in self.sent.drain(..).filter(|packet| packet.state == PacketState::Outstanding)
-        {
-            self.estimator.on_lost(now, packet.sent_at, self.mss, false);
-            self.unrepaired += 1;
+        self.missing.clear();
+        self.undoable = Some(LossCause::Timeout);
+        for (number, packet) in (self.first_number..).zip(self.sent.drain(..)) {
+            if packet.state == PacketState::Outstanding {
+                self.estimator.on_lost(now, packet.sent_at, self.mss, false);
+                self.unrepaired += 1;
+                self.missing.insert(number, packet.sent_at);
+            }
         }
         self.first_number = self.next_number;
         let _ = self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller);
@@ -302,9 +377,10 @@ impl ModelFlow {
     }
 
     /// Detects losses (RFC 9002 section 6.1) and persistent congestion (section 7.6).
-    fn detect_losses(&mut self, now: Time, largest: u64) {
+    /// Returns the packets that it declares lost.
+    fn detect_losses(&mut self, now: Time, largest: u64) -> Vec<(u64, Time)> {
         let loss_delay = Span(self.smoothed_rtt.0 / 8 * 9);
-        let (mut lost, mut newest, mut persistent) = (0, Time::ZERO, false);
+        let (mut lost, mut newest, mut persistent) = (Vec::new(), Time::ZERO, false);
         let mut run: Option<Time> = None;
         let mut index = 0;
         while index < self.sent.len() && self.first_number + index as u64 <= largest {
@@ -318,8 +394,10 @@ impl ModelFlow {
             if number + PACKET_THRESHOLD > largest && packet.sent_at + loss_delay > now {
                 continue;
             }
+            if packet.state == PacketState::Outstanding {
+                lost.push((number, packet.sent_at));
+            }
             packet.state = PacketState::Lost;
-            lost += self.mss;
             newest = packet.sent_at;
             let begin = *run.get_or_insert(packet.sent_at);
             let span = self.smoothed_rtt
@@ -332,8 +410,9 @@ impl ModelFlow {
             self.sent.pop_front();
             self.first_number += 1;
         }
-        if lost > 0 {
-            self.estimator.on_lost(now, newest, lost, persistent);
+        if !lost.is_empty() {
+            self.estimator.on_lost(now, newest, lost.len() as u64 * self.mss, persistent);
         }
+        lost
     }
 }

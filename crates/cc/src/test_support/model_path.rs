@@ -15,6 +15,26 @@ pub enum ModelLoss {
     Once(Time),
 }
 
+/// A token bucket that is full at the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelPolicer {
+    /// The token rate.
+    pub rate: Rate,
+    /// The bucket in bytes.
+    pub burst: u64,
+}
+
+/// Packets sent from `from` up to `until` arrive later by `delay`, and later packets overtake them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelReordering {
+    /// The send time of the first delayed packet.
+    pub from: Time,
+    /// The send time at which the delay ends.
+    pub until: Time,
+    /// The additional delay.
+    pub delay: Span,
+}
+
 /// The path that all flows share.
 #[derive(Clone, Debug)]
 pub struct ModelPath {
@@ -30,6 +50,10 @@ pub struct ModelPath {
     pub ack_grid: Span,
     /// The interval in which all packets sent are lost: from the first instant, up to the second.
     pub outage: Option<(Time, Time)>,
+    /// A token-bucket policer before the bottleneck. It drops packets without tokens.
+    pub policer: Option<ModelPolicer>,
+    /// Reordering before the receiver.
+    pub reordering: Option<ModelReordering>,
     /// The seed of the loss.
     pub seed: u64,
 }
@@ -44,6 +68,8 @@ impl ModelPath {
             ack_every: 2,
             ack_grid: Span::ZERO,
             outage: None,
+            policer: None,
+            reordering: None,
             seed: 1,
         }
     }

@@ -1,10 +1,10 @@
-//! [`window`](crate::recurrence::window) for TCP. Recovery lasts until all data outstanding at its start has arrived,
-//! lost data by retransmission. The window does not grow meanwhile, and a loss meanwhile starts the next recovery at
-//! once (RFC 6675 section 5). There is no PRR.
+//! [`window`](cc::test_support::recurrence::window) for TCP. Recovery lasts until all data outstanding at its start has
+//! arrived, lost data by retransmission. The window does not grow meanwhile, and a loss meanwhile starts the next
+//! recovery at once (RFC 6675 section 5). There is no PRR.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::recurrence::WindowAlgorithm;
+use cc::test_support::recurrence::WindowAlgorithm;
 
 /// Returns the mean packets delivered per round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
 /// returns whether the n-th transmission is lost.

@@ -26,9 +26,6 @@ mod progress;
 mod proxy_bytes;
 mod proxy_setup;
 mod receivers;
-#[path = "../../../cc/tests/recurrence/mod.rs"]
-#[allow(dead_code, reason = "the controllers' tests use further laws")]
-mod recurrence;
 #[path = "../../../cc/tests/recurrence/tcp.rs"]
 mod recurrence_tcp;
 mod returns;

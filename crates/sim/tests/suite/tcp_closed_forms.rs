@@ -2,7 +2,8 @@
 //! ignore timeouts and the recovery phase.
 
 use crate::common::{Case, MSS, goodput_up, number, time_up};
-use crate::{recurrence, recurrence_tcp};
+use crate::recurrence_tcp;
+use cc::test_support::recurrence;
 use serde_json::{Value, json};
 
 /// Returns the mean window in segments over `seconds` and ten seeds, that is, delivered segments per round trip.

@@ -1,7 +1,7 @@
 //! Westwood+, by the paper (Grieco and Mascolo 2004) and by Linux's tcp_westwood, in packets on a path with a constant
 //! RTT. b RTTmin is then the filtered number of packets delivered in a round trip.
 
-use super::WindowAlgorithm;
+use super::{WholePackets, WindowAlgorithm};
 
 /// The window of Westwood+.
 pub struct Westwood {
@@ -16,8 +16,7 @@ pub struct Westwood {
     has_sample: bool,
     sample_start: f64,
     count: f64,
-    /// Packets acknowledged towards the next packet of the window.
-    growth: f64,
+    growth: WholePackets,
     /// Whether selectively acknowledged data counts again when it is acknowledged cumulatively.
     counts_sacked_twice: bool,
 }
@@ -34,7 +33,7 @@ impl Westwood {
             has_sample: false,
             sample_start: 0.0,
             count: 0.0,
-            growth: 0.0,
+            growth: WholePackets::default(),
             counts_sacked_twice: false,
         }
     }
@@ -65,16 +64,11 @@ impl Westwood {
 impl WindowAlgorithm for Westwood {
     /// Grows by whole packets, as RFC 5681 section 3.1 counts bytes and Linux segments. A cut resets the count.
     fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
-        self.growth += 1.0;
-        if self.growth < window {
-            return window;
-        }
-        self.growth -= window;
-        window + 1.0
+        self.growth.grow(window)
     }
 
     fn on_cut(&mut self, _now: f64, window: f64) -> f64 {
-        self.growth = 0.0;
+        self.growth = WholePackets::default();
         if self.sets_window_after_recovery { window / 2.0 } else { self.bdp() }
     }
 
