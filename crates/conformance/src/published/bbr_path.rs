@@ -63,10 +63,9 @@ fn probe_rtt(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     require(bench.steps[exit].variables.is_probe_bw(), || format!("to {}", state_name(state)))?;
     Ok(format!(
         "after {waited:.2} s, asked 5; window {window:.0} bytes, asked {half:.0}; {:.3} s, of these \
-         {:.3} at low flight, asked {:.1} and a round; then {}",
+         {:.3} at low flight, asked 0.2 and a round; then {}",
         lasted.seconds(),
         held.seconds(),
-        0.2,
         state_name(state)
     ))
 }
