@@ -5,7 +5,7 @@
 mod recurrence_tcp;
 mod renewal;
 
-use cc::test_support::recurrence::{Cubic, Reno, Westwood};
+use cc::test_support::recurrence::{CubicRecurrence, RenoRecurrence, WestwoodRecurrence};
 use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath, recurrence};
 use cc::{ControllerConfig, build_controller};
 use serde_json::{Value, json};
@@ -72,8 +72,12 @@ fn newreno_follows_the_square_root_law() {
         let renewal = renewal::newreno_independent(share);
         check(&format!("NewReno, p = {p}, with the round of recovery"), window, renewal, 0.04);
         let packets = (4_000.0 / p) as u64;
-        let exact =
-            recurrence::window(&mut Reno::default(), 0.1, packets, &mut recurrence::independent(p));
+        let exact = recurrence::window(
+            &mut RenoRecurrence::default(),
+            0.1,
+            packets,
+            &mut recurrence::independent(p),
+        );
         check(&format!("NewReno, p = {p}, against the recurrence"), window, exact, 0.05);
     }
 }
@@ -107,7 +111,7 @@ fn cubic_follows_the_tables_of_its_rfc() {
         let renewal = renewal::cubic_periodic(every as f64, seconds);
         let what = format!("CUBIC, {rtt} ms, p = 1/{every}, with the round of recovery");
         check(&what, window, renewal, renewed);
-        let mut law = Cubic::new(seconds, true);
+        let mut law = CubicRecurrence::new(seconds, true);
         let exact =
             recurrence::window(&mut law, seconds, 200 * every, &mut recurrence::every(every));
         check(
@@ -125,7 +129,7 @@ fn cubic_follows_the_tables_of_its_rfc() {
 fn cubic_converges_to_the_fixed_point_from_both_sides() {
     let law = renewal::cubic_periodic(10_000.0, 0.1);
     let after = |cycles: u64, fast_convergence: bool| {
-        let mut cubic = Cubic::new(0.1, fast_convergence);
+        let mut cubic = CubicRecurrence::new(0.1, fast_convergence);
         recurrence::window(&mut cubic, 0.1, cycles * 10_000, &mut recurrence::every(10_000))
     };
     let (below, above) = ([60, 600].map(|n| after(n, true)), [60, 600].map(|n| after(n, false)));
@@ -301,8 +305,8 @@ fn westwood_follows_its_laws() {
         check(&format!("{what}, renewal"), window, renewal, 0.08);
         let seconds = rtt as f64 / 1e3;
         let mut exact = match law {
-            "paper" => Westwood::paper(seconds),
-            _ => Westwood::linux(seconds),
+            "paper" => WestwoodRecurrence::paper(seconds),
+            _ => WestwoodRecurrence::linux(seconds),
         };
         let packets = (10_000.0 / p) as u64;
         let exact =
@@ -320,11 +324,11 @@ fn westwood_follows_its_laws() {
 #[test]
 fn counting_sacked_data_twice_inflates_the_window() {
     let (p, rtt) = (1e-2, 0.03);
-    let window = |mut law: Westwood| {
+    let window = |mut law: WestwoodRecurrence| {
         recurrence_tcp::window(&mut law, rtt, 500_000, &mut recurrence::independent(p))
     };
-    let once = window(Westwood::paper(rtt));
-    let twice = window(Westwood::counting_twice(rtt));
+    let once = window(WestwoodRecurrence::paper(rtt));
+    let twice = window(WestwoodRecurrence::counting_twice(rtt));
     println!("counted once {once:.1} packets, twice {twice:.1}");
     assert!(once < 1.1 * 0.5 / p && twice > 10.0 * once, "{once} and {twice}");
 }

@@ -116,7 +116,7 @@ fn may_cruise(before: &BbrStep, step: &BbrStep) -> bool {
 }
 
 /// PROBE_DOWN paces at 0.9 and ends when the flight is at most InflightWithHeadroom and Inflight(1.0). The queue of a
-/// tenth of a BDP gives an inflight_longterm whose headroom is below a BDP. Visits may end with a probe instead.
+/// tenth of a BDP gives an inflight_longterm with headroom below a BDP. Visits may end with a probe instead.
 fn down_on_flight(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let path = path_with_queue(RATE, rtt, 0.1);
     let (mut bench, mut entry) = bench_in(make, path, rtt, DOWN)?;

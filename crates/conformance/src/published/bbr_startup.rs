@@ -82,7 +82,7 @@ fn draining_bench(
     Ok((bench, entry))
 }
 
-/// Returns the first step from `from` on whose flight is at most Inflight(1.0).
+/// Returns the first step from `from` on with a flight of at most Inflight(1.0).
 fn drained(bench: &BbrBench, from: usize) -> Option<usize> {
     (from..bench.steps.len()).find(|index| {
         let before = &bench.steps[index - 1];

@@ -1,4 +1,4 @@
-//! The bench of the BBR cases: a flow on the model path, whose controller records its variables after each event.
+//! The bench of the BBR cases: a flow on the model path. Its controller records its variables after each event.
 
 use std::sync::{Arc, Mutex};
 
@@ -219,7 +219,7 @@ impl BbrBench {
         starts
     }
 
-    /// Returns the step of the third consecutive round after step `from` whose rate grows by less than a quarter. The
+    /// Returns the step of the third consecutive round after step `from` with growth below a quarter. The
     /// growth counts from `base` bit/s.
     pub fn plateau(&self, from: usize, mut base: f64) -> Option<usize> {
         let mut count = 0;

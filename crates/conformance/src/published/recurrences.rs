@@ -2,7 +2,9 @@
 //! ACK, from slow start through periodic losses, without pacing and slow-start exits.
 
 use cc::ControllerConfig;
-use cc::test_support::recurrence::{Hybla, PacketSender, Reno, Westwood, WindowAlgorithm, every};
+use cc::test_support::recurrence::{
+    HyblaRecurrence, PacketSender, RenoRecurrence, WestwoodRecurrence, WindowAlgorithm, every,
+};
 use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use serde_json::json;
 use units::{Rate, Span, Time};
@@ -15,19 +17,19 @@ pub const CHECKS: &[PublishedCheck] = &[
         name: "newreno-packets",
         source: "RFC 5681 section 3.1, RFC 9002 section 7.3",
         controller: "newreno",
-        run: |make| compare(make, &|_| Box::new(Reno::default())),
+        run: |make| compare(make, &|_| Box::new(RenoRecurrence::default())),
     },
     PublishedCheck {
         name: "hybla-packets",
         source: "Caini and Firrincieli 2004, equations 5 and 7",
         controller: "hybla",
-        run: |make| compare(make, &|rtt| Box::new(Hybla::new(rtt))),
+        run: |make| compare(make, &|rtt| Box::new(HyblaRecurrence::new(rtt))),
     },
     PublishedCheck {
         name: "westwood-packets",
         source: "Grieco and Mascolo 2004, section 2",
         controller: "westwood",
-        run: |make| compare(make, &|rtt| Box::new(Westwood::paper(rtt))),
+        run: |make| compare(make, &|rtt| Box::new(WestwoodRecurrence::paper(rtt))),
     },
 ];
 

@@ -44,7 +44,7 @@ pub const CHECKS: &[PublishedCheck] = &[
 const MSS: u64 = 1200;
 const RTT: Span = Span::from_millis(200);
 
-/// A sender whose packets of a round are sent at one instant and acknowledged at one instant.
+/// A sender that sends the packets of a round at one instant. They are acknowledged at one instant.
 struct RoundSender {
     controller: Box<dyn CongestionControl>,
     control: ControlOutput,
@@ -104,8 +104,8 @@ impl RoundSender {
         }
     }
 
-    /// Returns the windows in packets at the starts of `rounds` rounds, with a loss in the first round whose window is
-    /// at least `loss_at` bytes.
+    /// Returns the windows in packets at the starts of `rounds` rounds, with a loss in the first round with a
+    /// window of `loss_at` bytes or more.
     fn run(mut self, rounds: usize, mut loss_at: Option<u64>, limit: u64) -> Vec<f64> {
         let mut windows = Vec::with_capacity(rounds);
         for _ in 0..rounds {

@@ -91,8 +91,8 @@ fn westwood_follows_its_laws_over_tcp() {
     ] {
         let rtt = rtt_ms / 1e3;
         let mut exact = match law {
-            "paper" => recurrence::Westwood::paper(rtt),
-            _ => recurrence::Westwood::linux(rtt),
+            "paper" => recurrence::WestwoodRecurrence::paper(rtt),
+            _ => recurrence::WestwoodRecurrence::linux(rtt),
         };
         let mut chance = recurrence::independent(p);
         let expected = recurrence_tcp::window(&mut exact, rtt, (1e4 / p) as u64, &mut chance);

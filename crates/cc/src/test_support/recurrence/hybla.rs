@@ -9,18 +9,18 @@ const RTT0: f64 = 0.025;
 const GROWTH_CAP: f64 = 3.0;
 
 /// The window of Hybla.
-pub struct Hybla {
+pub struct HyblaRecurrence {
     rho: f64,
 }
 
-impl Hybla {
+impl HyblaRecurrence {
     /// Returns Hybla at an RTT of `rtt` seconds.
-    pub fn new(rtt: f64) -> Hybla {
-        Hybla { rho: (rtt / RTT0).max(1.0) }
+    pub fn new(rtt: f64) -> HyblaRecurrence {
+        HyblaRecurrence { rho: (rtt / RTT0).max(1.0) }
     }
 }
 
-impl WindowAlgorithm for Hybla {
+impl WindowAlgorithm for HyblaRecurrence {
     fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
         window + (self.rho * self.rho / window).min(GROWTH_CAP - 1.0)
     }

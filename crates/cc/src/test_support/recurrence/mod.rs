@@ -8,9 +8,9 @@ mod westwood;
 
 use std::collections::VecDeque;
 
-pub use hybla::Hybla;
+pub use hybla::HyblaRecurrence;
 use units::RandomStream;
-pub use westwood::Westwood;
+pub use westwood::WestwoodRecurrence;
 
 /// Growth and reduction of a window in packets.
 pub trait WindowAlgorithm {
@@ -55,11 +55,11 @@ impl WholePackets {
 
 /// RFC 5681: growth by one packet per window, half on a loss.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reno {
+pub struct RenoRecurrence {
     growth: WholePackets,
 }
 
-impl WindowAlgorithm for Reno {
+impl WindowAlgorithm for RenoRecurrence {
     fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
         self.growth.grow(window)
     }
@@ -72,7 +72,7 @@ impl WindowAlgorithm for Reno {
 
 /// RFC 9438 with C = 0.4, beta = 0.7 and optional fast convergence.
 #[derive(Default)]
-pub struct Cubic {
+pub struct CubicRecurrence {
     rtt: f64,
     fast_convergence: bool,
     epoch: Option<f64>,
@@ -82,14 +82,14 @@ pub struct Cubic {
     prior: f64,
 }
 
-impl Cubic {
+impl CubicRecurrence {
     /// Returns CUBIC at an RTT of `rtt` seconds.
-    pub fn new(rtt: f64, fast_convergence: bool) -> Cubic {
-        Cubic { rtt, fast_convergence, ..Cubic::default() }
+    pub fn new(rtt: f64, fast_convergence: bool) -> CubicRecurrence {
+        CubicRecurrence { rtt, fast_convergence, ..CubicRecurrence::default() }
     }
 }
 
-impl WindowAlgorithm for Cubic {
+impl WindowAlgorithm for CubicRecurrence {
     fn on_acked(&mut self, now: f64, window: f64) -> f64 {
         let epoch = *self.epoch.get_or_insert_with(|| {
             self.k = libm::cbrt((self.w_max - window).max(0.0) / 0.4);

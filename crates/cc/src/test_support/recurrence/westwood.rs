@@ -4,7 +4,7 @@
 use super::{WholePackets, WindowAlgorithm};
 
 /// The window of Westwood+.
-pub struct Westwood {
+pub struct WestwoodRecurrence {
     /// Whether the window is halved for recovery and set at its end (Linux).
     sets_window_after_recovery: bool,
     /// The duration of a sample in seconds.
@@ -21,10 +21,10 @@ pub struct Westwood {
     counts_sacked_twice: bool,
 }
 
-impl Westwood {
+impl WestwoodRecurrence {
     /// Returns the paper's variant: alpha = 0.9, one sample per RTT of `rtt` seconds.
-    pub fn paper(rtt: f64) -> Westwood {
-        Westwood {
+    pub fn paper(rtt: f64) -> WestwoodRecurrence {
+        WestwoodRecurrence {
             sets_window_after_recovery: false,
             span: rtt,
             rtt,
@@ -39,21 +39,21 @@ impl Westwood {
     }
 
     /// Returns Linux's variant: 7/8 twice, one sample per RTT and at most one per 50 ms.
-    pub fn linux(rtt: f64) -> Westwood {
+    pub fn linux(rtt: f64) -> WestwoodRecurrence {
         let filters = vec![0.0; 2];
-        Westwood {
+        WestwoodRecurrence {
             sets_window_after_recovery: true,
             span: rtt.max(0.05),
             weight: 0.875,
             filters,
-            ..Westwood::paper(rtt)
+            ..WestwoodRecurrence::paper(rtt)
         }
     }
 
     /// Returns the paper's variant with the count of ns-3 (TcpSocketBase::ProcessAck): a packet for each duplicate ACK,
     /// and all from SND.UNA on for the ACK that ends recovery.
-    pub fn counting_twice(rtt: f64) -> Westwood {
-        Westwood { counts_sacked_twice: true, ..Westwood::paper(rtt) }
+    pub fn counting_twice(rtt: f64) -> WestwoodRecurrence {
+        WestwoodRecurrence { counts_sacked_twice: true, ..WestwoodRecurrence::paper(rtt) }
     }
 
     fn bdp(&self) -> f64 {
@@ -61,7 +61,7 @@ impl Westwood {
     }
 }
 
-impl WindowAlgorithm for Westwood {
+impl WindowAlgorithm for WestwoodRecurrence {
     /// Grows by whole packets, as RFC 5681 section 3.1 counts bytes and Linux segments. A cut resets the count.
     fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
         self.growth.grow(window)
