@@ -43,7 +43,7 @@ def test_other_controllers_have_cases(tmp_path: Path, controller: str, case: str
 
 
 def test_other_options_excuse_a_published_case(tmp_path: Path) -> None:
-    words = ("check-controller", "cubic", "--option", "avoidance=linux", "--json")
+    words = ("check-controller", "cubic", "--option", "beta=0.8", "--json")
     done = bentpipe(tmp_path, *words)
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert done.returncode == 0

@@ -95,12 +95,14 @@ impl PublishedCheck {
     }
 }
 
-/// Returns the checks of the controller `name`, which is no alias.
+/// Returns the checks of the controller `name`, which is no alias. Numbered cases are in the order of their numbers.
 pub fn published_checks(name: &str) -> impl Iterator<Item = &'static PublishedCheck> {
     let bbr = [bbr_startup::CHECKS, bbr_probe_bw::CHECKS, bbr_path::CHECKS];
     let sources = bbr.into_iter().chain([s2n_quic::CHECKS, recurrences::CHECKS]);
-    let name = name.to_string();
-    sources.flatten().filter(move |check| check.controller == name)
+    let mut checks: Vec<_> = sources.flatten().filter(|check| check.controller == name).collect();
+    let number = |name: &str| name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+    checks.sort_by_key(|check| number(check.name));
+    checks.into_iter()
 }
 
 /// Runs the checks of the controller of the catalogue with the name or alias `name`.
