@@ -155,6 +155,40 @@ def test_several_loads_are_flows_beside_each_other(tmp_path: Path, words: list[s
     assert lint_plan(plan_scenario(data)) == ()
 
 
+@pytest.mark.parametrize(
+    ("options", "duration"),
+    [
+        # 4 transfer times of 4 s and 60 RTTs of 0.59 s: 51 s
+        ("--down 40Mbit/s --rtt 590ms --load 20MB", "60 s"),
+        # 1.22 / sqrt(0.002) = 27.3 packets of 1200 B in 0.59 s: 360 s, three times, and 35 s
+        ("--down 40Mbit/s --rtt 590ms --loss 0.2% --load 20MB", "1200 s"),
+        # at 10 % loss the window is 3.86 packets: above one hour
+        ("--down 40Mbit/s --rtt 590ms --loss 10% --load 20MB", "3600 s"),
+        # the rate alone takes 8000 s, without a limit
+        ("--down 1Mbit/s --rtt 20ms --load 1GB", "32400 s"),
+    ],
+)
+def test_a_download_of_a_size_has_time_to_finish(tmp_path: Path, options: str, duration: str) -> None:
+    done = commands.bentpipe(tmp_path, "new", *shlex.split(options), "--up", "4Mbit/s")
+    assert done.returncode == 0, done.stderr
+    assert tomllib.loads((tmp_path / "scenario.toml").read_text())["duration"] == duration
+
+
+@pytest.mark.parametrize(
+    "options", ["--loss 0.2% --rtt 300ms", "--loss 1% --rtt 590ms", "--loss 5% --rtt 100ms"]
+)
+def test_every_swept_controller_finishes(tmp_path: Path, options: str) -> None:
+    from bentpipe.metrics.compute import run_metrics
+    from bentpipe.store.reader import open_store
+
+    words = shlex.split(f"--down 40Mbit/s --up 4Mbit/s --load 2MB {options}")
+    assert commands.bentpipe(tmp_path, "new", *words).returncode == 0
+    assert commands.bentpipe(tmp_path, "run", "scenario.toml").returncode == 0
+    metrics = run_metrics(open_store(tmp_path / "out/scenario"))
+    assert metrics["finished"].to_list() == [True] * 15
+    assert set(metrics["congestion"]) == {"newreno", "cubic", "bbr"}
+
+
 several = st.lists(loads | st.just("download"), min_size=1, max_size=4)
 
 

@@ -22,6 +22,45 @@ PAGE_BYTES = 5_300_000
 TRANSFER_FACTOR, SETTLE_RTTS = 4, 60
 """Duration of a run with a given size: a multiple of the transfer time, plus round trips, as in a break-even map."""
 
+LOSS_LAW, PACKET_BYTES = 1.22, 1200
+"""Mean window of NewReno in packets at loss probability p: ``LOSS_LAW / sqrt(p)`` (Mathis et al. 1997, equation 3).
+
+The packets are the smallest of QUIC (RFC 9000 section 14), so that the estimate is a lower bound.
+"""
+
+LOSS_FACTOR = 3
+"""Duration of a run with random loss, as a multiple of the transfer time by the law: few losses vary from seed to seed."""
+
+MAX_LOSS_DURATION_S = 3600
+"""Longest duration because of random loss; a low rate can take longer."""
+
+PLAIN_S = (
+    10,
+    15,
+    20,
+    25,
+    30,
+    40,
+    50,
+    60,
+    75,
+    90,
+    120,
+    150,
+    180,
+    240,
+    300,
+    360,
+    480,
+    600,
+    720,
+    900,
+    1200,
+    1500,
+    1800,
+)
+"""Plain durations. Longer ones are multiples of 10 min."""
+
 MIN_DURATION_S = 10
 CALL_DURATION_S = 60
 """Duration of a call, and of a download without time or size."""
@@ -217,11 +256,24 @@ def _run_duration(new: NewScenario) -> Duration:
 
 
 def _load_duration(new: NewScenario, load: NewLoad) -> Duration:
-    """Return the duration of a load without one; a load of a given size has time to finish at a quarter of the rate."""
+    """Return the duration of a load without one; a load of a given size has time to finish with NewReno."""
     if load.kind == "call":
-        seconds = CALL_DURATION_S
-    else:
-        size = load.size.bytes if load.size is not None else PAGE_BYTES
-        transfer_s = size * 8 / new.down.bit_s
-        seconds = math.ceil(TRANSFER_FACTOR * transfer_s + SETTLE_RTTS * new.rtt.seconds)
-    return Duration(max(seconds, MIN_DURATION_S, math.ceil(SETTLE_RTTS * new.rtt.seconds)) * 10**9)
+        return Duration(CALL_DURATION_S * 10**9)
+    size = load.size.bytes if load.size is not None else PAGE_BYTES
+    settle_s = SETTLE_RTTS * new.rtt.seconds
+    at_rate_s = TRANSFER_FACTOR * size * 8 / new.down.bit_s + settle_s
+    at_loss_s = LOSS_FACTOR * _loss_limited_time(size, new) + settle_s
+    seconds = max(at_rate_s, min(at_loss_s, MAX_LOSS_DURATION_S), MIN_DURATION_S)
+    return Duration(_round_up(seconds) * 10**9)
+
+
+def _loss_limited_time(size: int, new: NewScenario) -> float:
+    """Return the time of a transfer whose window follows the law of random losses, s; 0 without loss."""
+    window = LOSS_LAW / math.sqrt(new.loss.value) if new.loss.value else math.inf
+    return size / (max(window, 1) * PACKET_BYTES) * new.rtt.seconds
+
+
+def _round_up(seconds: float) -> int:
+    """Return the next plain duration, s."""
+    longer = math.ceil(seconds / 600) * 600
+    return next((plain for plain in PLAIN_S if plain >= seconds), longer)
