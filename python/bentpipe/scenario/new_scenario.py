@@ -29,7 +29,7 @@ The packets are the smallest of QUIC (RFC 9000 section 14), so that the estimate
 """
 
 LOSS_FACTOR = 3
-"""Duration of a run with random loss, as a multiple of the transfer time by the law: few losses vary from seed to seed."""
+"""Duration of a run with random loss, as a multiple of the transfer time by the law."""
 
 MAX_LOSS_DURATION_S = 3600
 """Longest duration because of random loss; a low rate can take longer."""
