@@ -284,6 +284,24 @@ def test_a_shell_leaves_the_environment_of_who_called_it(
     assert (tmp_path / "seen").read_text().endswith("/socket")
 
 
+def test_the_seed_of_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The option precedes the seed of the scenario, for the path and for the simulated users."""
+    program = tmp_path / "bentpipe-rt"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_RT", str(program))
+
+    def seeds(name: str, seed: int | None, *overrides: tuple[str, object]) -> tuple[int, int]:
+        record = tmp_path / name
+        assert shell.run("starlink", ["true"], overrides=overrides, users=1, seed=seed, record=record) == 0
+        plan = json.loads((record / "plan.json").read_text())
+        return plan["lab"]["seed"], plan["background"]["seed"]
+
+    assert seeds("default", None) == (1, 1)
+    assert seeds("set", None, ("seeds", [2])) == (2, 2)
+    assert seeds("option", 7, ("seeds", [2])) == (7, 7)
+
+
 def test_a_wrong_access_ends_the_lab_that_was_begun(tmp_path: Path) -> None:
     """The lab begins before anything is loaded that plans it; of a plan that cannot be there is one message."""
     program = tmp_path / "bentpipe-rt"

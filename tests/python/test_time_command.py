@@ -14,6 +14,8 @@ import pytest
 import commands
 import realtime
 from bentpipe.lab import command_timing as comparing
+from bentpipe.lab.access import resolve_shared_path
+from bentpipe.lab.path_summary import describe_access
 from bentpipe.report import timing_page
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ NEAR, FAR = "lte-4g", "geo-konnect"
         (f"{NEAR} --pep earyl -- true", '--pep: no set-up "earyl", expected one of: early, relayed'),
         (f"{NEAR} --background-mix call=1 -- true", "--background-mix: requires --background-users"),
         (f"{NEAR} --background-users 0 -- true", "--background-users: found 0"),
+        (
+            f"{NEAR} --set seeds=[2] -- true",
+            "--set seeds: run k has seed k, expected --runs with the number of runs",
+        ),
         (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
         (
             f"{NEAR} --export-json no/such/folder.json -- true",
@@ -108,6 +114,57 @@ def test_every_access_has_the_proxy_and_the_users(monkeypatch: pytest.MonkeyPatc
         assert not paths[FAR].proxies
 
 
+def test_each_run_has_a_seed_and_all_accesses_of_a_round_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed changes neither the graph nor anything else of the plan, so that a path without random parts stays."""
+    seeds: dict[str, list[tuple[int, int | None]]] = {"starlink": [], NEAR: []}
+    graphs = []
+
+    def once(access: str, path: SharedPath, _command: object) -> tuple[float, bool]:
+        seeds[access].append((path.lab["seed"], path.background["seed"] if path.background else None))
+        if access == NEAR:
+            graphs.append({**path.lab, "seed": 0})
+        return 1.0, True
+
+    monkeypatch.setattr(comparing, "_time_once", once)
+    star, near = comparing.time_command(["starlink", NEAR], ["true"], runs=3, warmup=2)
+    assert seeds["starlink"] == seeds[NEAR] == [(1, None), (1, None), (1, None), (2, None), (3, None)]
+    assert all(graph == graphs[0] for graph in graphs)
+    assert star.is_stochastic
+    assert not near.is_stochastic
+    busy = comparing.time_command([NEAR], ["true"], runs=2, users=2)
+    assert seeds[NEAR][-2:] == [(1, 1), (2, 2)]
+    assert busy[0].is_stochastic
+
+
+def describe(access: str, *overrides: tuple[str, object], pep: str | None = None) -> str:
+    path = resolve_shared_path(access, overrides, pep=pep)
+    return describe_access(access, path, is_preset_changed=bool(overrides), pep=pep)
+
+
+def test_an_access_is_described_by_its_numbers_and_their_origin(tmp_path: Path) -> None:
+    assert describe(NEAR) == "4G, France 2018 (measured), 5 Mbit/s down, 2.5 Mbit/s up, RTT 80 ms"
+    starlink = "Starlink as measured, 34 to 71 Mbit/s down, 5.2 to 10.9 Mbit/s up, RTT 16 to 156 ms"
+    assert describe("starlink") == starlink
+    konnect = "Konnect (KA-SAT), France (measured), 25 Mbit/s down, 5 Mbit/s up, RTT 750 ms"
+    assert describe(FAR) == f"{konnect}, without PEP (--pep early or relayed adds one)"
+    assert describe(FAR, pep="early") == konnect
+    changed = describe(FAR, ("path.konnect.delay", "100 ms"))
+    assert changed == "Konnect (KA-SAT), France (with --set), 25 Mbit/s down, 5 Mbit/s up, RTT 200 ms"
+    scenario = tmp_path / "two.toml"
+    scenario.write_text(
+        '[[path.segment]]\nname = "radio"\ndelay = "10 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        '[[path.segment]]\nname = "fibre"\ndelay = "5 ms"\ndown = { rate = "4 Mbit/s" }\n'
+    )
+    assert describe(str(scenario)) == "4 Mbit/s down, 10 Mbit/s up, RTT 30 ms"
+
+
+def test_the_headline_has_every_access_and_the_ratios_of_the_table() -> None:
+    seconds = {"slow": (8.0, 18.0), "fast": (1.0, 2.0), "middle": (2.0, 2.0)}
+    report = timing_page.TimingReport("curl x", seconds, [], [])
+    text = "curl x takes 1.5 s over fast, 2 s over middle (1.41 times as long) and 13 s over slow (8.49 times as long)."
+    assert timing_page.headline_text(report) == text
+
+
 def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     times = iter([(1.0, True), (4.0, True), (5.0, False), (1.5, True)])
     monkeypatch.setattr(comparing, "_time_once", lambda *_: next(times))
@@ -118,7 +175,9 @@ def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp
     assert done.stderr.splitlines()[-1] == f"warning: {FAR}: the lab missed its deadlines in 1 run"
     page = (tmp_path / "times.html").read_text()
     for text in (
-        f"takes 1.25 s over {NEAR} and 4.5 s over {FAR}, 3.6 times as long",
+        f"takes 1.25 s over {NEAR} and 4.5 s over {FAR} (3.65 times as long).",
+        f"{NEAR}: 4G, France 2018 (measured), 5 Mbit/s down, 2.5 Mbit/s up, RTT 80 ms",
+        f"run k has seed k; each run draws other random values of {NEAR}, {FAR}",
         "2 runs over each access network",
         "A proxy (relayed) splits TCP",
         "1 simulated user shares each access",
@@ -126,7 +185,9 @@ def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp
         "sh -c &#39;exit 0 &lt;/dev/null&#39;",
     ):
         assert text in page.replace("\u00a0", " "), text
+    assert f"seeds: run k has seed k; each run draws other random values of {NEAR}, {FAR}" in done.stdout
     found = json.loads((tmp_path / "times.json").read_text())
+    assert found["seeds"] == [1, 2]
     assert (found["pep"], found["background_users"]) == ("relayed", 1)
     assert [one["seconds"] for one in found["accesses"]] == [[1.0, 1.5], [4.0, 5.0]]
     report = timing_page.TimingReport("sh", {NEAR: (1.0, 1.5), FAR: (4.0, 5.0)}, [], [])

@@ -37,6 +37,15 @@ def shell(
         list[str] | None, typer.Argument(metavar="[-- CMD...]", help="command [default: $SHELL]")
     ] = None,
     settings: Settings = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=2**63 - 1,
+            metavar="N",
+            help="seed of random values [default: the scenario's first, or 1]",
+        ),
+    ] = None,
     check: Annotated[
         bool | None,
         typer.Option(
@@ -76,7 +85,7 @@ def shell(
     overrides = [parse_override(text) for text in settings or []]
     status = run(
         access, command or [], overrides=overrides, check=check, outside=not no_outside,
-        watch=watch, record=record, pep=pep, users=background_users, mix=background_mix,
+        watch=watch, record=record, pep=pep, users=background_users, mix=background_mix, seed=seed,
         on_message=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     gc.freeze()  # The interpreter then skips these objects at its end.

@@ -101,12 +101,15 @@ def time(
         for timing in timings
         if timing.invalid
     ]
+    for text in _describe_paths(timings):
+        print(text)
     for note in notes:
         print(f"warning: {note}", file=sys.stderr)
     if as_json is not None:
         data = {
-            "command": command, "warmup": warmup, "pep": pep, "background_users": background_users,
-            "background_mix": background_mix, "accesses": [timing.as_row() for timing in timings],
+            "command": command, "seeds": list(range(1, runs + 1)), "warmup": warmup, "pep": pep,
+            "background_users": background_users, "background_mix": background_mix,
+            "accesses": [timing.as_row() for timing in timings],
         }  # fmt: skip
         write_atomic(as_json, (json.dumps(data, indent=1) + "\n").encode())
     if page is not None:
@@ -137,9 +140,19 @@ def _write_page(
     ]
     report = timing_page.TimingReport(
         shlex.join(command), {timing.access: timing.seconds for timing in timings}, _rows(timings),
-        [f"{note}." for note in notes], " ".join(conditions),
+        [f"{note}." for note in notes], " ".join(conditions), paths=_describe_paths(timings),
     )  # fmt: skip
     return timing_page.write(report, out, engine.version())
+
+
+def _describe_paths(timings: Sequence[Timing]) -> list[str]:
+    """Return a line for each access with its rates, and a line about seeds if a path has random values."""
+    lines = [f"{timing.access}: {timing.path}" for timing in timings if timing.path]
+    if stochastic := [timing.access for timing in timings if timing.is_stochastic]:
+        lines.append(
+            f"seeds: run k has seed k; each run draws other random values of {', '.join(stochastic)}"
+        )
+    return lines
 
 
 def _rows(timings: Sequence[Timing]) -> list[dict[str, str]]:

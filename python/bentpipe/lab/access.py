@@ -14,6 +14,7 @@ from bentpipe.lab.process_plans import GROUND
 from bentpipe.lab.requirements import OUTSIDE_PROGRAMS, check_program
 from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.plan import build_plan
+from bentpipe.plan.randomness import is_path_stochastic
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.presets import presets
@@ -138,7 +139,7 @@ def resolve_with_users(
     shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "direction": "down"}
     ends = {key: data["flow"][0][key] for key in ("client", "server") if key in data["flow"][0]}
     user_flows = [{**flow, **ends} for flow in flows(users, mix)]
-    data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows], "seeds": 1}
+    data |= {"duration": USER_DURATION, "flow": [shell | ends, *user_flows]}
     data.pop("sweep", None)
     spec = build_plan(replace(document, data=data), "", is_simulated=False).runs[0].spec
     spec = _insert_proxies(spec, pep, has_uplink=has_uplink)
@@ -155,6 +156,16 @@ class SharedPath:
     proxies: Sequence[ProxySpec]
     background: RunSpec | None = None
     """Run of the simulated users; None without users."""
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether two seeds give different paths, or different simulated users."""
+        return self.background is not None or is_path_stochastic(self.lab["graph"])
+
+    def with_seed(self, seed: int) -> SharedPath:
+        """Return the same path with the random values of ``seed``."""
+        background: RunSpec | None = None if self.background is None else {**self.background, "seed": seed}
+        return replace(self, lab={**self.lab, "seed": seed}, background=background)
 
 
 def resolve_shared_path(

@@ -1,7 +1,8 @@
 """Repeated timing of one command over several access networks.
 
 Rounds are interleaved and each starts with the next access. Other load of the host thus affects all access
-networks alike. The times of a round are a pair for the ratio of two access networks.
+networks alike. The times of a round are a pair for the ratio of two access networks. Round k has seed k, so
+that each round draws other random values of a path.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import resolve_shared_path
+from bentpipe.lab.path_summary import describe_access
 from bentpipe.lab.single_run import run_command
 from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.samples.median_ratio import mean_ratio
@@ -43,6 +45,10 @@ class Timing:
     """Number of rounds in which the lab missed its deadlines."""
     ratio: ConfidenceInterval | None = None
     """Geometric mean of the ratios to the times of the fastest access in the same round; None for the fastest."""
+    path: str = ""
+    """Rates and round-trip time of the access, as text."""
+    is_stochastic: bool = False
+    """Whether the rounds differ in random values of the path or of simulated users."""
 
     @property
     def mean(self) -> float:
@@ -64,7 +70,8 @@ class Timing:
         return {
             "access": self.access, "mean_s": self.mean, "stddev_s": self.deviation, "min_s": min(self.seconds),
             "max_s": max(self.seconds), "ratio": ratio.estimate, "ratio_low": ratio.low, "ratio_high": ratio.high,
-            "invalid": self.invalid, "seconds": list(self.seconds),
+            "invalid": self.invalid, "seconds": list(self.seconds), "path": self.path,
+            "stochastic": self.is_stochastic,
         }  # fmt: skip
 
 
@@ -92,7 +99,7 @@ def time_command(
     mix: str | None = None,
     each: Callable[[int, int], None] | None = None,
 ) -> list[Timing]:
-    """Time ``command`` over each of ``accesses``.
+    """Time ``command`` over each of ``accesses``; round k has seed k, and warm-up rounds have seed 1.
 
     Args:
         accesses: presets or scenario files.
@@ -120,6 +127,8 @@ def time_command(
     duplicate = next((access for access in accesses if list(accesses).count(access) > 1), None)
     if duplicate is not None:
         raise ScenarioError([("ACCESS", f'duplicate access "{duplicate}"')])
+    if any(key == "seeds" for key, _ in overrides):
+        raise ScenarioError([("--set seeds", "run k has seed k, expected --runs with the number of runs")])
     paths = {
         access: resolve_shared_path(access, overrides, users=users, mix=mix, pep=pep, has_uplink=True)
         for access in accesses
@@ -129,8 +138,9 @@ def time_command(
     finished, total = 0, (warmup + runs) * len(accesses)
     for round_number in range(warmup + runs):
         first = round_number % len(accesses)
+        seed = max(1, round_number - warmup + 1)
         for access in (*accesses[first:], *accesses[:first]):
-            seconds, valid = _time_once(access, paths[access], command)
+            seconds, valid = _time_once(access, paths[access].with_seed(seed), command)
             if round_number >= warmup:
                 seconds_of[access].append(seconds)
                 missed[access] += not valid
@@ -145,6 +155,8 @@ def time_command(
             tuple(values),
             missed[access],
             None if access == fastest else mean_ratio(values, fastest_seconds, paired=True),
+            describe_access(access, paths[access], is_preset_changed=bool(overrides), pep=pep),
+            paths[access].is_stochastic,
         )
         for access, values in seconds_of.items()
     ]

@@ -44,6 +44,7 @@ def run(
     pep: str | None = None,
     users: int | None = None,
     mix: str | None = None,
+    seed: int | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> int:
     """Run ``command`` over ``access`` and return its exit status.
@@ -62,6 +63,8 @@ def run(
         mix: shares of the users by kind (:data:`bentpipe.lab.background_traffic.MIX`).
         pep: handshake of a proxy behind the longest segment of a scenario without a proxy. The path of an
             unprivileged user to the network of the host always has a proxy.
+        seed: seed of the random values of the path and of the simulated users; None: the first seed of the
+            scenario, or 1.
         on_message: called with each message before the command starts.
 
     Raises:
@@ -86,6 +89,8 @@ def run(
         from bentpipe.lab.path_check_cache import load_check, save_check
 
         path = resolve_shared_path(access, overrides, users=users, mix=mix, pep=pep, has_uplink=outside)
+        if seed is not None:
+            path = path.with_seed(seed)
         plan: LabPlan = {
             "lab": path.lab, "proxies": path.proxies, "background": path.background,
             "commands": [{"name": "command", "command": command_line}],

@@ -13,7 +13,8 @@ from bentpipe.figures import style
 from bentpipe.figures.figure import Figure
 from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.registry import METRICS
-from bentpipe.report.headline import Headline
+from bentpipe.metrics.samples.median_ratio import mean_ratio
+from bentpipe.report.headline import Headline, join_names
 from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page import Page
 
@@ -51,20 +52,20 @@ class TimingReport:
     """Sentence about what all accesses have in common, such as background traffic; empty without."""
     title: str = "Timing of a command"
     figure_title: str = "Wall time of the command"
+    paths: Sequence[str] = ()
+    """Lines about the rates and seeds of the accesses."""
 
 
 def headline_text(timing: TimingReport) -> str:
-    """Return one sentence with the fastest and the slowest access."""
+    """Return one sentence with the mean of each access, fastest first, and the ratios of the table."""
     means = {access: sum(values) / len(values) for access, values in timing.seconds.items()}
-    fastest, slowest = min(means, key=lambda one: means[one]), max(means, key=lambda one: means[one])
-    first = f"{timing.command} takes {format_significant(means[fastest], 3)} s over {fastest}"
-    if fastest == slowest:
-        return f"{first}."
-    ratio = means[slowest] / means[fastest]
-    return (
-        f"{first} and {format_significant(means[slowest], 3)} s over {slowest}, "
-        f"{format_significant(ratio, 3)} times as long."
-    )
+    fastest, *others = sorted(means, key=lambda access: means[access])
+    texts = [f"{format_significant(means[fastest], 3)} s over {fastest}"]
+    for access in others:
+        ratio = mean_ratio(timing.seconds[access], timing.seconds[fastest], paired=True)
+        times = f"{format_significant(ratio.estimate, 3)} times as long"
+        texts.append(f"{format_significant(means[access], 3)} s over {access} ({times})")
+    return f"{timing.command} takes {join_names(texts)}."
 
 
 def supporting_text(timing: TimingReport) -> str:
@@ -106,6 +107,6 @@ def write(timing: TimingReport, out: Path, engine: str) -> Path:
     table = tabular(timing.rows)
     return page.write(
         out, "report/timing_page.html", Headline(headline_text(timing), supporting_text(timing)),
-        notes=timing.notes, figure=page.drawing(figure(timing)),
+        notes=timing.notes, paths=timing.paths, figure=page.drawing(figure(timing)),
         timings=None if table is None else add_tooltips(table, COLUMNS), engine=engine,
     )  # fmt: skip
