@@ -49,6 +49,7 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
     from bentpipe.report.findings import findings, variant_pairs
+    from bentpipe.report.unfinished import unfinished_note
     from bentpipe.store.journal import host_summary
     from bentpipe.store.listing import is_store, list_stores
     from bentpipe.store.plan_file import find
@@ -68,6 +69,8 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
             print(note, file=sys.stderr)
     else:
         print_table(rows, title)
+        if unfinished := unfinished_note(context):
+            notes.append(f"{unfinished}.")
         for note in notes:
             print(note)
         if context.dims:

@@ -112,8 +112,23 @@ def run(
         if sys.stderr.isatty() and summary.done + summary.reused:
             store = shlex.quote(str(directory))
             print(f"next: bentpipe show {store}\n      bentpipe report {store}", file=sys.stderr)
+    if summary.done + summary.reused and (note := _unfinished(directory)):
+        print(f"warning: {note}", file=sys.stderr)
     if summary.failed:
         raise typer.Exit(FAILED)
+
+
+def _unfinished(store: Path) -> str:
+    """Return the sentence on the unfinished transfers of a store; empty if the store is unreadable."""
+    from bentpipe.figures.context import FigureContext
+    from bentpipe.report.unfinished import unfinished_note
+    from bentpipe.store.files import StoreError
+    from bentpipe.store.reader import open_store
+
+    try:
+        return unfinished_note(FigureContext(open_store(store)))
+    except StoreError:
+        return ""  # the result of the command is that of its runs; `show` describes the damage
 
 
 def _summary_data(report: ExecutionSummary) -> dict[str, Any]:

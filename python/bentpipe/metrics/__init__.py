@@ -20,6 +20,7 @@
 - ``store_comparison``: pairs of values of two stores by cell and seed
 - ``store_metrics``: all metrics of a store, of each run and over seeds
 - ``summary_table``: tables of ``bentpipe show``
+- ``transfers``: streams of a given size, and those that a run's end cuts off
 - ``users``: metrics of the users of a shared link
 - ``variant_comparison``: verdicts of all pairs of controllers (or other swept words) in each cell
 - ``windows``: goodput in time windows

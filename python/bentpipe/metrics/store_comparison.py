@@ -25,11 +25,12 @@ from bentpipe.metrics.compare import (
     Pairs,
     compare_pairs,
 )
-from bentpipe.metrics.compute import MINOR_SHARE, completion_times
+from bentpipe.metrics.compute import MINOR_SHARE
 from bentpipe.metrics.groups import as_groups, group_metrics
 from bentpipe.metrics.intervals import CONFIDENCE
 from bentpipe.metrics.registry import METRICS, Scope, compared
 from bentpipe.metrics.scenario_differences import scenario_differences
+from bentpipe.metrics.transfers import BROWSER, planned_ends, transfers
 from bentpipe.metrics.users import aggregate_users, has_shared_link, user_metrics
 from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
 from bentpipe.plan.randomness import RandomInput, controllers, random_inputs
@@ -55,8 +56,7 @@ _OF_RUNS = tuple(
 _PRIMARY = frozenset({metric.name for metric in METRICS.values() if metric.is_primary} | {"goodput_bit_s"})
 """Primary metrics. Goodput is not primary for a flow with completion or page load times."""
 _ORDER = {name: place for place, name in enumerate(METRICS)}
-_BROWSER = "-browser,"
-_REAL_TIME = ("-emu", _BROWSER)
+_REAL_TIME = ("-emu", BROWSER)
 """Parts of the engine's version in a store of an emulation."""
 
 
@@ -296,14 +296,8 @@ class _StorePair:
             yield from self._pair(*self._select_common(first, second), names)
 
     def _pair_streams(self) -> list[Pairs]:
-        transfers = (
-            as_groups(completion_times(store.rows("streams")), store.rows("flow_summary", ["flow"])).select(
-                "run", "flow", begun_s=pl.col("start_s"), completion_s=pl.col("completion_s")
-            )
-            for store in (self.before, self.after)
-        )
         names = {"mean_s": "completion_mean_s", "finished_ratio": "finished_ratio"}
-        first, second = transfers
+        first, second = map(transfers, (self.before, self.after))
         quantiles = {"completion_p50_s": 0.5, "completion_p95_s": 0.95}
         return list(self._pair_times(first, second, names, quantiles, ""))
 
@@ -344,12 +338,12 @@ class _StorePair:
         """
         if not first.height and not second.height:
             return
-        transfers = (
-            rows.join(_planned_ends(store), on="run", how="left", maintain_order="left")
+        with_ends = (
+            rows.join(planned_ends(store), on="run", how="left", maintain_order="left")
             for rows, store in zip((first, second), (self.before, self.after), strict=True)
         )
         of_flow, by = [*self.keys, "flow"], [*self.keys, "seed", "flow"]
-        a, b = self._select_common(*transfers)
+        a, b = self._select_common(*with_ends)
         sides = [rows.with_columns(pl.lit(side).alias("side")) for side, rows in enumerate((a, b))]
         limits = restriction_times(pl.concat(sides).rename({"seed": "run"}), of_flow)
         values_of = []
@@ -459,15 +453,6 @@ class _StorePair:
 
 
 _SHARES = frozenset({"finished_ratio", "loads_finished"})
-
-
-def _planned_ends(store: Store) -> pl.DataFrame:
-    """Return the configured end of each run: ``run, end_s``.
-
-    A browser's run ends with its last load, not at a time limit, so it has no row.
-    """
-    ends = store.ends
-    return ends.clear() if _BROWSER in store.engine else ends
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 - ``vega_bundle``: Vega-Lite and its licence, for the pages
 - ``headline``: first lines of a page
 - ``lead_sentences``: sentence on the leading variant and its lead
+- ``unfinished``: sentence on transfers that did not finish
 - ``html_table``: tables of a page as data, with ``parts.html`` and ``tables.js``
 - ``findings``: rankings of settings with their differences
 - ``tables``, ``call_table``, ``page_load_tables``: tables of a store

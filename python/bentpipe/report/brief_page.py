@@ -11,7 +11,7 @@ from bentpipe.figures.registry import FIGURES, FigureContext, TimeRange
 from bentpipe.report.findings import first_finding
 from bentpipe.report.headline import Headline
 from bentpipe.report.page import Page
-from bentpipe.report.store_page import default_file, summary
+from bentpipe.report.store_page import default_file, missing_text, summary
 from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ def write_brief(
     context = FigureContext(store, time_range)
     page = Page(store.title)
     drawings = [page.drawing(figure) for figure in choose_figures(context)]
-    missing = len(store.planned) - store.index.height
     return page.write(
         out if out is not None else default_file(places, "brief"),
         "report/brief_page.html",
         Headline(first_finding(context), summary(context)),
         sheets=[drawings[:1], drawings[1:]],
-        missing=f"{missing} of {len(store.planned)} planned runs have not finished." if missing > 0 else "",
+        missing=missing_text(context),
         time_keys=OVER_TIME,
         time_note=context.time_note,
         command=shlex.join(["bentpipe", "report", *(place.resolve().name for place in places)]),

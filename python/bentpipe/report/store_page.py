@@ -22,6 +22,7 @@ from bentpipe.report.findings import findings, variant_pairs
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import HtmlTable, add_tooltips
 from bentpipe.report.page import Drawing, Page
+from bentpipe.report.unfinished import unfinished_note
 from bentpipe.store.journal import host_summary, real_time
 from bentpipe.store.reader import Store, open_store
 from bentpipe.store.settings import effective_scenario
@@ -110,8 +111,6 @@ MAX_NAME = 100
 def _content(page: Page, context: FigureContext) -> dict[str, Any]:
     """Return the data of ``store_page.html``, in its order."""
     store = context.store
-    planned = len(store.planned)
-    missing = planned - store.index.height
     definitions = _definitions(context)
     tooltips = dict(definitions)
 
@@ -126,7 +125,7 @@ def _content(page: Page, context: FigureContext) -> dict[str, Any]:
     return {
         "opening": Headline(findings(context), summary(context)),
         "carrying": first,
-        "missing": f"{missing} of {planned} planned runs have not finished." if missing > 0 else "",
+        "missing": missing_text(context),
         "machine": " ".join(filter(None, (host_summary(part.path) for part in store.parts))),
         "loads": loads,
         "calls": call_section,
@@ -186,6 +185,15 @@ def _page_loads(page: Page, context: FigureContext, annotate: Annotate) -> dict[
     figures = _drawings(page, context, page_load_tables.FIGURES)
     compared = annotate(comparisons) if comparisons else None
     return {"medians": annotate(medians), "comparisons": compared, "figures": figures}
+
+
+def missing_text(context: FigureContext) -> str:
+    """Return sentences on runs and transfers that did not finish; empty if all did."""
+    planned = len(context.store.planned)
+    missing = planned - context.store.index.height
+    runs = f"{missing} of {planned} planned runs have not finished." if missing > 0 else ""
+    note = unfinished_note(context)
+    return " ".join(filter(None, [runs, f"{note}." if note else ""]))
 
 
 def summary(context: FigureContext) -> str:
