@@ -30,6 +30,7 @@ from bentpipe.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bentpipe.figures.context import FigureContext
     from bentpipe.metrics.format import TextTable
     from bentpipe.store.listing import ListedStore
     from bentpipe.store.reader import Store
@@ -48,8 +49,6 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
     from bentpipe.figures.context import FigureContext
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.metrics.users import has_scheduler
-    from bentpipe.report.findings import findings, variant_pairs
-    from bentpipe.report.unfinished import unfinished_note
     from bentpipe.store.journal import host_summary
     from bentpipe.store.listing import is_store, list_stores
     from bentpipe.store.plan_file import find
@@ -69,14 +68,7 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
             print(note, file=sys.stderr)
     else:
         print_table(rows, title)
-        if unfinished := unfinished_note(context):
-            notes.append(f"{unfinished}.")
-        for note in notes:
-            print(note)
-        if context.dims:
-            print(findings(context))
-            if (pairs := variant_pairs(context)) is not None and len(pairs.rows) <= MAX_PAIRS:
-                print_table(pairs.text_rows(), f"Pairwise comparison ({pairs.notes[0].rstrip('.')})")
+        _print_findings(context, notes)
         if loads := page_rows(store):
             print_table(loads, "Page loads")
         if calls := call_rows(store):
@@ -87,6 +79,23 @@ def show(directories: StoreDirectories, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if host_text:
             print(host_text)
+
+
+def _print_findings(context: FigureContext, notes: Sequence[str]) -> None:
+    """Print the notes below the table of results, the findings and the comparison of the variants."""
+    from bentpipe.cli.console import print_table
+    from bentpipe.report.findings import findings, variant_pairs
+    from bentpipe.report.unfinished import unfinished_note
+
+    for note in notes:
+        print(note)
+    if unfinished := unfinished_note(context):
+        print(f"{unfinished}.")
+    if not context.dims:
+        return
+    print(findings(context))
+    if (pairs := variant_pairs(context)) is not None and len(pairs.rows) <= MAX_PAIRS:
+        print_table(pairs.text_rows(), f"Pairwise comparison ({pairs.notes[0].rstrip('.')})")
 
 
 MAX_PAIRS = 24
