@@ -37,7 +37,7 @@ def unfinished_note(context: FigureContext) -> str:
     directions = late["direction"].unique().to_list()
     noun = _NOUNS[directions[0]] if len(directions) == 1 else "transfers"
     several = cells["flow"].n_unique() > 1
-    parts = []
+    parts: list[str] = []
     for row in late.head(MAX_LISTED_CELLS).iter_rows(named=True):
         names = [row["flow"]] if several else []
         names += [dim.label(row[dim.key]) for dim in context.dims if row[dim.key] is not None]
