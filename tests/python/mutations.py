@@ -63,7 +63,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "direction": {
         "aqm": ("codel", "fq-codel", "drop-tail", "drop-head", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
-                {"name": "fq-codel", "queues": 1, "quantum": "1 B"}),
+                {"name": "fq-codel", "queues": 1, "quantum": "1 B"},
+                {"name": "policer", "rate": "1 bit/s", "burst": "1 B"}),
         "scheduler": ("drop-tail", "round-robin", "maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf", "pf",
                       {"name": "deficit-round-robin", "quantum": "1 B", "weights": {"web": 1000}},
                       {"name": "codes", "time_limit": "1 ns", "queue_scope": "shared"}, {"name": "exp-pf", "window": "1 ns"},

@@ -68,6 +68,27 @@ def _check_codel(
             above_since = instant if above_since is None else above_since
 
 
+def _check_policer(
+    direction: Direction, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Check a policer: it drops a packet exactly if the token bucket has too few tokens.
+
+    The bucket is computed in bits times nanoseconds, so without rounding.
+    """
+    full = queue["burst_bytes"] * 8 * 10**9
+    tokens, updated = full, 0
+    for visit in sorted(visits, key=lambda visit: (visit.arrival, visit.packet)):
+        tokens = min(full, tokens + (visit.arrival - updated) * queue["rate_bit_s"])
+        updated = visit.arrival
+        is_policed, cost = visit.cause == "aqm", visit.bytes * 8 * 10**9
+        if is_policed != (tokens < cost):
+            has = f"{tokens // (8 * 10**9)} bytes of tokens"
+            text = f"packet {visit.packet} of {visit.bytes} B was {'dropped' if is_policed else 'admitted'} with {has}"
+            yield Finding("AQM law", direction.name, text)
+        if not is_policed:
+            tokens -= cost
+
+
 DISCIPLINES: Mapping[str, Discipline] = {
     "drop_tail": Discipline(in_order=True, evicts="arrival", manages=False),
     "drop_head": Discipline(in_order=True, evicts="head", manages=False),
@@ -77,6 +98,7 @@ DISCIPLINES: Mapping[str, Discipline] = {
     "fq_codel": Discipline(
         in_order=False, evicts="longest", manages=True, check_aqm=partial(_check_codel, is_single_queue=False)
     ),
+    "policer": Discipline(in_order=True, evicts="arrival", manages=True, check_aqm=_check_policer),
     "per_user": Discipline(in_order=False, evicts="longest", manages=True),
 }
 """Disciplines by the kind in a resolved run."""

@@ -1,8 +1,8 @@
 //! CoDel and FQ-CoDel under unresponsive load.
 
 use link::{
-    CodelSpec, DropReason, FqCodelSpec, LinkOutput, QueueLimit, QueueSpec, ServiceSpec,
-    SimplexLink, StageSpec, TransmitSpec,
+    CodelSpec, DropReason, FqCodelSpec, LinkOutput, PolicerSpec, QueueLimit, QueueSpec,
+    ServiceSpec, SimplexLink, StageSpec, TransmitSpec,
 };
 use units::{Ecn, Packet, Span, Time};
 
@@ -232,4 +232,37 @@ fn fq_codel_saves_no_credit_for_idle_flows() {
     line.poll(Time(2_024_000_000), &mut out);
     let burst = out.delivered.iter().filter(|(_, packet)| packet.flow == 1).count();
     assert!((9..=11).contains(&burst), "{burst} of {}", out.delivered.len());
+}
+
+fn policer(rate_bit_s: u64, burst_bytes: u64) -> SimplexLink {
+    line(QueueSpec::Policer(PolicerSpec { limit: None, rate_bit_s, burst_bytes }))
+}
+
+#[test]
+fn a_policer_admits_its_burst_and_then_its_rate() {
+    // 9 Mbit/s for 60 s against 5 Mbit/s: the bucket gives 30 kB once, and after that 5/9 of the packets pass.
+    let out = overload(&mut policer(5_000_000, 30_000), 1_333_333, Ecn::NotEct);
+    let admitted = out.delivered.len() as u64 * 1500;
+    let bound = 5_000_000 * 60 / 8 + 30_000;
+    assert!((bound - 1500..=bound).contains(&admitted), "{admitted} of {bound}");
+    // The first loss follows when the burst is spent: 30 kB at 4 Mbit/s, less the cost of whole packets.
+    let first = out.dropped[0].0.seconds();
+    assert!((0.056..0.062).contains(&first), "{first}");
+    assert!(out.dropped.iter().all(|(_, _, reason)| *reason == DropReason::Aqm));
+}
+
+#[test]
+fn a_policer_delays_no_packet() {
+    let out = overload(&mut policer(5_000_000, 30_000), 1_333_333, Ecn::NotEct);
+    // The link serves 1,500 bytes in 1.2 ms, less than the gap between arrivals.
+    let delays = out.delivered.iter().map(|(due, packet)| due.since(packet.created_at));
+    assert!(delays.max() == Some(Span(1_200_000)));
+}
+
+#[test]
+fn a_policer_drops_no_packet_at_its_rate() {
+    // 1,500 bytes every 1.2 ms are 10 Mbit/s, for which a bucket of one packet suffices.
+    assert!(overload(&mut policer(10_000_000, 1500), 1_200_000, Ecn::NotEct).dropped.is_empty());
+    assert!(!overload(&mut policer(10_000_000, 1500), 1_199_999, Ecn::NotEct).dropped.is_empty());
+    assert!(overload(&mut policer(10_000_000, 1499), 1_200_000, Ecn::NotEct).delivered.is_empty());
 }
