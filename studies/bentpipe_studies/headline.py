@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bentpipe.metrics.verdicts import Check, Verdict
 from bentpipe.report.headline import NO_INTERVAL, Headline, join_names
-from bentpipe_studies.verdicts import Check, Verdict
 
 if TYPE_CHECKING:
+    from bentpipe.metrics.verdicts import Claim
     from bentpipe_studies.study import Findings, Row
-    from bentpipe_studies.verdicts import Claim
 
 __all__ = ["build_headline", "term_definitions"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import CommandOutput, TextTable, format_mean
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, round_significant
+from bentpipe.metrics.verdicts import Check, Claim, Fact, Quantity, Verdict
 from bentpipe_studies.study import Findings, Row
-from bentpipe_studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
 if TYPE_CHECKING:
     import polars as pl

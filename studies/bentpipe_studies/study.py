@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bentpipe.metrics.verdicts import Claim, Quantity, Verdict, combine_verdicts
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.package_data import path_of
 from bentpipe_studies.parts import CellFilter, Measurements, Part
-from bentpipe_studies.verdicts import Claim, Quantity, Verdict, combine_verdicts
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure

@@ -27,12 +27,12 @@ from bentpipe.link_layer.results import COMMON, Measurement, compare_settings, p
 from bentpipe.link_layer.results import Comparison as LinkLayerComparison
 from bentpipe.metrics.compare import Equivalence
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import Claim, Fact
+from bentpipe.metrics.verdicts import Verdict as Judged
 from bentpipe.report import brief_page, site_page, store_page
 from bentpipe.store.reader import open_store
 from bentpipe_studies import page as study_page
 from bentpipe_studies.study import Findings
-from bentpipe_studies.verdicts import Claim, Fact
-from bentpipe_studies.verdicts import Verdict as Judged
 from commands import bentpipe
 from synthetic_dish import pings
 from test_dtn import ION

@@ -43,7 +43,10 @@ STAGES: dict[str, list[dict[str, Any]]] = {
     "drop-head by bytes": [transmit({"kind": "drop_head", "limit": {"bytes": 30_000}}), DELAY],
     "delay that changes": [transmit(), {**DELAY, "changes": DELAYS}],
     "codel": [transmit({"kind": "codel", **CODEL}), DELAY],
-    "policer": [transmit({"kind": "policer", "limit": None, "rate_bit_s": 6_000_000, "burst_bytes": 20_000}), DELAY],
+    "policer": [
+        transmit({"kind": "policer", "limit": None, "rate_bit_s": 6_000_000, "burst_bytes": 20_000}),
+        DELAY,
+    ],
     "fq-codel": [transmit({"kind": "fq_codel", "ecn": True, **FQ}), DELAY],
     "opportunities": [transmit(service=SLOTS), DELAY],
     "netem": [{"kind": "netem", "rate_bit_s": 10_000_000, "delay_ns": 20_000_000, "limit_packets": 40}],

@@ -27,6 +27,7 @@ from bentpipe.metrics.compare import Criteria, Equivalence
 from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.store_comparison import compare_stores
+from bentpipe.metrics.verdicts import Claim, Fact, Quantity, Verdict
 from bentpipe.report import store_page
 from bentpipe.report.findings import findings, variant_pairs
 from bentpipe.report.html_table import add_tooltips, tabular
@@ -35,7 +36,6 @@ from bentpipe.store.reader import open_store
 from bentpipe_studies.headline import build_headline as of_study
 from bentpipe_studies.headline import term_definitions
 from bentpipe_studies.study import Findings, Row
-from bentpipe_studies.verdicts import Claim, Fact, Quantity, Verdict
 from store_edit import put
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import bentpipe_studies
 from bentpipe.cli.console import answer
 from bentpipe.metrics.compute import jain_index
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import FLOOR, Check, Quantity, Verdict, combine_verdicts, expected_range
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe_studies import measures
 from bentpipe_studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
@@ -23,7 +24,6 @@ from bentpipe_studies.andreotti_2025.claims import CRITERIA
 from bentpipe_studies.page import write_page
 from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import Findings, Part, Row, match_cells, select_parts
-from bentpipe_studies.verdicts import FLOOR, Check, Quantity, Verdict, combine_verdicts, expected_range
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "studies/andreotti-2025"

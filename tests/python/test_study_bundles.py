@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
+from bentpipe.metrics.verdicts import Verdict, combine_verdicts
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe_studies.andreotti_2025 import STUDY
@@ -17,7 +18,6 @@ from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationR
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
 from bentpipe_studies.parts import Measurements, plan_part
 from bentpipe_studies.study import select_parts, sweep_text
-from bentpipe_studies.verdicts import Verdict, combine_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

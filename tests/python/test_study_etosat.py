@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import bentpipe_studies
+from bentpipe.metrics.verdicts import Verdict
 from bentpipe_studies.etosat import STUDY, fact
 from bentpipe_studies.etosat.transfers import crossing_s
-from bentpipe_studies.verdicts import Verdict
 
 
 def test_when_a_counter_reaches_a_value() -> None:

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from bentpipe.metrics.verdicts import Claim, Fact, Verdict
 from bentpipe_studies.page_loads import EXPECTED_S, opinion, reached_s, slow_start_s
 from bentpipe_studies.thomas_2019 import orderings as compare
 from bentpipe_studies.thomas_2019.claims import two_valued
-from bentpipe_studies.verdicts import Claim, Fact, Verdict
 
 FAST = tuple(4.0 + 0.01 * i for i in range(40))
 SLOW = tuple(8.0 + 0.05 * (i % 9) for i in range(40))

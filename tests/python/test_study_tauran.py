@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
+from bentpipe.metrics.verdicts import Quantity, Tolerance, Verdict, combine_verdicts
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.network.constellation_routes import Handover
 from bentpipe.plan.plan import build_plan
@@ -27,7 +28,6 @@ from bentpipe_studies.tauran_2018.extensions import equation_kbps
 from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.packet_sequences import attempts, ladders
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Quantity, Tolerance, Verdict, combine_verdicts
 
 RATE = {"rate": "4 Mbit/s"}
 POINT, DOUBLE = Tolerance("within 1 point", points=1.0), Tolerance("within a factor of 2", scale=2.0)

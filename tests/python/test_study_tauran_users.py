@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
+from bentpipe.metrics.verdicts import Verdict
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.spec.result_columns import column_owners
 from bentpipe.scenario.errors import ScenarioError
@@ -48,7 +49,6 @@ from bentpipe_studies.tauran_2018.chapter_6.tables import (
     spread,
 )
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Verdict
 
 WORLDS = 400
 README = (STUDY.directory / "README.md").read_text(encoding="utf-8")

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
+from bentpipe.metrics.verdicts import Verdict
 from bentpipe_studies.output import claim_rows, to_json
 from bentpipe_studies.page import write_page
 from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import select_parts
 from bentpipe_studies.thomas_2019 import STUDY
 from bentpipe_studies.thomas_2019.claims import CRITERIA
-from bentpipe_studies.verdicts import Verdict
 from store_edit import put
 
 UNITS = 12

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from bentpipe.metrics.compute import jain_index
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import FLOOR, Claim, Quantity
 from bentpipe_studies.andreotti_2025 import dtn
 from bentpipe_studies.andreotti_2025.cells import (
     ALONE,
@@ -46,7 +47,6 @@ from bentpipe_studies.andreotti_2025.extensions import (
 from bentpipe_studies.evidence import FilteredCubic, UnfrozenHybla
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Findings, PublishedStudy, Row, match_any, match_cells
-from bentpipe_studies.verdicts import FLOOR, Claim, Quantity
 
 __all__ = ["STUDY", "Andreotti2025"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bentpipe.metrics.verdicts import Check
 from bentpipe_studies import measures
 from bentpipe_studies.andreotti_2025.cells import CONTROLLERS, GEO, LEO, LOSSES, alone, late, per_seed
 from bentpipe_studies.parts import Measurements
-from bentpipe_studies.verdicts import Check
 
 CLOSE = 0.9
 """Ratio of the link rate that counts as reaching it, or as (very) close to it.

@@ -20,11 +20,11 @@ from typing import Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.verdicts import Check, Claim, Fact, Verdict
 from bentpipe_studies.etosat.figures import downloads
 from bentpipe_studies.etosat.transfers import transfer_times
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Findings, PublishedStudy, match_cells, sweep_text
-from bentpipe_studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bentpipe.metrics.verdicts import Claim, Verdict
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.tauran_2018 import chapter_6 as users
@@ -37,7 +38,6 @@ from bentpipe_studies.tauran_2018.figures import figures
 from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.rows import rows
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Claim, Verdict
 
 __all__ = ["STUDY", "Tauran2018"]
 

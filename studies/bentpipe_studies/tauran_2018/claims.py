@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from bentpipe.metrics.verdicts import Check, Fact, Verdict
 from bentpipe_studies.tauran_2018.cells import SNR, SNRS, TIMERS, VARIANT, case
 from bentpipe_studies.tauran_2018.comparison import Checks, StudyRuns, Values, best, over_snrs, ratios, sums
 from bentpipe_studies.tauran_2018.extensions import EXTENSION_CRITERIA
-from bentpipe_studies.verdicts import Check, Fact, Verdict
 
 __all__ = ["BUFFERED", "CRITERIA"]
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bentpipe.metrics.verdicts import Check, Fact
 from bentpipe_studies.tauran_2018.cells import BY_TCP, SNRS, case
 from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Check, Fact
 
 __all__ = ["Checks", "StudyRuns", "Values", "best", "over_snrs", "ratios", "sums"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.verdicts import Check, Fact, Verdict
 from bentpipe_studies.tauran_2018.cells import ACKS, FITTED_DB, SEGMENT, SNR, VARIANT, case
 from bentpipe_studies.tauran_2018.comparison import Checks, StudyRuns, Values, over_snrs, ratios
-from bentpipe_studies.verdicts import Check, Fact, Verdict
 
 __all__ = ["EXTENSION_CRITERIA", "LOSSES", "equation_kbps"]
 

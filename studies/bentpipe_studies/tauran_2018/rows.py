@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from bentpipe.metrics.verdicts import Quantity, Tolerance
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, FITTED_DB, SNR, SNRS, VARIANT, VARIANTS, case
 from bentpipe_studies.tauran_2018.runs import Runs
-from bentpipe_studies.verdicts import Quantity, Tolerance
 
 __all__ = ["rows"]
 

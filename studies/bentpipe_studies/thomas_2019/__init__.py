@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import Claim
 from bentpipe_studies.page_loads import REACHED, slow_start_s
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Findings, PublishedStudy, match_cells
@@ -37,7 +38,6 @@ from bentpipe_studies.thomas_2019.cells import (
 )
 from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_INTERPRETATIONS
 from bentpipe_studies.thomas_2019.figures import figures
-from bentpipe_studies.verdicts import Claim
 
 __all__ = ["STUDY", "Thomas2019"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.verdicts import Check, Fact, Verdict
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019 import orderings
@@ -21,7 +22,6 @@ from bentpipe_studies.thomas_2019.cells import (
     satcom,
 )
 from bentpipe_studies.thomas_2019.phases import growth, parts_of_load
-from bentpipe_studies.verdicts import Check, Fact, Verdict
 
 __all__ = ["CRITERIA", "TCP_INTERPRETATIONS"]
 

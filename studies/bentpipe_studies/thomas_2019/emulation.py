@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.verdicts import Claim, Verdict
 from bentpipe.runners.execute import InterruptedExecution, Observer, execute
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
@@ -22,7 +23,6 @@ from bentpipe_studies.parts import Measurements, Part
 from bentpipe_studies.study import Findings
 from bentpipe_studies.thomas_2019 import orderings
 from bentpipe_studies.thomas_2019.cells import PAGE
-from bentpipe_studies.verdicts import Claim, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bentpipe.metrics.format import format_interval
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, median_ci
 from bentpipe.metrics.samples import disjoint_intervals, median_ratio, stochastic_dominance, welch
-from bentpipe_studies.verdicts import Fact, Verdict
+from bentpipe.metrics.verdicts import Fact, Verdict
 
 __all__ = ["NO_SAMPLE", "format_median", "gap", "ordered", "overlapping", "ratio", "same", "undominated"]
 

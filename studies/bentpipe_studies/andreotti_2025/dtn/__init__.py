@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import Claim
 from bentpipe_studies.andreotti_2025.dtn import cells, interpretations, tables
 from bentpipe_studies.andreotti_2025.dtn import claims as dtn_claims
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT
@@ -24,7 +25,6 @@ from bentpipe_studies.andreotti_2025.dtn.figures import figures
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Row, match_cells
-from bentpipe_studies.verdicts import Claim
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure

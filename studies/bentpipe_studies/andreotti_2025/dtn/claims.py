@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from bentpipe.metrics.verdicts import Check, Claim, Quantity, Tolerance
 from bentpipe_studies.andreotti_2025.dtn.cells import (
     BURST_S,
     CONTROLLERS,
@@ -36,7 +37,6 @@ from bentpipe_studies.andreotti_2025.dtn.measures import (
 )
 from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import Row
-from bentpipe_studies.verdicts import Check, Claim, Quantity, Tolerance
 
 __all__ = ["CRITERIA", "InterpretationRuns", "checks_of", "claims", "rows"]
 

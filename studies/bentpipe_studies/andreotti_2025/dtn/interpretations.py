@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import Claim, Verdict
 from bentpipe_studies.andreotti_2025.dtn.cells import CONTROLLERS, LONG, SHORT, STREAM, cells_of, long, short
 from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationRuns, checks_of
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe_studies.evidence import FilteredCubic, LeapingCubic, ScaledHybla, UnfrozenHybla
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import read_toml
-from bentpipe_studies.verdicts import Claim, Verdict
 
 __all__ = [
     "INTERPRETATIONS",

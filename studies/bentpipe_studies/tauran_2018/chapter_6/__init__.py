@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.verdicts import Claim, Verdict
 from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Row, match_cells
 from bentpipe_studies.tauran_2018.cells import BUFFERS
@@ -34,7 +35,6 @@ from bentpipe_studies.tauran_2018.chapter_6.queries import InterpretationRuns
 from bentpipe_studies.tauran_2018.chapter_6.saved_runs import spreads
 from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs, PublishedNumbers, rows
 from bentpipe_studies.tauran_2018.chapter_6.tcp_claims import CLAIMS as OF_TCP
-from bentpipe_studies.verdicts import Claim, Verdict
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure

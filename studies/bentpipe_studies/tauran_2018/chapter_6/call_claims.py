@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bentpipe.metrics.verdicts import Check, Fact
 from bentpipe_studies.tauran_2018.chapter_6.queries import (
     InterpretationRuns,
     differences,
@@ -13,7 +14,6 @@ from bentpipe_studies.tauran_2018.chapter_6.queries import (
 )
 from bentpipe_studies.tauran_2018.chapter_6.tables import carried, most_of
 from bentpipe_studies.tauran_2018.comparison import Checks, Values
-from bentpipe_studies.verdicts import Check, Fact
 
 __all__ = ["CLAIMS"]
 

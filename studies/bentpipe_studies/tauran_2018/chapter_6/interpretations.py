@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.verdicts import Quantity
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.chapter_6.cells import INTERPRETATIONS
-from bentpipe_studies.verdicts import Quantity
 
 __all__ = ["Score", "nearest", "nearest_text", "scores", "side_by_side", "table"]
 

@@ -11,13 +11,13 @@ import polars as pl
 
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.verdicts import Quantity, Verdict
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs, PublishedNumbers, goodputs
 from bentpipe_studies.tauran_2018.runs import RunMeasures
-from bentpipe_studies.verdicts import Quantity, Verdict
 
 __all__ = ["load_saved_runs", "spreads"]
 

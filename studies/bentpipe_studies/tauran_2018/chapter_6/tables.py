@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any
 
 from bentpipe.metrics.intervals import CONFIDENCE
+from bentpipe.metrics.verdicts import Quantity, Tolerance
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6.cells import (
@@ -19,7 +20,6 @@ from bentpipe_studies.tauran_2018.chapter_6.cells import (
     Interpretation,
 )
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
-from bentpipe_studies.verdicts import Quantity, Tolerance
 
 __all__ = [
     "TABLES",

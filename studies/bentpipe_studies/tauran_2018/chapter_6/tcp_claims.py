@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bentpipe.metrics.verdicts import Check, Fact
 from bentpipe_studies.tauran_2018.chapter_6.cells import POLICIES, TERMINALS
 from bentpipe_studies.tauran_2018.chapter_6.queries import (
     InterpretationRuns,
@@ -13,7 +14,6 @@ from bentpipe_studies.tauran_2018.chapter_6.queries import (
     ratios,
 )
 from bentpipe_studies.tauran_2018.comparison import Checks, Values
-from bentpipe_studies.verdicts import Check, Fact
 
 __all__ = ["CLAIMS"]
 
