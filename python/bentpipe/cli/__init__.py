@@ -30,6 +30,7 @@ the command is called. A command imports heavy libraries itself.
 * ``perf``: ``perf``.
 * ``browse``: ``browse`` and ``serve``.
 * ``browse_site``: ``browse`` for a URL.
+* ``suite``: ``suite``.
 * ``compare_engines``: ``compare-engines``.
 * ``compare_builds``: ``compare-builds``.
 * ``dtn``: ``dtn``.
@@ -96,6 +97,7 @@ _COMMANDS = {
         "serve": "browse:serve",
     },
     "Validate and test": {
+        "suite": "suite:suite",
         "compare-engines": "compare_engines:compare_engines",
         "compare-builds": "compare_builds:compare_builds:CompareBuildsCommand",
         "check-controller": "catalogue:check_controller",

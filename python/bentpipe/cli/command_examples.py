@@ -40,6 +40,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "capacity geo-konnect --mos 3.5 --page 8s",
         "capacity --down 50Mbit/s --up 6Mbit/s --rtt 620ms --mix call=0.3,page=0.7",
     ),
+    "suite": ("suite --controller bbr3,cubic --quick", "suite --controller mine=cc.py:Mine --only geo-bulk"),
     "link-layer": ("link-layer", "link-layer tauran-lms --seeds 10 --out out/harq"),
     "new": (
         "new mine.toml --down 50Mbit/s --up 6Mbit/s --rtt 620ms --loss 0.1% --load 10MB",

@@ -69,7 +69,7 @@ def _check_codel(
 
 
 def _check_policer(
-    direction: Direction, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+    direction: Direction, queue: Spec, visits: Sequence[Visit], _begins: Mapping[int, int]
 ) -> Iterator[Finding]:
     """Check a policer: it drops a packet exactly if the token bucket has too few tokens.
 

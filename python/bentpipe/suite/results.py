@@ -1,0 +1,241 @@
+"""Results of a suite: for each scenario and controller the criteria with their values and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
+from bentpipe.metrics.verdicts import Verdict
+from bentpipe.store.files import EmptyStoreError
+from bentpipe.store.reader import open_store
+from bentpipe.suite.criterion import Criterion, OracleClass, expected_text, judge, window_of
+from bentpipe.suite.laws import LAWS
+from bentpipe.suite.measures import MEASURES, measure_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.plan.plan import Plan
+    from bentpipe.store.reader import Store
+    from bentpipe.suite.execution import SuitePart
+
+__all__ = ["CellResult", "CriterionResult", "Outcome", "SuiteResult", "cell_text", "read_results"]
+
+
+class Outcome(StrEnum):
+    """Outcome of a scenario with a controller, the worst first."""
+
+    ERROR = "error"
+    """A run failed."""
+    FAILS = "fails"
+    """An exact value or a bound is not met."""
+    DIFFERS = "differs"
+    """A trend differs."""
+    UNDECIDED = "undecided"
+    """The seeds do not decide a criterion."""
+    PASSES = "passes"
+    UNPUBLISHED = "no published value"
+    """No criterion concerns the controller."""
+
+
+@dataclass(frozen=True)
+class CriterionResult:
+    """Criterion in one cell of the scenario's sweep, with values and verdict."""
+
+    controller: str
+    """Canonical name of a built-in controller; empty: a class of the user."""
+    criterion: Criterion
+    cell: Mapping[str, str]
+    values: tuple[float, ...]
+    """One value for each seed, in the unit of the measure's registry; relative ones are ratios."""
+    expected: float | None
+    """Value of the law."""
+    verdict: Verdict
+
+    @property
+    def interval(self) -> ConfidenceInterval | None:
+        """Mean and its interval over seeds."""
+        return mean_ci(self.values) if self.values else None
+
+    @property
+    def factor(self) -> float:
+        """Factor from a value to the displayed unit."""
+        return 1.0 if self.criterion.relative_to else MEASURES[self.criterion.measure].scale
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether an exact value or a bound is not met."""
+        return self.verdict is Verdict.DIFFERS and self.criterion.oracle != OracleClass.TREND
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """Start and end of the window in s."""
+        return window_of(self.criterion)
+
+    @property
+    def source(self) -> str:
+        """Source of the expected value."""
+        return self.criterion.source
+
+    @property
+    def reason(self) -> str:
+        """Known reason of a difference."""
+        return self.criterion.reason.get(self.controller, "") if self.verdict is Verdict.DIFFERS else ""
+
+    def expectation(self) -> str:
+        """Return the expectation as text in the displayed unit."""
+        return expected_text(self.criterion, self.factor, self.expected)
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Scenario with a controller."""
+
+    part: SuitePart
+    criteria: tuple[CriterionResult, ...]
+    primary: Mapping[str, tuple[float, ...]]
+    """Values of the primary measure by cell (as text), one for each seed."""
+    error: str = ""
+
+    @property
+    def seeds(self) -> int:
+        """Largest number of seeds of a cell of the sweep."""
+        return max(len(cell.seeds) for cell in self.part.plan.cells)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Worst outcome of the criteria."""
+        if self.error:
+            return Outcome.ERROR
+        if not self.criteria:
+            return Outcome.UNPUBLISHED
+        if any(one.is_failure for one in self.criteria):
+            return Outcome.FAILS
+        verdicts = {one.verdict for one in self.criteria}
+        if Verdict.DIFFERS in verdicts:
+            return Outcome.DIFFERS
+        if verdicts & {Verdict.UNDECIDED, Verdict.NOT_RUN}:
+            return Outcome.UNDECIDED
+        return Outcome.PASSES
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """All cells of a suite, by scenario, then by controller."""
+
+    cells: tuple[CellResult, ...]
+    engine: str
+
+    def of(self, entry: str, controller: str) -> CellResult | None:
+        """Return the cell of a scenario and a controller."""
+        found = (
+            one
+            for one in self.cells
+            if (one.part.entry.name, one.part.controller.label) == (entry, controller)
+        )
+        return next(found, None)
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of the scenarios in order."""
+        return list(dict.fromkeys(one.part.entry.name for one in self.cells))
+
+    @property
+    def controllers(self) -> list[str]:
+        """Labels of the controllers in order."""
+        return list(dict.fromkeys(one.part.controller.label for one in self.cells))
+
+
+class _Values:
+    """Values of measures in the stores of the parts, read once."""
+
+    def __init__(self, parts: Sequence[SuitePart], out: Path) -> None:
+        self._stores: dict[tuple[str, str], Store | None] = {}
+        self._parts, self._out = {(one.entry.name, one.controller.label): one for one in parts}, out
+        self._found: dict[tuple[Any, ...], dict[str, float]] = {}
+
+    def store(self, key: tuple[str, str]) -> Store | None:
+        """Return the store of a scenario and a controller; None without a finished run."""
+        if key not in self._stores:
+            try:
+                self._stores[key] = open_store(self._parts[key].store_path(self._out))
+            except EmptyStoreError:
+                self._stores[key] = None
+        return self._stores[key]
+
+    def of(
+        self, key: tuple[str, str], cell: Mapping[str, str], measure: str, window: tuple[float, float] | None
+    ) -> tuple[float, ...]:
+        """Return the values of a measure in one cell, in the order of seeds."""
+        place = (key, measure, window)
+        if place not in self._found:
+            store = self.store(key)
+            frame = None if store is None else measure_values(store, measure, window)
+            self._found[place] = {} if frame is None else dict(frame.select("run", "value").iter_rows())
+        found = self._found[place]
+        runs = [run for run in self._parts[key].plan.runs if _texts(run.cell) == cell]
+        return tuple(found[run.id] for run in runs if run.id in found)
+
+
+def read_results(
+    parts: Sequence[SuitePart], out: Path, failures: Mapping[tuple[str, str], str], engine: str
+) -> SuiteResult:
+    """Read the stores of the parts and judge them.
+
+    Args:
+        parts: parts of the suite.
+        out: directory of the stores.
+        failures: first error by scenario and controller.
+        engine: version of the engine.
+    """
+    values = _Values(parts, out)
+    cells = [
+        _cell(part, values, failures.get((part.entry.name, part.controller.label), ""))
+        for part in parts
+        if not part.is_reference
+    ]
+    return SuiteResult(tuple(cells), engine)
+
+
+def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
+    entry, controller = part.entry, part.controller
+    key = (entry.name, controller.label)
+    cells = _cells(part.plan)
+    found = []
+    for criterion in entry.criteria_of(controller.built_in):
+        for cell in cells:
+            if any(cell.get(name) != value for name, value in criterion.where.items()):
+                continue
+            law = LAWS[criterion.law] if criterion.law is not None else None
+            expected = law(controller.built_in, cell) if law is not None else None
+            if law is not None and expected is None:
+                continue
+            measured = values.of(key, cell, criterion.measure, window_of(criterion))
+            if criterion.relative_to is not None:
+                reference = (entry.name, criterion.relative_to)
+                base = values.of(reference, cell, criterion.measure, window_of(criterion))
+                mean = mean_ci(base).estimate if base else 0.0
+                measured = tuple(value / mean for value in measured) if mean else ()
+            verdict = judge(criterion, measured, expected)
+            found.append(CriterionResult(controller.built_in, criterion, cell, measured, expected, verdict))
+    primary = {cell_text(cell): values.of(key, cell, entry.suite.primary, None) for cell in cells}
+    return CellResult(part, tuple(found), primary, error)
+
+
+def _cells(plan: Plan) -> list[dict[str, str]]:
+    """Return the cells of the sweep in order, as texts."""
+    cells = [_texts(run.cell) for run in plan.runs]
+    return [cell for number, cell in enumerate(cells) if cell not in cells[:number]]
+
+
+def _texts(cell: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values of a cell as a scenario file spells them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in cell.items()}
+
+
+def cell_text(cell: Mapping[str, str]) -> str:
+    """Return a cell as text, with the last words of its keys."""
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
