@@ -24,6 +24,9 @@ def suite(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="only this scenario; repeatable")
     ] = None,
+    against: Annotated[
+        str, typer.Option(metavar="OTHER", help="another controller, as the baseline of a comparison")
+    ] = "",
     quick: Annotated[
         bool, typer.Option("--quick", help="some scenarios with two seeds, in a minute")
     ] = False,
@@ -51,7 +54,7 @@ def suite(
     files = figure_options.files(figures, only_figure, forms, width, no_title)
     with options(), interruptible():
         names = [name.strip() for name in controller.split(",") if name.strip()]
-        config = parse_config(names, only=tuple(only or ()), quick=quick, seeds=seeds)
+        config = parse_config(names, only=tuple(only or ()), quick=quick, seeds=seeds, against=against)
         output = run(config, out, jobs=jobs, watch=watch(quiet=as_json), files=files)
     answer(output, as_json=as_json)
     if show_page and output.page is not None:

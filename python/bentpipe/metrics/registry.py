@@ -39,6 +39,8 @@ class Scope(StrEnum):
     PAGE = "page load"
     PROGRAM = "program"
     """Real program over an emulated path."""
+    SUITE = "suite"
+    """Flow under test of a run of :mod:`bentpipe.suite`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +388,23 @@ _ALL = (
     Metric("residual_loss_ratio", "residual loss", *_PERCENT, scope=Scope.PACKETS, better=-1, is_difference=True,
            most=1.0, is_compared=False, definition="packets dropped by the loss model or by a link layer after its "
            "last attempt, over these and the received packets"),
+    # the flow under test of the controllers' suite
+    Metric("finish_s", "time to the last byte", "s", scope=Scope.SUITE, better=-1, is_compared=False,
+           definition="time from the start of the flow to its last byte, handshake included; an unfinished transfer "
+           "has the time until the end of the run"),
+    Metric("loss_ratio", "packets lost", *_PERCENT, scope=Scope.SUITE, better=-1, is_difference=True, is_compared=False,
+           definition="packets that the sender declares lost over its sent packets, in an interval of the run"),
+    Metric("lost_packets", "packets lost", "packets", scope=Scope.SUITE, better=-1, is_difference=True,
+           is_compared=False, definition="packets that the sender declares lost"),
+    Metric("rtt_max_ms", "RTT, max", "ms", scope=Scope.SUITE, better=-1, is_compared=False,
+           definition="largest RTT of the samples with data in flight"),
+    Metric("in_flight_max_bytes", "flight, max", "kB", 1e-3, scope=Scope.SUITE, is_compared=False,
+           definition="most bytes in flight of the samples"),
+    Metric("load_ratio", "share while all flows send", *_PERCENT, scope=Scope.SUITE, is_compared=False,
+           definition="share of the flow in the bytes of all flows from the last start to the first end of a flow"),
+    Metric("rise_s", "time to 95 % of the goodput", "s", scope=Scope.SUITE, better=-1, is_compared=False,
+           definition="time from the start of an interval to the first second with 95 % of the mean goodput of its "
+           "last quarter; without one, the length of the interval"),
     # real programs over an emulated path
     Metric("command_s", "wall time", "s", scope=Scope.PROGRAM, better=-1, definition="wall time of the command"),
     Metric("up_bytes", "bytes up", "kB", 1e-3, scope=Scope.PROGRAM, better=-1,

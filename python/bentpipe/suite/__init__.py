@@ -7,6 +7,7 @@
 ``measures``: measures of the flow under test
 ``execution``: runs, one store for each scenario and controller
 ``results``: criteria with their values and verdicts
+``comparison``: controllers side by side
 ``document``: JSON document and its checker
 ``headline``: first sentences
 ``figures``: small multiples
@@ -56,8 +57,10 @@ def run(
         bentpipe.StoreError: ``out`` holds another engine's stores.
         bentpipe.runners.execute.InterruptedExecution: Ctrl-C came before the last run.
     """
+    from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.format import CommandOutput, TextTable
     from bentpipe.runners import engine
+    from bentpipe.suite.comparison import compare_controllers
     from bentpipe.suite.document import document
     from bentpipe.suite.execution import estimate_seconds, plan_parts, run_parts
     from bentpipe.suite.figures import KEY, draw_suite
@@ -74,13 +77,25 @@ def run(
     write_scenarios(parts, out)
     execution = run_parts(parts, out, jobs=jobs, watch=watch)
     result = read_results(parts, out, execution.failures, engine.version())
-    page = write(result, parts, out, config.seeds)
+    comparison = compare_controllers(result, config.against) if config.against else None
+    page = write(result, parts, out, config.seeds, comparison)
     reused = f", {execution.reused} from earlier runs" if execution.reused else ""
     summary = f"\n{execution.done} runs in {execution.seconds:.0f} s{reused}. Page: {page}; data: {out / 'suite.json'}"
+    compared: list[str | TextTable] = []
+    if comparison is not None:
+        title = f"Compared with {config.against}"
+        compared = [TextTable(title, format_rows(comparison)), *notes(comparison)]
     outcomes = {cell.outcome for cell in result.cells}
     output = CommandOutput(
-        document(result, commands_of(parts, out, config.seeds)),
-        (headline_text(result), supporting_text(result), TextTable("", outcome_rows(result)), summary),
+        document(result, commands_of(parts, out, config.seeds))
+        | ({} if comparison is None else {"comparison": rows(comparison.changes)}),
+        (
+            headline_text(result),
+            supporting_text(result),
+            TextTable("", outcome_rows(result)),
+            *compared,
+            summary,
+        ),
         tuple(f"{entry}, {controller}: {error}" for (entry, controller), error in execution.failures.items()),
         not outcomes & {Outcome.FAILS, Outcome.ERROR},
         page,

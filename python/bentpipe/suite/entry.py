@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bentpipe.metrics.registry import METRICS
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.suite.criterion import Criterion
@@ -35,7 +36,9 @@ class SuiteTable(Table):
     quick: bool = False
     """Whether ``--quick`` runs the scenario."""
     primary: str
-    """Measure of the table, the figure and the comparison of two controllers."""
+    """Measure of the figure."""
+    compared: str = ""
+    """Measure of the comparison of two controllers; empty: ``primary``."""
     criterion: tuple[Criterion, ...]
 
 
@@ -59,6 +62,11 @@ class Entry:
         return [one for one in self.criteria if one.concerns(controller)]
 
     @property
+    def compared(self) -> str:
+        """Measure of the comparison of two controllers."""
+        return self.suite.compared or self.suite.primary
+
+    @property
     def references(self) -> list[str]:
         """Controllers to whose results criteria are relative."""
         names = [one.relative_to for one in self.criteria if one.relative_to is not None]
@@ -79,11 +87,13 @@ def read_entry(file: Path) -> Entry:
         suite = SuiteTable(**table)
     except ScenarioError as error:
         raise error.with_source(file.name) from None
-    problems = (
-        [("suite.primary", unknown_name(suite.primary, MEASURES, "measure"))]
-        if suite.primary not in MEASURES
-        else []
-    )
+    problems = []
+    for key, name in (("primary", suite.primary), ("compared", suite.compared or suite.primary)):
+        if name not in MEASURES:
+            problems.append((f"suite.{key}", unknown_name(name, MEASURES, "measure")))
+    compared = suite.compared or suite.primary
+    if compared in MEASURES and not METRICS[compared].better:
+        problems.append(("suite.compared", f"found {compared}, expected a measure with a better direction"))
     for number, one in enumerate(suite.criterion, 1):
         key = f"suite.criterion {number}"
         if one.measure not in MEASURES:

@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import WIDTH, colour, inline_csv
 from bentpipe.metrics.intervals import mean_ci
-from bentpipe.suite.measures import MEASURES
+from bentpipe.metrics.registry import METRICS
 from bentpipe.suite.results import Outcome
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
         cell = result.of(entry, controller)
         if cell is None:
             continue
-        measure = MEASURES[cell.part.entry.suite.primary]
+        measure = METRICS[cell.part.entry.suite.primary]
         for name, values in cell.primary.items():
             if values:
                 mean = mean_ci(values)
@@ -69,7 +69,7 @@ def _rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
                     "mean": mean.estimate * measure.scale,
                     "low": (bounds[0] or 0.0) * measure.scale,
                     "high": (bounds[1] or 0.0) * measure.scale,
-                    "title": measure.heading,
+                    "title": measure.axis,
                 })  # fmt: skip
     return rows
 

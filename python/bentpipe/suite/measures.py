@@ -1,23 +1,22 @@
 """Measures of the flow under test, one value for each run.
 
-A measure is a row of :data:`MEASURES`. The flow under test has the name :data:`FLOW` and sends from the server.
+A measure is a metric of the registry with a row in :data:`MEASURES`. The flow under test has the name :data:`FLOW` and
+sends from the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from bentpipe.metrics.compute import run_metrics
-from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
-__all__ = ["FLOW", "MEASURES", "Measure", "measure_values"]
+__all__ = ["FLOW", "MEASURES", "measure_values"]
 
 FLOW = "main"
 """Name of the flow under test."""
@@ -32,39 +31,20 @@ Compute = Callable[["Store", Window], pl.DataFrame]
 """Function of a store and a window in s; it returns the columns ``run`` and ``value``."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """Measure with its title and unit."""
-
-    title: str
-    unit: str
-    scale: float
-    """Factor from the value to the unit."""
-    better: int
-    """1: more is better, -1: less is better, 0: neither."""
-    compute: Compute
-
-    @property
-    def heading(self) -> str:
-        """Title with the unit."""
-        return f"{self.title}, {self.unit}" if self.unit else self.title
-
-
 def measure_values(store: Store, measure: str, window: Window) -> pl.DataFrame:
     """Return ``run, value`` of a measure in the unit of its registry; runs without a value are absent."""
-    return MEASURES[measure].compute(store, window).filter(pl.col("value").is_not_null())
+    return MEASURES[measure](store, window).filter(pl.col("value").is_not_null())
 
 
-def _metric(name: str) -> Measure:
-    """Return a flow metric of the registry as a measure."""
+def _metric(name: str) -> Compute:
+    """Return the function of a flow metric that every store has."""
 
     def compute(store: Store, window: Window) -> pl.DataFrame:
         del window
         rows = run_metrics(store).filter(pl.col("flow") == FLOW, pl.col("direction") == DIRECTION)
         return rows.select("run", value=pl.col(name).cast(pl.Float64))
 
-    metric = METRICS[name]
-    return Measure(metric.title, metric.unit, metric.scale, metric.better, compute)
+    return compute
 
 
 def _series(store: Store, side: str, columns: list[str], window: Window, flow: str = FLOW) -> pl.DataFrame:
@@ -97,7 +77,7 @@ def _goodput(store: Store, window: Window) -> pl.DataFrame:
     return rows.group_by("run", maintain_order=True).agg(value=8.0 * gain / span)
 
 
-def _lost(store: Store, window: Window) -> pl.DataFrame:
+def _lost_share(store: Store, window: Window) -> pl.DataFrame:
     """Return the packets declared lost in the window over those sent in it."""
     rows = _series(store, SENDER, ["lost_packets", "sent_packets"], window)
     change = {name: pl.col(name).last() - pl.col(name).first() for name in ("lost_packets", "sent_packets")}
@@ -169,25 +149,19 @@ def _rise(store: Store, window: Window) -> pl.DataFrame:
 STEP_S = 1.0
 """Time over which a goodput is measured."""
 
-MEASURES: dict[str, Measure] = {
-    "finish_s": Measure("time to the last byte", "s", 1.0, -1, _finish),
-    "goodput_bit_s": Measure("goodput", "Mbit/s", 1e-6, 1, _goodput),
+MEASURES: Mapping[str, Compute] = {
+    "finish_s": _finish,
+    "goodput_bit_s": _goodput,
     "completion_p50_s": _metric("completion_p50_s"),
     "retransmission_ratio": _metric("retransmission_ratio"),
     "queueing_p95_ms": _metric("queueing_p95_ms"),
-    "loss_ratio": Measure("packets lost", "%", 100.0, -1, _lost),
-    "lost_packets": Measure("packets lost", "", 1.0, -1, _lost_packets),
-    "smoothed_rtt_mean_ms": Measure(
-        "smoothed RTT, mean", "ms", 1.0, -1, _samples("smoothed_rtt_ms", lambda column: column.mean())
-    ),
-    "latest_rtt_max_ms": Measure(
-        "RTT, max", "ms", 1.0, -1, _samples("latest_rtt_ms", lambda column: column.max())
-    ),
     "cwnd_max_bytes": _metric("cwnd_max_bytes"),
-    "in_flight_max_bytes": Measure(
-        "flight, max", "kB", 1e-3, 0, _samples("in_flight_bytes", lambda column: column.max())
-    ),
-    "load_ratio": Measure("share while all flows send", "%", 100.0, 0, _load),
-    "rise_s": Measure("time to 95 % of the goodput", "s", 1.0, -1, _rise),
+    "loss_ratio": _lost_share,
+    "lost_packets": _lost_packets,
+    "smoothed_rtt_ms": _samples("smoothed_rtt_ms", lambda column: column.mean()),
+    "rtt_max_ms": _samples("latest_rtt_ms", lambda column: column.max()),
+    "in_flight_max_bytes": _samples("in_flight_bytes", lambda column: column.max()),
+    "load_ratio": _load,
+    "rise_s": _rise,
 }
-"""Measures by name."""
+"""Functions of the measures, which are metrics of the registry."""

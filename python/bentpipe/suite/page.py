@@ -6,7 +6,9 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.metrics.change_table import format_rows, notes
 from bentpipe.metrics.format import format_mean
+from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import tabular
@@ -17,13 +19,13 @@ from bentpipe.suite.document import document
 from bentpipe.suite.execution import scenario_of
 from bentpipe.suite.figures import KEY, draw_suite, ordered_entries
 from bentpipe.suite.headline import headline_text, supporting_text
-from bentpipe.suite.measures import MEASURES
 from bentpipe.suite.results import Outcome, cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from bentpipe.metrics.compare import Comparison
     from bentpipe.suite.execution import SuitePart
     from bentpipe.suite.results import CellResult, CriterionResult, SuiteResult
 
@@ -92,8 +94,8 @@ def criterion_rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
     for controller in result.controllers:
         cell = result.of(entry, controller)
         for one in cell.criteria if cell is not None else ():
-            measure = MEASURES[one.criterion.measure]
-            unit = f"ratio to {one.criterion.relative_to}" if one.criterion.relative_to else measure.heading
+            measure = METRICS[one.criterion.measure]
+            unit = f"ratio to {one.criterion.relative_to}" if one.criterion.relative_to else measure.axis
             case = cell_text(one.cell)
             rows.append({
                 "controller": controller,
@@ -114,7 +116,13 @@ def result_source(cell: CellResult | None) -> str:
     return "" if cell is None else cell.part.entry.suite.source
 
 
-def write(result: SuiteResult, parts: Sequence[SuitePart], out: Path, seeds: int | None) -> Path:
+def write(
+    result: SuiteResult,
+    parts: Sequence[SuitePart],
+    out: Path,
+    seeds: int | None,
+    comparison: Comparison | None,
+) -> Path:
     """Write page, figure and document into ``out``; return the path of the page."""
     figure = draw_suite(result)
     figure.write_all([out / f"{KEY}.svg", out / f"{KEY}.pdf"])
@@ -137,5 +145,7 @@ def write(result: SuiteResult, parts: Sequence[SuitePart], out: Path, seeds: int
         sections.append((name, cell.part.entry, rows, errors, own))
     return page.write(
         out / f"{KEY}.html", "suite/page.html", Headline(headline_text(result), supporting_text(result)),
-        figure=page.drawing(figure), outcomes=tabular(outcome_rows(result)), sections=sections, engine=result.engine,
+        figure=page.drawing(figure), outcomes=tabular(outcome_rows(result)), sections=sections,
+        comparison=None if comparison is None else tabular(format_rows(comparison)),
+        notes=[] if comparison is None else notes(comparison), engine=result.engine,
     )  # fmt: skip

@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
+from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.store.files import EmptyStoreError
 from bentpipe.store.reader import open_store
 from bentpipe.suite.criterion import Criterion, OracleClass, expected_text, judge, window_of
 from bentpipe.suite.laws import LAWS
-from bentpipe.suite.measures import MEASURES, measure_values
+from bentpipe.suite.measures import measure_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class CriterionResult:
     @property
     def factor(self) -> float:
         """Factor from a value to the displayed unit."""
-        return 1.0 if self.criterion.relative_to else MEASURES[self.criterion.measure].scale
+        return 1.0 if self.criterion.relative_to else METRICS[self.criterion.measure].scale
 
     @property
     def is_failure(self) -> bool:
@@ -98,6 +99,8 @@ class CellResult:
     criteria: tuple[CriterionResult, ...]
     primary: Mapping[str, tuple[float, ...]]
     """Values of the primary measure by cell (as text), one for each seed."""
+    compared: Mapping[str, tuple[float, ...]]
+    """Values of the compared measure, in the same form."""
     error: str = ""
 
     @property
@@ -176,7 +179,8 @@ class _Values:
             frame = None if store is None else measure_values(store, measure, window)
             self._found[place] = {} if frame is None else dict(frame.select("run", "value").iter_rows())
         found = self._found[place]
-        runs = [run for run in self._parts[key].plan.runs if _texts(run.cell) == cell]
+        plan = self._parts[key].plan
+        runs = [run for run in plan.runs if _texts(plan, run.cell) == cell]
         return tuple(found[run.id] for run in runs if run.id in found)
 
 
@@ -222,18 +226,24 @@ def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
             verdict = judge(criterion, measured, expected)
             found.append(CriterionResult(controller.built_in, criterion, cell, measured, expected, verdict))
     primary = {cell_text(cell): values.of(key, cell, entry.suite.primary, None) for cell in cells}
-    return CellResult(part, tuple(found), primary, error)
+    compared = {cell_text(cell): values.of(key, cell, entry.compared, None) for cell in cells}
+    return CellResult(part, tuple(found), primary, compared, error)
 
 
 def _cells(plan: Plan) -> list[dict[str, str]]:
     """Return the cells of the sweep in order, as texts."""
-    cells = [_texts(run.cell) for run in plan.runs]
+    cells = [_texts(plan, run.cell) for run in plan.runs]
     return [cell for number, cell in enumerate(cells) if cell not in cells[:number]]
 
 
-def _texts(cell: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values of a cell as a scenario file spells them."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in cell.items()}
+def _texts(plan: Plan, cell: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values of the axes of a sweep as a scenario file spells them, without the keys behind a label."""
+    axes = plan.document.data.get("sweep", {})
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in cell.items()
+        if key in axes
+    }
 
 
 def cell_text(cell: Mapping[str, str]) -> str:
