@@ -11,7 +11,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import WIDTH, colour, inline_csv
 from bentpipe.metrics.intervals import mean_ci
 from bentpipe.metrics.registry import METRICS
-from bentpipe.suite.results import Outcome
+from bentpipe.suite.results import Outcome, cell_text
 
 if TYPE_CHECKING:
     from bentpipe.suite.results import SuiteResult
@@ -23,6 +23,14 @@ KEY = "suite"
 
 COLUMNS = 3
 """Panels beside each other."""
+
+
+_PUBLISHED: dict[str, Any] = {
+    "controller": pl.String,
+    "case": pl.String,
+    "value": pl.Float64,
+    "text": pl.String,
+}
 
 
 def ordered_entries(result: SuiteResult) -> list[str]:
@@ -43,7 +51,7 @@ def draw_suite(result: SuiteResult) -> Figure:
         rows = _rows(result, entry)
         if rows:
             count += len(rows)
-            panels.append(_panel(entry, rows, labels))
+            panels.append(_panel(entry, rows, _published(result, entry), labels))
     chart = alt.concat(*panels, columns=COLUMNS, spacing=24)
     caption = (
         "Points are means over seeds with 95 % intervals. Ticks are published values and limits; their sources are in "
@@ -74,7 +82,33 @@ def _rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _panel(entry: str, rows: list[dict[str, Any]], labels: list[str]) -> Any:
+def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
+    """Return the published values and limits of the primary measure over the whole run."""
+    rows = []
+    for controller in result.controllers:
+        cell = result.of(entry, controller)
+        for one in cell.criteria if cell is not None else ():
+            criterion = one.criterion
+            if cell is None or criterion.measure != cell.part.entry.suite.primary:
+                continue
+            if criterion.relative_to is not None or criterion.window is not None:
+                continue
+            values = (one.expected, criterion.published, criterion.at_least, criterion.at_most)
+            case = cell_text(one.cell) or " "
+            rows += [
+                {
+                    "controller": controller,
+                    "case": case,
+                    "value": value * one.factor,
+                    "text": one.expectation(),
+                }
+                for value in values
+                if value is not None
+            ]
+    return rows
+
+
+def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any]], labels: list[str]) -> Any:
     title = rows[0]["title"]
     cases = list(dict.fromkeys(row["case"] for row in rows))
     source = inline_csv(pl.DataFrame(rows).drop("title"))
@@ -100,4 +134,12 @@ def _panel(entry: str, rows: list[dict[str, Any]], labels: list[str]) -> Any:
     )
     step = 14 if len(cases) > 1 else 16
     height = step * (len(labels) * len(cases) if len(cases) > 1 else len(labels)) + 8
-    return (bars + points).properties(title=entry, width=WIDTH / COLUMNS - 130, height=height)
+    ticks = (
+        alt.Chart(inline_csv(pl.DataFrame(published, schema=_PUBLISHED)))
+        .mark_tick(thickness=1.5, size=11)
+        .encode(
+            x=alt.X("value:Q", scale=scale, title=title), tooltip=["controller:N", "case:N", "text:N"], **row
+        )
+    )
+    layers = [ticks, bars, points] if published else [bars, points]
+    return alt.layer(*layers).properties(title=entry, width=WIDTH / COLUMNS - 130, height=height)

@@ -108,7 +108,8 @@ def criterion_rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
                 "source": one.source or result_source(cell),
                 "reason": one.reason or None,
             })  # fmt: skip
-    return rows
+    empty = {key for key in ("case", "reason") if all(row[key] is None for row in rows)}
+    return [{key: value for key, value in row.items() if key not in empty} for row in rows]
 
 
 def result_source(cell: CellResult | None) -> str:
