@@ -127,6 +127,8 @@ def check_document(data: Any) -> list[str]:
     Args:
         data: parsed JSON.
     """
+    if isinstance(data, dict):
+        data = {key: value for key, value in data.items() if key != "comparison"}
     problems = _check_object("", data, _DOCUMENT)
     if problems:
         return problems
