@@ -33,7 +33,7 @@ impl PolicerSpec {
         reference: "RFC 2475 section 2.3.3.4, tc-police(8)",
         options: &[
             LIMIT,
-            Opt::rate("rate", "rate_bit_s", "rate of the tokens").min(1.0).required(),
+            Opt::rate("rate", "rate_bit_s", "rate of the tokens").required(),
             Opt::size("burst", "burst_bytes", "size of the bucket, which is full at the start")
                 .min(1.0)
                 .required(),

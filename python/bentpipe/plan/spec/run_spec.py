@@ -809,6 +809,15 @@ class PerUserQueueSpec(TypedDict):
     csi_delay_ns: int
 
 
+class PolicerQueueSpec(TypedDict):
+    """A policer before the queue of a link."""
+
+    kind: Literal["policer"]
+    limit: QueueLimit | None
+    rate_bit_s: int
+    burst_bytes: int
+
+
 class QuicSpec(TypedDict):
     """Options of both endpoints of a QUIC flow."""
 
@@ -1438,7 +1447,14 @@ LossModel = (
 )
 PeriodDistribution = FixedPeriodDistribution | ExponentialPeriodDistribution | ParetoPeriodDistribution
 QueueLimit = PacketsQueueLimit | BytesQueueLimit
-QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
+QueueSpec = (
+    DropTailQueueSpec
+    | DropHeadQueueSpec
+    | CodelQueueSpec
+    | FqCodelQueueSpec
+    | PerUserQueueSpec
+    | PolicerQueueSpec
+)
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
 SchedulerSpec = (
     RoundRobinSchedulerSpec

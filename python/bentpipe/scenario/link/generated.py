@@ -17,6 +17,7 @@ from bentpipe.scenario.base import (
     FrequencyText,
     PositiveText,
     ProbabilityText,
+    RateText,
     SizeText,
     SpeedText,
     Table,
@@ -27,7 +28,7 @@ from bentpipe.scenario.base import (
 )
 from bentpipe.scenario.link import rules
 from bentpipe.scenario.link.channel import Attenuation, ElevationText
-from bentpipe.scenario.quantities import Angle, Duration, Probability, Size
+from bentpipe.scenario.quantities import Angle, Duration, Probability, Rate, Size
 from bentpipe.scenario.radio_quantities import Decibel, Frequency
 
 if TYPE_CHECKING:
@@ -145,12 +146,14 @@ class Loss(Table):
 class Aqm(Table):
     """A queue discipline. A bare word is ``name``."""
 
-    name: Literal["drop-tail", "drop-head", "codel", "fq-codel"]
+    name: Literal["drop-tail", "drop-head", "codel", "fq-codel", "policer"]
     target: PositiveText = Duration(5_000_000)
     interval: PositiveText = Duration(100_000_000)
     ecn: StrictBool | None = None
     queues: Annotated[StrictInt, Field(ge=1, le=65536)] = 1024
     quantum: SizeText = Size(1_514)
+    rate: RateText | None = None
+    burst: SizeText | None = None
 
     option_owners: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "target": ("codel", "fq-codel"),
@@ -158,17 +161,25 @@ class Aqm(Table):
         "ecn": ("codel", "fq-codel"),
         "queues": ("fq-codel",),
         "quantum": ("fq-codel",),
+        "rate": ("policer",),
+        "burst": ("policer",),
     }
     """The members that have an option, unless all have it."""
+
+    required_options: ClassVar[Mapping[str, tuple[str, ...]]] = {"policer": ("rate", "burst")}
+    """The options that a member requires."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
         check_options(self.name, self.model_fields_set, self.option_owners)
+        check_required("name", self, self.required_options)
         return self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        check_range("rate", self.rate, Rate(1), None)
+        check_range("burst", self.burst, Size(1), None)
         return self
 
     def to_spec(self, hooks: QueueHooks) -> QueueSpec:
@@ -194,6 +205,13 @@ class Aqm(Table):
                 "target_ns": self.target.ns,
                 "interval_ns": self.interval.ns,
                 "ecn": True if self.ecn is None else self.ecn,
+            }
+        if self.name == "policer" and self.rate is not None and self.burst is not None:
+            return {
+                "kind": "policer",
+                "limit": hooks.limit(),
+                "rate_bit_s": self.rate.bit_s,
+                "burst_bytes": self.burst.bytes,
             }
         raise AssertionError(f"no descriptor of {self.name}")
 
