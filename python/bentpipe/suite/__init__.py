@@ -5,6 +5,7 @@
 ``criterion``: expected value of a measure, and its verdict
 ``laws``: closed forms of controllers
 ``measures``: measures of the flow under test
+``checks``: checks of a controller alone
 ``execution``: runs, one store for each scenario and controller
 ``results``: criteria with their values and verdicts
 ``comparison``: controllers side by side
@@ -60,6 +61,7 @@ def run(
     from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.format import CommandOutput, TextTable
     from bentpipe.runners import engine
+    from bentpipe.suite.checks import check_cell
     from bentpipe.suite.comparison import compare_controllers
     from bentpipe.suite.document import document
     from bentpipe.suite.execution import estimate_seconds, plan_parts, run_parts
@@ -76,7 +78,8 @@ def run(
         watch.on_message(f"{runs} runs, about {estimate_seconds(parts, jobs):.0f} s")
     write_scenarios(parts, out)
     execution = run_parts(parts, out, jobs=jobs, watch=watch)
-    result = read_results(parts, out, execution.failures, engine.version())
+    checks = [check_cell(one) for one in config.controllers] if config.has_checks else []
+    result = read_results(parts, out, execution.failures, engine.version(), checks)
     comparison = compare_controllers(result, config.against) if config.against else None
     page = write(result, parts, out, config.seeds, comparison)
     reused = f", {execution.reused} from earlier runs" if execution.reused else ""
@@ -87,7 +90,7 @@ def run(
         compared = [TextTable(title, format_rows(comparison)), *notes(comparison)]
     outcomes = {cell.outcome for cell in result.cells}
     output = CommandOutput(
-        document(result, commands_of(parts, out, config.seeds))
+        document(result, commands_of(result, parts, out, config.seeds))
         | ({} if comparison is None else {"comparison": rows(comparison.changes)}),
         (
             headline_text(result),

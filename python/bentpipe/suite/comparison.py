@@ -31,6 +31,6 @@ def compare_controllers(result: SuiteResult, against: str) -> Comparison:
                 count = max(len(values), len(base))
                 first, second = ([*side, *[None] * (count - len(side))] for side in (base, values))
                 cell = {"scenario": entry, "case": case, "controller": controller}
-                metric = after.part.entry.compared
+                metric = after.entry.compared
                 pairs.append(Pairs(metric, first, second, cell, primary=True, draws=Draws.UNKNOWN))
     return Comparison(compare_pairs(pairs))

@@ -10,6 +10,9 @@ from bentpipe.suite.entry import Entry, entries
 
 __all__ = ["Controller", "SuiteConfig", "parse_config"]
 
+CHECKS = "checks"
+"""Name of the checks of a controller alone among the scenarios."""
+
 QUICK_SEEDS = 2
 """Seeds of ``--quick``: one for each of two processors."""
 
@@ -37,6 +40,8 @@ class SuiteConfig:
     seeds: int | None = None
     """Number of seeds; None: that of each scenario."""
     quick: bool = False
+    has_checks: bool = True
+    """Whether the checks of each controller run too."""
     against: str = ""
     """Label of the controller that all others are compared with; empty: no comparison."""
 
@@ -62,16 +67,20 @@ def parse_config(
         ScenarioError: an unknown controller or scenario, or a file of a controller that does not load.
     """
     known = {entry.name: entry for entry in entries()}
-    problems = [("only", unknown_name(name, known, "scenario")) for name in only if name not in known]
+    names = (CHECKS, *known)
+    problems = [("only", unknown_name(name, names, "scenario")) for name in only if name not in names]
     if problems:
         raise ScenarioError(problems, SOURCE_ARGUMENT)
     texts = [*controllers, *([against] if against else [])]
     found = _controllers(texts)
-    chosen = [known[name] for name in dict.fromkeys(only)] if only else list(known.values())
+    chosen = list(known.values())
+    if only:
+        chosen = [known[name] for name in dict.fromkeys(only) if name in known]
     if quick and not only:
         chosen = [entry for entry in chosen if entry.suite.quick]
     label = found[-1].label if against else ""
-    return SuiteConfig(tuple(found), tuple(chosen), seeds or (QUICK_SEEDS if quick else None), quick, label)
+    count = seeds or (QUICK_SEEDS if quick else None)
+    return SuiteConfig(tuple(found), tuple(chosen), count, quick, not only or CHECKS in only, label)
 
 
 def _controllers(texts: Sequence[str]) -> list[Controller]:

@@ -37,7 +37,7 @@ def document(result: SuiteResult, commands: Mapping[tuple[str, str], str]) -> di
         result: the suite.
         commands: command that repeats a cell, by scenario and controller.
     """
-    entries = {cell.part.entry.name: cell.part.entry for cell in result.cells}
+    entries = {cell.entry.name: cell.entry for cell in result.cells}
     return {
         "format": FORMAT,
         "simulator": f"bentpipe {result.engine}",
@@ -51,17 +51,15 @@ def document(result: SuiteResult, commands: Mapping[tuple[str, str], str]) -> di
             }
             for entry in entries.values()
         ],
-        "cells": [
-            _cell(cell, commands[cell.part.entry.name, cell.part.controller.label]) for cell in result.cells
-        ],
+        "cells": [_cell(cell, commands[cell.entry.name, cell.controller.label]) for cell in result.cells],
     }
 
 
 def _cell(cell: CellResult, command: str) -> dict[str, Any]:
     return {
-        "scenario": cell.part.entry.name,
-        "controller": cell.part.controller.label,
-        "implementation": cell.part.controller.location or cell.part.controller.built_in,
+        "scenario": cell.entry.name,
+        "controller": cell.controller.label,
+        "implementation": cell.controller.location or cell.controller.built_in,
         "outcome": cell.outcome.value,
         "error": cell.error,
         "command": command,

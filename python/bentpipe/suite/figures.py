@@ -38,7 +38,7 @@ def ordered_entries(result: SuiteResult) -> list[str]:
     rank = {outcome: number for number, outcome in enumerate(Outcome)}
 
     def worst(entry: str) -> int:
-        return min(rank[cell.outcome] for cell in result.cells if cell.part.entry.name == entry)
+        return min(rank[cell.outcome] for cell in result.cells if cell.entry.name == entry)
 
     return sorted(result.entries, key=worst)
 
@@ -66,7 +66,9 @@ def _rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
         cell = result.of(entry, controller)
         if cell is None:
             continue
-        measure = METRICS[cell.part.entry.suite.primary]
+        if cell.entry.suite.primary not in METRICS:
+            continue
+        measure = METRICS[cell.entry.suite.primary]
         for name, values in cell.primary.items():
             if values:
                 mean = mean_ci(values)
@@ -89,7 +91,7 @@ def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
         cell = result.of(entry, controller)
         for one in cell.criteria if cell is not None else ():
             criterion = one.criterion
-            if cell is None or criterion.measure != cell.part.entry.suite.primary:
+            if cell is None or criterion.measure != cell.entry.suite.primary:
                 continue
             if criterion.relative_to is not None or criterion.window is not None:
                 continue

@@ -18,7 +18,7 @@ def headline_text(result: SuiteResult) -> str:
     """Return one sentence for each controller: its failures, or that no exact value or bound is missed."""
     sentences = []
     for controller in result.controllers:
-        cells = [cell for cell in result.cells if cell.part.controller.label == controller]
+        cells = [cell for cell in result.cells if cell.controller.label == controller]
         failed = [cell for cell in cells if cell.outcome in (Outcome.FAILS, Outcome.ERROR)]
         differing = [cell for cell in cells if cell.outcome is Outcome.DIFFERS]
         if failed:
@@ -32,7 +32,7 @@ def headline_text(result: SuiteResult) -> str:
 
 
 def _names(cells: list[CellResult]) -> str:
-    return join_names([cell.part.entry.name for cell in cells])
+    return join_names([cell.entry.name for cell in cells])
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 from bentpipe.scenario.toml_writer import dumps
 from bentpipe.store.files import write_atomic
+from bentpipe.suite.checks import CHECKS, check_command
 from bentpipe.suite.document import document
 from bentpipe.suite.execution import scenario_of
 from bentpipe.suite.figures import KEY, draw_suite, ordered_entries
@@ -47,9 +48,15 @@ def _scenario_file(part: SuitePart, out: Path) -> Path:
     return out / SCENARIOS / f"{part.entry.name}-{part.controller.label}.toml"
 
 
-def commands_of(parts: Sequence[SuitePart], out: Path, seeds: int | None) -> dict[tuple[str, str], str]:
+def commands_of(
+    result: SuiteResult, parts: Sequence[SuitePart], out: Path, seeds: int | None
+) -> dict[tuple[str, str], str]:
     """Return the command that repeats each cell, by scenario and controller."""
-    found = {}
+    found = {
+        (CHECKS.name, cell.controller.label): check_command(cell.controller)
+        for cell in result.cells
+        if cell.entry is CHECKS
+    }
     for part in parts:
         words = ["bentpipe", "run", str(_scenario_file(part, out))]
         if part.controller.location:
@@ -94,8 +101,10 @@ def criterion_rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
     for controller in result.controllers:
         cell = result.of(entry, controller)
         for one in cell.criteria if cell is not None else ():
-            measure = METRICS[one.criterion.measure]
-            unit = f"ratio to {one.criterion.relative_to}" if one.criterion.relative_to else measure.axis
+            metric = METRICS.get(one.criterion.measure)
+            unit = one.criterion.measure if metric is None else metric.axis
+            if one.criterion.relative_to:
+                unit = f"ratio to {one.criterion.relative_to}"
             case = cell_text(one.cell)
             rows.append({
                 "controller": controller,
@@ -114,7 +123,7 @@ def criterion_rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
 
 def result_source(cell: CellResult | None) -> str:
     """Return the source of the scenario."""
-    return "" if cell is None else cell.part.entry.suite.source
+    return "" if cell is None else cell.entry.suite.source
 
 
 def write(
@@ -127,23 +136,23 @@ def write(
     """Write page, figure and document into ``out``; return the path of the page."""
     figure = draw_suite(result)
     figure.write_all([out / f"{KEY}.svg", out / f"{KEY}.pdf"])
-    commands = commands_of(parts, out, seeds)
+    commands = commands_of(result, parts, out, seeds)
     text = json.dumps(document(result, commands), indent=1, ensure_ascii=False)
     write_atomic(out / f"{KEY}.json", f"{text}\n".encode())
     page = Page("Controllers' suite")
     sections = []
     for name in ordered_entries(result):
-        cell = next(cell for cell in result.cells if cell.part.entry.name == name)
+        cell = next(cell for cell in result.cells if cell.entry.name == name)
         errors = [
-            f"{one.part.controller.label}: {one.error}"
+            f"{one.controller.label}: {one.error}"
             for one in result.cells
-            if one.part.entry.name == name and one.error
+            if one.entry.name == name and one.error
         ]
         own = [
             commands[name, controller] for controller in result.controllers if (name, controller) in commands
         ]
         rows = tabular(criterion_rows(result, name))
-        sections.append((name, cell.part.entry, rows, errors, own))
+        sections.append((name, cell.entry, rows, errors, own))
     return page.write(
         out / f"{KEY}.html", "suite/page.html", Headline(headline_text(result), supporting_text(result)),
         figure=page.drawing(figure), outcomes=tabular(outcome_rows(result)), sections=sections,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan
     from bentpipe.store.reader import Store
+    from bentpipe.suite.config import Controller
+    from bentpipe.suite.entry import Entry
     from bentpipe.suite.execution import SuitePart
 
 __all__ = ["CellResult", "CriterionResult", "Outcome", "SuiteResult", "cell_text", "read_results"]
@@ -55,6 +57,8 @@ class CriterionResult:
     expected: float | None
     """Value of the law."""
     verdict: Verdict
+    detail: str = ""
+    """Measured and required values of a check."""
 
     @property
     def interval(self) -> ConfidenceInterval | None:
@@ -64,7 +68,9 @@ class CriterionResult:
     @property
     def factor(self) -> float:
         """Factor from a value to the displayed unit."""
-        return 1.0 if self.criterion.relative_to else METRICS[self.criterion.measure].scale
+        if self.criterion.relative_to or self.criterion.measure not in METRICS:
+            return 1.0
+        return METRICS[self.criterion.measure].scale
 
     @property
     def is_failure(self) -> bool:
@@ -83,7 +89,9 @@ class CriterionResult:
 
     @property
     def reason(self) -> str:
-        """Known reason of a difference."""
+        """Detail of a check, or known reason of a difference."""
+        if self.detail:
+            return self.detail
         return self.criterion.reason.get(self.controller, "") if self.verdict is Verdict.DIFFERS else ""
 
     def expectation(self) -> str:
@@ -95,18 +103,16 @@ class CriterionResult:
 class CellResult:
     """Scenario with a controller."""
 
-    part: SuitePart
+    entry: Entry
+    controller: Controller
+    seeds: int
+    """Largest number of seeds of a cell of the sweep."""
     criteria: tuple[CriterionResult, ...]
     primary: Mapping[str, tuple[float, ...]]
     """Values of the primary measure by cell (as text), one for each seed."""
     compared: Mapping[str, tuple[float, ...]]
     """Values of the compared measure, in the same form."""
     error: str = ""
-
-    @property
-    def seeds(self) -> int:
-        """Largest number of seeds of a cell of the sweep."""
-        return max(len(cell.seeds) for cell in self.part.plan.cells)
 
     @property
     def outcome(self) -> Outcome:
@@ -134,22 +140,18 @@ class SuiteResult:
 
     def of(self, entry: str, controller: str) -> CellResult | None:
         """Return the cell of a scenario and a controller."""
-        found = (
-            one
-            for one in self.cells
-            if (one.part.entry.name, one.part.controller.label) == (entry, controller)
-        )
+        found = (one for one in self.cells if (one.entry.name, one.controller.label) == (entry, controller))
         return next(found, None)
 
     @property
     def entries(self) -> list[str]:
         """Names of the scenarios in order."""
-        return list(dict.fromkeys(one.part.entry.name for one in self.cells))
+        return list(dict.fromkeys(one.entry.name for one in self.cells))
 
     @property
     def controllers(self) -> list[str]:
         """Labels of the controllers in order."""
-        return list(dict.fromkeys(one.part.controller.label for one in self.cells))
+        return list(dict.fromkeys(one.controller.label for one in self.cells))
 
 
 class _Values:
@@ -185,7 +187,11 @@ class _Values:
 
 
 def read_results(
-    parts: Sequence[SuitePart], out: Path, failures: Mapping[tuple[str, str], str], engine: str
+    parts: Sequence[SuitePart],
+    out: Path,
+    failures: Mapping[tuple[str, str], str],
+    engine: str,
+    checks: Sequence[CellResult] = (),
 ) -> SuiteResult:
     """Read the stores of the parts and judge them.
 
@@ -194,6 +200,7 @@ def read_results(
         out: directory of the stores.
         failures: first error by scenario and controller.
         engine: version of the engine.
+        checks: cells of the checks, which have no store.
     """
     values = _Values(parts, out)
     cells = [
@@ -201,7 +208,7 @@ def read_results(
         for part in parts
         if not part.is_reference
     ]
-    return SuiteResult(tuple(cells), engine)
+    return SuiteResult((*checks, *cells), engine)
 
 
 def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
@@ -227,7 +234,8 @@ def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
             found.append(CriterionResult(controller.built_in, criterion, cell, measured, expected, verdict))
     primary = {cell_text(cell): values.of(key, cell, entry.suite.primary, None) for cell in cells}
     compared = {cell_text(cell): values.of(key, cell, entry.compared, None) for cell in cells}
-    return CellResult(part, tuple(found), primary, compared, error)
+    seeds = max(len(cell.seeds) for cell in part.plan.cells)
+    return CellResult(entry, controller, seeds, tuple(found), primary, compared, error)
 
 
 def _cells(plan: Plan) -> list[dict[str, str]]:

@@ -206,7 +206,7 @@ class Aqm(Table):
                 "interval_ns": self.interval.ns,
                 "ecn": True if self.ecn is None else self.ecn,
             }
-        if self.name == "policer" and self.rate is not None and self.burst is not None:
+        if self.rate is not None and self.burst is not None and self.name == "policer":
             return {
                 "kind": "policer",
                 "limit": hooks.limit(),
@@ -358,7 +358,7 @@ class Channel(Table):
         """Return the member in the resolved run."""
         if self.model == "white-noise":
             return {"kind": "fixed", "snr_db": self.snr.db}
-        if self.model == "perez-fontan" and self.elevation is not None and self.speed is not None:
+        if self.elevation is not None and self.speed is not None and self.model == "perez-fontan":
             return {
                 "kind": "three_state",
                 "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
@@ -374,7 +374,7 @@ class Channel(Table):
                 },
                 **hooks.three_states(self.state_lengths, "state_lengths"),
             }
-        if self.model == "p681" and self.elevation is not None and self.speed is not None:
+        if self.elevation is not None and self.speed is not None and self.model == "p681":
             return {
                 "kind": "semi_markov",
                 "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
@@ -390,7 +390,7 @@ class Channel(Table):
                 },
                 "cells": hooks.cells(),
             }
-        if self.model == "rayleigh" and self.speed is not None:
+        if self.speed is not None and self.model == "rayleigh":
             return {
                 "kind": "rayleigh",
                 "reference": {"snr_db": self.snr.db, "error_db": self.snr_error.db},
