@@ -59,7 +59,7 @@ FAST = (
 )  # fmt: skip
 NIGHTLY = (
     "break-even", "capacity", "check-controller", "check-scheduler", "compare-builds", "dtn gap", "dtn passes", "fit",
-    "link-layer", "orbit", "report", "run", "study",
+    "link-layer", "orbit", "report", "run", "study", "suite",
 )  # fmt: skip
 LAB = (
     "browse", "change", "compare-engines", "dtn node", "dtn perf", "perf call-client", "perf call-server",
@@ -119,6 +119,9 @@ SHORTER: Mapping[str, str] = {
     "bentpipe study andreotti-2025": "--seeds 1",
     "bentpipe study tauran-2018": "--part 4.1 --seeds 1",
     "bentpipe study thomas-2019": "--seeds 1",
+    "bentpipe suite --controller mine=cc.py:Mine": "--quick --seeds 1",
+    "bentpipe suite --controller mine=cc.py:Mine --against cubic": "--quick --seeds 1",
+    "bentpipe suite --controller mine=cc.py:Mine --only geo-bulk": "--seeds 1",
 }
 """Options that the nightly tests add to a command of more than some minutes, by its text: the last value of an option holds."""
 

@@ -25,7 +25,7 @@ _FOLDER = Path(__file__).parent / "scenarios"
 
 
 class SuiteTable(Table):
-    """Table ``[suite]``: source, remarks and criteria of a scenario."""
+    """Table ``[suite]``: source, deviations and criteria of a scenario."""
 
     question: str
     """Question that the scenario answers, for tables and pages."""

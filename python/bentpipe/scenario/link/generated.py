@@ -28,7 +28,7 @@ from bentpipe.scenario.base import (
 )
 from bentpipe.scenario.link import rules
 from bentpipe.scenario.link.channel import Attenuation, ElevationText
-from bentpipe.scenario.quantities import Angle, Duration, Probability, Rate, Size
+from bentpipe.scenario.quantities import Angle, Duration, Probability, Size
 from bentpipe.scenario.radio_quantities import Decibel, Frequency
 
 if TYPE_CHECKING:
@@ -178,7 +178,6 @@ class Aqm(Table):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
-        check_range("rate", self.rate, Rate(1), None)
         check_range("burst", self.burst, Size(1), None)
         return self
 
