@@ -37,6 +37,15 @@ fn every_exemption_of_a_published_case_is_needed() {
     }
 }
 
+/// The exemption of case 15 states that only ProbeRTT prevents it at 600 ms.
+#[test]
+fn without_probe_rtt_ten_times_the_rate_is_found() {
+    let mutation = Mutation::options(json!({"probe_rtt_interval_s": 1e6}));
+    for (label, has_passed, detail) in passes("bbr3", "bbr-case-15", &mutation) {
+        assert!(has_passed, "{label}: {detail}");
+    }
+}
+
 /// A deliberate fault: other options, or changed events or outputs.
 struct Mutation {
     options: Value,
