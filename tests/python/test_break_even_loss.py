@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from pathlib import Path
@@ -14,7 +15,104 @@ from hypothesis import strategies as st
 from bentpipe.break_even.access import numbers, with_loss
 from bentpipe.break_even.config import parse_config
 from bentpipe.break_even.execution import compute
+from bentpipe.break_even.gains import gains
+from bentpipe.break_even.ratios import LoadTimes, Map, build_map
+from bentpipe.break_even.recommendation import kinds_text, supporting_text
+from bentpipe.break_even.summary import data, size_rows
 from bentpipe.runners.execute import Observer
+
+SIZES = ("10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "100 MB")
+LIMIT_S = 1e3
+
+
+def _map(ratios: dict[str, list[float]], kind: str = "plain") -> Map:
+    """A map whose ratios of QUIC to a PEP are these by size and seed; a load of ``LIMIT_S`` does not finish.
+
+    The PEP takes a second, or the inverse of a ratio if that is longer than a second and QUIC's time is then one.
+    """
+    access = with_loss(numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), "0.1 %")
+    config = parse_config(access, controllers=("cubic",), sizes=SIZES, rtts=("600 ms",), pep=(kind,))
+    times = {}
+    for size in SIZES:
+        by_seed = dict(enumerate(ratios[size], 1))
+        for name, seconds in (
+            ("QUIC", {seed: max(ratio, 1.0) for seed, ratio in by_seed.items()}),
+            (f"{kind} PEP", {seed: max(1 / ratio, 1.0) for seed, ratio in by_seed.items()}),
+        ):
+            unfinished = sum(second >= LIMIT_S for second in seconds.values())
+            times[name, size, "600 ms"] = LoadTimes(seconds, LIMIT_S, unfinished)
+    return build_map(config, times, "test", {"QUIC", f"{kind} PEP"})
+
+
+SLOWER = {
+    "10 kB": [0.5] * 5,
+    "30 kB": [0.6] * 5,
+    "100 kB": [0.8, 0.801, 0.802, 0.803, 0.804],
+    "300 kB": [0.5, 1.4, 0.6, 1.3, 0.7],
+    "1 MB": [1.0] * 5,
+    "100 MB": [1 / LIMIT_S, 1 / LIMIT_S, 1 / LIMIT_S, 1 / LIMIT_S, 1.5 / LIMIT_S],
+}
+"""Small objects meet no loss. The ratio of 300 kB is uncertain, and the PEP does not finish most loads of 100 MB."""
+
+
+def test_seeds_without_a_loss_decide() -> None:
+    """Equal differences of five seeds are a result about loads without loss, and the note says how many there are."""
+    found = _map(SLOWER)
+    assert [cell.verdict for cell in found.cells if cell.alternative == "QUIC"] == [
+        "PEP slower", "PEP slower", "PEP slower", "none", "none", "PEP slower",
+    ]  # fmt: skip
+    text = supporting_text(found)
+    assert "In 6 comparisons" in text
+    assert "split TCP is faster in 0 and slower in 4; " in text
+    assert "In 2, the difference is not significant or at most 1 %." in text
+    assert (
+        "In 3, all seeds have the same ratio: no random event, such as a loss, changed these load times."
+        in text
+    )
+    few = _map({size: ratios[:4] for size, ratios in SLOWER.items()})
+    assert few.cells[0].verdict == "too few seeds"
+    assert "same ratio" not in supporting_text(few)
+
+
+def test_the_largest_loss_is_that_of_its_range() -> None:
+    """The range ends before an uncertain ratio; text, table and data have the same limits and the same extreme."""
+    within = SLOWER | {"100 MB": [1.0] * 5}
+    found = _map(within)
+    text = kinds_text(found)[0]
+    assert (
+        "It takes up to 2.0 times as long as QUIC for objects below 100 kB. The difference is largest at 10 kB."
+        in text
+    )
+    (quic,) = (one.as_row() for one in gains(found))
+    assert quic["slower_from_to_bytes"] == [[None, 100_000]]
+    assert (quic["smallest_ratio"], quic["smallest_ratio_bytes"]) == (pytest.approx(0.5), 10_000)
+    assert {
+        cell["verdict"] for cell in data(found)["cells"] if cell["bytes"] <= 100_000 and cell["ratio"]
+    } == {"PEP slower"}
+    # The PEP that does not finish is in the range of large objects, so that the largest loss is a bound.
+    text = kinds_text(_map(SLOWER))[0]
+    assert (
+        "It takes up to at least 922 times as long as QUIC for objects below 100 kB and above 1 MB." in text
+    )
+
+
+def test_the_largest_gain_is_that_of_its_range() -> None:
+    gain = {size: [1 / ratio for ratio in ratios] for size, ratios in SLOWER.items()}
+    found = _map(gain)
+    text = kinds_text(found)[0]
+    assert (
+        "For objects below 100 kB and above 1 MB, QUIC takes up to at least 922 times as long without it."
+        in text
+    )
+    assert size_rows(found)[0]["plain PEP"] == "< 100 kB, > 1 MB"
+    (quic,) = (one.as_row() for one in gains(found))
+    assert quic["faster_from_to_bytes"] == [[None, 100_000], [1_000_000, None]]
+    assert quic["largest_ratio"] == pytest.approx(math.exp((4 * math.log(1000) + math.log(1000 / 1.5)) / 5))
+    # An interval whose limits are the displayed ratio is omitted; a wide one is that of the largest ratio of its range.
+    narrow = {size: [1.16, 1.16001, 1.16, 1.16, 1.16] for size in SIZES}
+    assert "QUIC takes up to 16 % longer without it." in kinds_text(_map(narrow))[0]
+    wide = narrow | {"300 kB": [2.0, 3.0, 4.0, 3.0, 2.5]}
+    assert "QUIC takes up to 2.8 (2.1 to 3.9) times as long without it." in kinds_text(_map(wide))[0]
 
 
 def test_a_map_with_loss_has_a_first_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

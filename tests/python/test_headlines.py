@@ -519,12 +519,13 @@ def _map(*seeds: Sequence[float | None], draws: bool = False) -> Map:
 def test_a_map_counts_its_points() -> None:
     found = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, 3.0)))
     assert found.endswith(
-        "faster in 2 and slower in 3; 6 more have no result (–), because runs are missing, or neither load finished."
+        "faster in 2 and slower in 3; 6 more have no result (–), because runs are missing, or neither load finished. "
+        "In 1, the difference is at most 1 %."
     )
     one = supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None), draws=True))
     assert one.endswith(
         "faster in 1 and slower in 3; 7 more have no result (–), because runs are missing, or neither load finished; "
-        "one seed gives no confidence interval."
+        "one seed gives no confidence interval. In 1, the difference is at most 1 %."
     )
     several = [
         tuple(value * (1 + seed / 100) for value in (0.5, 0.5, 0.5, 2.0, 1.0, 3.0)) for seed in range(5)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.break_even.ratios import break_even
+from bentpipe.break_even.ratios import break_even_size
 from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from bentpipe.break_even.ratios import Cell, Map
     from bentpipe.metrics.intervals import ConfidenceInterval
 
-__all__ = ["MANY_SEEDS", "Extreme", "Gain", "Range", "Unfinished", "gain", "gains", "is_gain", "is_loss"]
+__all__ = [
+    "MANY_SEEDS",
+    "WORTH",
+    "Extreme",
+    "Gain",
+    "Range",
+    "Unfinished",
+    "gain",
+    "gains",
+    "is_gain",
+    "is_loss",
+]
 
 EVEN = 1.005
 """Lowest ratio that counts as a gain; the map displays lower ratios as 1.00."""
@@ -33,10 +44,14 @@ Range = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Extreme:
-    """Largest or smallest ratio of load times among the objects that both sides finish."""
+    """Largest or smallest ratio of load times in ranges of object size."""
 
     ratio: ConfidenceInterval
     size: str
+    bound: str = ""
+    """``≥`` or ``≤`` if unfinished loads make the ratio a bound."""
+    is_only: bool = False
+    """Whether the ranges have one object size of the map."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +79,8 @@ class Gain:
     """Object sizes for which split TCP is faster."""
     slower: tuple[Range, ...]
     """Object sizes for which split TCP is slower."""
-    worth: tuple[Range, ...]
-    """Object sizes for which split TCP is faster by a factor of :data:`WORTH`."""
-    harm: tuple[Range, ...]
-    """Object sizes for which split TCP is slower by a factor of :data:`WORTH`."""
-    largest: Extreme | None
-    """Largest ratio; None if no object is finished by both sides."""
-    smallest: Extreme | None
-    """Smallest ratio."""
+    cells: tuple[Cell, ...]
+    """Cells with a ratio, in the order of object size."""
     unfinished: Unfinished | None = None
     """Object that the alternative does not finish."""
     split_unfinished: Unfinished | None = None
@@ -79,13 +88,45 @@ class Gain:
 
     @property
     def is_worth(self) -> bool:
-        """Whether the gain is worth a proxy."""
-        return bool(self.worth)
+        """Whether a gain by more than chance is worth a proxy."""
+        return any(is_gain(cell) and (cell.estimate or 0) >= WORTH for cell in self.cells)
 
     @property
     def is_harmful(self) -> bool:
         """Whether split TCP is slower for some objects by as much as a gain that is worth a proxy."""
-        return bool(self.harm)
+        return any(is_loss(cell) and (cell.estimate or 1) <= 1 / WORTH for cell in self.cells)
+
+    @property
+    def worth(self) -> list[Range]:
+        """Ranges of :attr:`faster` with a gain that is worth a proxy."""
+        cells = [cell for cell in self.cells if (cell.estimate or 0) >= WORTH]
+        return [one for one in self.faster if _cells_in(cells, [one])]
+
+    @property
+    def harm(self) -> list[Range]:
+        """Ranges of :attr:`slower` with as large a loss."""
+        cells = [cell for cell in self.cells if (cell.estimate or 1) <= 1 / WORTH]
+        return [one for one in self.slower if _cells_in(cells, [one])]
+
+    @property
+    def largest(self) -> Extreme:
+        """Largest ratio of the objects for which split TCP is faster; of all objects if there are none."""
+        return _extreme(_cells_in(self.cells, self.faster) or self.cells, 1.0)
+
+    @property
+    def smallest(self) -> Extreme:
+        """Smallest ratio of the objects for which split TCP is slower; of all objects if there are none."""
+        return _extreme(_cells_in(self.cells, self.slower) or self.cells, -1.0)
+
+    def largest_in(self, ranges: Sequence[Range]) -> Extreme | None:
+        """Return the largest ratio of the objects in ``ranges``; None without an object of the map."""
+        cells = _cells_in(self.cells, ranges)
+        return _extreme(cells, 1.0) if cells else None
+
+    def smallest_in(self, ranges: Sequence[Range]) -> Extreme | None:
+        """Return the smallest ratio of the objects in ``ranges``; None without an object of the map."""
+        cells = _cells_in(self.cells, ranges)
+        return _extreme(cells, -1.0) if cells else None
 
     def as_row(self) -> dict[str, Any]:
         """Return the gain as plain data, sizes in bytes and times in seconds."""
@@ -95,11 +136,9 @@ class Gain:
             "slower_from_to_bytes": [[_round_size(limit) for limit in limits] for limits in self.slower],
         }  # fmt: skip
         for name, extreme in (("largest_ratio", self.largest), ("smallest_ratio", self.smallest)):
-            ratio = None if extreme is None else extreme.ratio
-            row[name] = None if ratio is None else ratio.estimate
-            row[f"{name}_low"] = None if ratio is None else ratio.low
-            row[f"{name}_high"] = None if ratio is None else ratio.high
-            row[f"{name}_bytes"] = None if extreme is None else Size.parse(extreme.size).bytes
+            row[name], row[f"{name}_bound"] = extreme.ratio.estimate, extreme.bound
+            row[f"{name}_low"], row[f"{name}_high"] = extreme.ratio.low, extreme.ratio.high
+            row[f"{name}_bytes"] = Size.parse(extreme.size).bytes
         for name, one in (
             ("unfinished_bytes", self.unfinished),
             ("split_unfinished_bytes", self.split_unfinished),
@@ -129,39 +168,68 @@ def gain(result: Map, alternative: str, proxy: str, rtt: str) -> Gain | None:
 
     With seeds enough for a verdict, a range of sizes counts only if a ratio in it differs from 1 by more than chance.
     """
-    cells = [cell for cell in result.of(alternative, proxy) if cell.rtt == rtt and cell.ratio is not None]
+    row = [cell for cell in result.of(alternative, proxy) if cell.rtt == rtt]
+    row.sort(key=lambda cell: Size.parse(cell.size).bytes)
+    cells = [cell for cell in row if cell.ratio is not None]
     if not cells:
         return None
-    cells.sort(key=lambda cell: Size.parse(cell.size).bytes)
-    finished = [(cell, cell.ratio) for cell in cells if cell.ratio is not None and not cell.bound]
-    largest = smallest = None
-    if finished:
-        cell, ratio = max(finished, key=lambda pair: (is_gain(pair[0]), pair[1].estimate))
-        largest = Extreme(ratio, cell.size)
-        cell, ratio = min(finished, key=lambda pair: (not is_loss(pair[0]), pair[1].estimate))
-        smallest = Extreme(ratio, cell.size)
     split = next(one.name for one in result.config.split if one.proxy == proxy)
     return Gain(
-        alternative, proxy, rtt, _ranges(cells, rtt, is_gain), _ranges(cells, rtt, is_loss),
-        _ranges(cells, rtt, lambda cell: is_gain(cell) and (cell.estimate or 0) >= WORTH, WORTH),
-        _ranges(cells, rtt, lambda cell: is_loss(cell) and (cell.estimate or 1) <= 1 / WORTH, 1 / WORTH),
-        largest, smallest,
+        alternative, proxy, rtt, _ranges(row, is_gain, 1.0), _ranges(row, is_loss, -1.0), tuple(cells),
         _unfinished(result, (alternative, split), [cell for cell in cells if cell.bound == "≥"]),
         _unfinished(result, (split, alternative), [cell for cell in cells if cell.bound == "≤"]),
     )  # fmt: skip
 
 
-def _ranges(
-    cells: Sequence[Cell], rtt: str, counts: Callable[[Cell], bool], level: float = 1.0
-) -> tuple[Range, ...]:
-    """Return the ranges between the sizes with the ratio ``level`` in which a ratio ``counts``."""
-    limits = [None, *break_even(cells, rtt, level), None]
-    sizes = [Size.parse(cell.size).bytes for cell in cells if counts(cell)]
+def _ranges(cells: Sequence[Cell], counts: Callable[[Cell], bool], sign: float) -> tuple[Range, ...]:
+    """Return the ranges of neighbouring cells on one side of the ratio 1, if a ratio of them ``counts``.
+
+    A range has no cell without a ratio, and no cell with an interval that contains 1 unless it counts. It ends at the
+    size with the ratio 1, or at its last object if the next one has no ratio beyond 1.
+
+    Args:
+        cells: cells of all object sizes, in their order.
+        counts: whether the side of the ratio is decided.
+        sign: positive for ratios above 1, negative for those below.
+    """
+
+    def belongs(place: int) -> bool:
+        cell = cells[place]
+        if not cell.estimate or sign * math.log(cell.estimate) <= 0:
+            return False
+        return counts(cell) or not cell.is_uncertain
+
+    groups = [list(places) for is_in, places in itertools.groupby(range(len(cells)), belongs) if is_in]
     return tuple(
-        (low, high)
-        for low, high in itertools.pairwise(limits)
-        if any((low or 0) <= size <= (high or math.inf) for size in sizes)
+        (_limit(cells, places[0], -1), _limit(cells, places[-1], 1))
+        for places in groups
+        if any(counts(cells[place]) for place in places)
     )
+
+
+def _limit(cells: Sequence[Cell], place: int, step: int) -> float | None:
+    """Return the limit of a range that ends at ``place`` in the direction ``step``."""
+    if not 0 <= place + step < len(cells):
+        return None
+    size = break_even_size(cells[place], cells[place + step])
+    return Size.parse(cells[place].size).bytes if size is None else size
+
+
+def _cells_in(cells: Sequence[Cell], ranges: Sequence[Range]) -> list[Cell]:
+    return [
+        cell
+        for cell in cells
+        if any((low or 0) <= Size.parse(cell.size).bytes <= (high or math.inf) for low, high in ranges)
+    ]
+
+
+def _extreme(cells: Sequence[Cell], sign: float) -> Extreme:
+    """Return the largest ratio of cells with a ratio, or the smallest if ``sign`` is negative."""
+    ratio, cell = max(
+        ((cell.ratio, cell) for cell in cells if cell.ratio is not None),
+        key=lambda pair: sign * pair[0].estimate,
+    )
+    return Extreme(ratio, cell.size, cell.bound, len(cells) == 1)
 
 
 def _unfinished(result: Map, names: tuple[str, str], cells: Sequence[Cell]) -> Unfinished | None:
@@ -177,16 +245,16 @@ def _unfinished(result: Map, names: tuple[str, str], cells: Sequence[Cell]) -> U
 
 def is_gain(cell: Cell) -> bool:
     """Return whether split TCP is faster by more than chance, or at all with too few seeds for a verdict."""
-    if cell.ratio is None or cell.ratio.estimate < EVEN:
+    if cell.ratio is None or cell.ratio.estimate < EVEN or cell.bound == "≤":
         return False
-    return cell.verdict in ("regression", MANY_SEEDS)
+    return cell.verdict in ("PEP faster", MANY_SEEDS)
 
 
 def is_loss(cell: Cell) -> bool:
     """Return whether split TCP is slower by more than chance, or at all with too few seeds for a verdict."""
-    if cell.ratio is None or cell.ratio.estimate > 1 / EVEN:
+    if cell.ratio is None or cell.ratio.estimate > 1 / EVEN or cell.bound == "≥":
         return False
-    return cell.verdict in ("improvement", MANY_SEEDS)
+    return cell.verdict in ("PEP slower", MANY_SEEDS)
 
 
 def _round_size(size: float | None) -> int | None:

@@ -87,11 +87,8 @@ def _coordinates(size: str, rtt: str) -> tuple[float, float]:
 
 
 def _ratio_cell(cell: Cell) -> RatioCell:
-    interval = cell.ratio
-    uncertain = interval is not None and interval.known and (interval.low or 0) <= 1 <= (interval.high or 0)
-    uncertain = uncertain and interval is not None and interval.low != interval.high
     name = f"{cell.alternative} against the {cell.proxy} PEP"
-    return RatioCell(*_coordinates(cell.size, cell.rtt), cell.estimate, name, cell.bound, uncertain)
+    return RatioCell(*_coordinates(cell.size, cell.rtt), cell.estimate, name, cell.bound, cell.is_uncertain)
 
 
 def _figure(result: Map, picked: alt.Parameter | None, rtt: str | None = None) -> Figure:

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from bentpipe.break_even.config import BreakEvenConfig, Variant, duration_ns
-from bentpipe.metrics.compare import Draws, Pairs, compare_pairs
+from bentpipe.metrics.compare import MIN_SEEDS, Draws, Pairs, compare_pairs
 from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci
 from bentpipe.scenario.quantities import Duration, Size
 from bentpipe.scenario.sweep_columns import LABELS
 from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from bentpipe.metrics.compare import MetricChange, Verdict
 
-__all__ = ["Cell", "Load", "LoadTimes", "Map", "break_even", "build_map", "read_map", "size_text"]
+__all__ = [
+    "Cell",
+    "CellVerdict",
+    "Load",
+    "LoadTimes",
+    "Map",
+    "break_even_size",
+    "build_map",
+    "read_map",
+    "size_text",
+]
 
 METRIC = "plt_s"
 """Metric of the comparison: the page load time."""
+
+CellVerdict = Literal["PEP faster", "PEP slower", "none", "too few seeds"]
+
+_VERDICTS: dict[Verdict, CellVerdict] = {
+    "regression": "PEP faster", "improvement": "PEP slower", "too few seeds": "too few seeds",
+}  # fmt: skip
+"""Verdicts of a comparison from split TCP (before) to the variant without a proxy (after)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +98,8 @@ class Cell:
     """
     bound: str = ""
     """``≥`` or ``≤`` if unfinished loads make the ratio a bound."""
-    verdict: Verdict = "none"
-    """``regression`` if the alternative is slower, ``improvement`` if it is faster."""
+    verdict: CellVerdict = "none"
+    """Whether split TCP is faster or slower by more than chance and 1 %."""
     times_s: tuple[float | None, float | None] = (None, None)
     """Mean load times of the alternative and of split TCP, with unfinished loads at the limit."""
 
@@ -91,6 +107,20 @@ class Cell:
     def estimate(self) -> float | None:
         """Ratio without its interval."""
         return None if self.ratio is None else self.ratio.estimate
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all seeds, enough for a verdict, have the same ratio: no random event changed the loads."""
+        ratio = self.ratio
+        return ratio is not None and not self.bound and ratio.n >= MIN_SEEDS and ratio.low == ratio.high
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the interval of the ratio contains 1."""
+        ratio = self.ratio
+        if ratio is None or ratio.low is None or ratio.high is None:
+            return False
+        return ratio.low <= 1 <= ratio.high and ratio.low != ratio.high
 
     def as_row(self) -> dict[str, Any]:
         """Return the cell as plain data, sizes in bytes and times in seconds."""
@@ -238,14 +268,14 @@ def _pairs(
     censored = [sum(value >= before.limit_s for value in side) for side in values]
     return Pairs(
         METRIC, values[0], values[1], {"size": size, "rtt": rtt}, primary=primary,
-        draws=Draws.SOMETHING if set(names) & set(draws) else Draws.NOTHING,
+        draws=Draws.RARELY if set(names) & set(draws) else Draws.NOTHING,
         limit_s=before.limit_s, censored=(censored[0], censored[1]),
     )  # fmt: skip
 
 
 def _compared(cell: Cell, pair: Pairs, change: MetricChange) -> Cell:
     split_censored, other_censored = pair.censored
-    ratio, verdict, bound = change.effect, change.verdict, ""
+    ratio, verdict, bound = change.effect, _VERDICTS.get(change.verdict, "none"), ""
     if other_censored and split_censored:
         # Loads of both sides are cut off, so that the ratio has no bound.
         ratio, verdict = None, "none"
@@ -263,33 +293,25 @@ def _compared(cell: Cell, pair: Pairs, change: MetricChange) -> Cell:
     )
 
 
-def break_even(cells: Sequence[Cell], rtt: str, level: float = 1.0) -> list[float]:
-    """Return the object sizes in bytes at which the ratio crosses ``level``, by log-log interpolation.
-
-    Args:
-        cells: cells of one variant without a proxy and one kind of proxy.
-        rtt: round-trip time of the cells to consider.
-        level: ratio to cross; 1 is the break-even line.
+def break_even_size(one: Cell, other: Cell) -> float | None:
+    """Return the object size in bytes at which the ratio is 1, by log-log interpolation between two cells.
 
     Returns:
-        Several sizes if the ratio crosses ``level`` more than once; none if one side is faster at every size.
+        None if both ratios are above 1, or both below, or one is missing.
     """
-    points = [
-        (math.log(Size.parse(cell.size).bytes), math.log(cell.estimate / level))
-        for cell in cells
-        if cell.rtt == rtt and cell.estimate
-    ]
-    points.sort()
-    sizes = []
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        if y0 <= 0 < y1 or y1 <= 0 < y0:
-            sizes.append(math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
-    return sizes
+    if not one.estimate or not other.estimate:
+        return None
+    (x0, y0), (x1, y1) = (
+        (math.log(Size.parse(cell.size).bytes), math.log(cell.estimate or 1.0)) for cell in (one, other)
+    )
+    if y0 == y1 or y0 * y1 > 0:
+        return None
+    return math.exp(x0 + (x1 - x0) * y0 / (y0 - y1))
 
 
 def size_text(size: float) -> str:
     """Format an object size with two digits."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.2g} {unit}" if size / scale < 100 else f"{size / scale:.0f} {unit}"
+        if size >= 0.9995 * scale:
+            return f"{size / scale:.2g} {unit}" if size / scale < 99.5 else f"{size / scale:.0f} {unit}"
     return f"{size:.0f} B"

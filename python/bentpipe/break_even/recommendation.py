@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bentpipe.break_even.gains import MANY_SEEDS, Gain, gains, is_gain, is_loss
+from bentpipe.break_even.gains import MANY_SEEDS, WORTH, Extreme, Gain, gains, is_gain, is_loss
 from bentpipe.break_even.ratios import size_text
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.report.headline import NO_INTERVAL, join_names
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bentpipe.break_even.config import BreakEvenConfig
-    from bentpipe.break_even.gains import Extreme, Range, Unfinished
+    from bentpipe.break_even.gains import Range, Unfinished
     from bentpipe.break_even.ratios import Map
 
 __all__ = [
@@ -109,20 +109,25 @@ def _kind_text(one: Judgement, config: BreakEvenConfig) -> str:
 def _gain_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]:
     """Return how much longer each variant takes without the PEP, and which objects it does not finish."""
     worth = [one for one in ones if one.is_worth]
-    small = [one for one in ones if not one.is_worth and one.faster and one.largest is not None]
+    small = [one for one in ones if not one.is_worth and one.faster]
     others = [one for one in ones if one not in worth and one not in small]
-    sentences = _worth_sentences([one for one in worth if one.largest is not None], config)
+    sentences = _worth_sentences(worth, config)
     names: dict[Unfinished, list[str]] = {}
     for one in worth:
         if one.unfinished is not None:
             names.setdefault(one.unfinished, []).append(one.alternative)
     sentences += [_unfinished_text(subjects, unfinished, "the PEP") for unfinished, subjects in names.items()]
-    if small:
-        texts = [f"{one.alternative} at most {_percent(one.largest)}" for one in small]
+    texts = [f"{one.alternative} at most {_percent(one.largest)}" for one in small if _is_small(one.largest)]
+    if texts:
         sentences.append(f"Without it, {join_names(texts)} longer.".replace(" at most", " takes at most", 1))
+    sentences += [
+        f"Without it, {one.alternative} takes up to {_longer(one.largest)}."
+        for one in small
+        if not _is_small(one.largest)
+    ]
     if others:
         # Without an interval every ratio is at most 1.00; with one, no ratio is above 1 by more than chance.
-        known = any(one.largest is not None and one.largest.ratio.known for one in others)
+        known = any(one.largest.ratio.known for one in others)
         joined = join_names([one.alternative for one in others])
         sentences.append(f"It has {'no significant gain' if known else 'no gain'} over {joined}.")
     return sentences
@@ -137,13 +142,13 @@ def _worth_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]
     if not ones:
         return []
     common = _intersection(ones)
-    groups = [(ones, common)] if common else [([one], list(one.worth)) for one in ones]
+    groups = [(ones, common)] if common else [([one], one.worth) for one in ones]
     sentences = []
     for group, ranges in groups:
         texts = [
-            f"{one.alternative}{' takes' if place == 0 else ''} up to {_longer(one.largest.ratio)}"
+            f"{one.alternative}{' takes' if place == 0 else ''} up to {_longer(extreme)}"
             for place, one in enumerate(group)
-            if one.largest is not None
+            if (extreme := one.largest_in(ranges)) is not None
         ]
         # A sentence has at most two variants; the names of more begin sentences of their own.
         if len(texts) > 1 and texts[0].endswith(AS_LONG):
@@ -158,11 +163,14 @@ def _loss_sentences(ones: Sequence[Gain], config: BreakEvenConfig) -> list[str]:
     sentences = []
     harmful = [one for one in ones if one.is_harmful]
     for one in harmful:
-        if one.smallest is not None and one.smallest.ratio.estimate < 1:
-            longer = _longer(_inverse(one.smallest.ratio))
+        smallest = one.smallest_in(one.harm)
+        if smallest is not None:
+            longer = _longer(_inverse(smallest))
             than = "as" if longer.endswith(AS_LONG) else "than"
             where = _objects(one.harm, config)
             sentences.append(f"It takes up to {longer} {than} {one.alternative} for {where}.")
+            if not smallest.is_only:
+                sentences.append(f"The difference is largest at {smallest.size}.")
         if one.split_unfinished is not None:
             sentences.append(_unfinished_text(["It"], one.split_unfinished, one.alternative))
     return sentences
@@ -178,24 +186,44 @@ def _unfinished_text(subjects: Sequence[str], unfinished: Unfinished, other: str
     return f"{join_names(subjects)} {verb} not{always} finish {unfinished.size} in {limit}{needs}."
 
 
-def _longer(ratio: ConfidenceInterval) -> str:
-    """Return a ratio above 1 as text: ``47 % longer``, ``6.5 (3.1 to 14) times as long``."""
-    known = ratio.low is not None and ratio.high is not None and ratio.low != ratio.high
-    limits = (ratio.low or 0.0, ratio.high or 0.0)
-    if ratio.estimate >= 2:
-        between = f" ({_number(limits[0])} to {_number(limits[1])})" if known else ""
-        return f"{_number(ratio.estimate)}{between} times{AS_LONG}"
-    between = f" ({100 * (limits[0] - 1):.0f} to {100 * (limits[1] - 1):.0f})" if known else ""
-    return f"{100 * (ratio.estimate - 1):.0f}{between} % longer"
+def _longer(extreme: Extreme) -> str:
+    """Return a ratio above 1 as text: ``47 % longer``, ``6.5 (3.1 to 14) times as long``, ``at least 5.3 times...``.
+
+    An interval whose limits are equal to the displayed digits is omitted, and so is that of a bound.
+    """
+    ratio = extreme.ratio
+    is_multiple = ratio.estimate >= 2
+    number, unit = (_number, f" times{AS_LONG}") if is_multiple else (_excess, " % longer")
+    least = "at least " if extreme.bound == "≥" else ""
+    between = ""
+    if ratio.low is not None and ratio.high is not None and not extreme.bound:
+        low, high = number(ratio.low), number(ratio.high)
+        between = "" if low == high else f" ({low} to {high})"
+    return f"{least}{number(ratio.estimate)}{between}{unit}"
 
 
-def _percent(extreme: Extreme | None) -> str:
-    return "" if extreme is None else f"{100 * (extreme.ratio.estimate - 1):.1g} %"
+def _is_small(extreme: Extreme) -> bool:
+    """Return whether a gain is below the least one that is worth a proxy, without regard to chance."""
+    return not extreme.bound and extreme.ratio.estimate < WORTH
 
 
-def _inverse(ratio: ConfidenceInterval) -> ConfidenceInterval:
+def _percent(extreme: Extreme) -> str:
+    return f"{100 * (extreme.ratio.estimate - 1):.1g} %"
+
+
+def _excess(ratio: float) -> str:
+    return f"{100 * (ratio - 1):.0f}"
+
+
+BOUNDS = {"≤": "≥", "≥": "≤", "": ""}
+"""Bound of the inverse of a ratio, by the bound of the ratio."""
+
+
+def _inverse(extreme: Extreme) -> Extreme:
+    ratio = extreme.ratio
     low, high = (None if limit is None else 1 / limit for limit in (ratio.high, ratio.low))
-    return ConfidenceInterval(1 / ratio.estimate, low, high, ratio.n)
+    inverse = ConfidenceInterval(1 / ratio.estimate, low, high, ratio.n)
+    return replace(extreme, ratio=inverse, bound=BOUNDS[extreme.bound])
 
 
 def _number(value: float) -> str:
@@ -203,16 +231,21 @@ def _number(value: float) -> str:
 
 
 def _intersection(found: Sequence[Gain]) -> list[Range]:
-    """Return the ranges of size in which split TCP is worth it over every variant of ``found``."""
+    """Return the ranges of size with objects for which split TCP is worth it over every variant of ``found``."""
     ranges: list[tuple[float, float]] = [(0.0, math.inf)]
     for one in found:
         other = [(low or 0.0, high or math.inf) for low, high in one.worth]
-        ranges = [(max(a, c), min(b, d)) for a, b in ranges for c, d in other if max(a, c) < min(b, d)]
-    return [(low or None, None if math.isinf(high) else high) for low, high in ranges]
+        ranges = [(max(a, c), min(b, d)) for a, b in ranges for c, d in other if max(a, c) <= min(b, d)]
+    common: list[Range] = [(low or None, None if math.isinf(high) else high) for low, high in ranges]
+    common = [limits for limits in common if found[0].largest_in([limits]) is not None]
+    extremes = [one.largest_in(common) for one in found]
+    if any(extreme is None or extreme.ratio.estimate < WORTH for extreme in extremes):
+        return []
+    return common
 
 
 def supporting_text(result: Map) -> str:
-    """Return the assumptions about each proxy, and the number of comparisons in which each side is faster."""
+    """Return the assumptions about each proxy, and the number of comparisons with each result."""
     config = result.config
     cells = [cell for cell in result.cells if cell.ratio is not None]
     split, other = sum(map(is_gain, cells)), sum(map(is_loss, cells))
@@ -229,7 +262,15 @@ def supporting_text(result: Map) -> str:
         text += f"; intervals of 95 % from {result.seeds} seeds"
     elif any(cell.verdict == MANY_SEEDS for cell in cells):
         text += f"; {NO_INTERVAL}" if result.seeds == 1 else f"; {result.seeds} seeds give no verdict"
-    return " ".join([*(assumption(kind, config) for kind in config.proxies), f"{text}."])
+    sentences = [f"{text}."]
+    if rest := len(cells) - split - other:
+        chance = "not significant or " if result.confident else ""
+        sentences.append(f"In {rest:,}, the difference is {chance}at most 1 %.")
+    if equal := sum(cell.is_equal for cell in cells):
+        sentences.append(
+            f"In {equal:,}, all seeds have the same ratio: no random event, such as a loss, changed these load times."
+        )
+    return " ".join([*(assumption(kind, config) for kind in config.proxies), *sentences])
 
 
 def assumption(kind: str, config: BreakEvenConfig) -> str:

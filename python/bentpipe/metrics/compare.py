@@ -100,6 +100,11 @@ class Draws(StrEnum):
 
     Equal differences of several seeds rule that out.
     """
+    RARELY = "rarely"
+    """Stochastic, but many runs meet no random event, such as the loss of one of their packets.
+
+    Equal differences of several seeds are a result about runs without such an event.
+    """
     SOMETHING = "something"
     """Stochastic."""
 
