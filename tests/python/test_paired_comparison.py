@@ -167,6 +167,7 @@ def test_draws_of_a_plan_distinguish_one_pair_and_equal_ones() -> None:
     assert verdicts == {
         Draws.NOTHING: ("regression", "regression"),
         Draws.UNKNOWN: ("too few seeds", "regression"),
+        Draws.RARELY: ("too few seeds", "regression"),
         Draws.SOMETHING: ("too few seeds", "equal differences"),
     }
     assert one("jain", [4.0], [4.0]).verdict == "none"
