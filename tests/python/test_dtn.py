@@ -267,7 +267,7 @@ def test_a_date_and_a_time_after_the_reference_in_a_line(tmp_path: Path) -> None
 
 def test_confidence_that_leaves_no_contact_is_named(plans: Path) -> None:
     saved = run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["reason"]
-    assert saved == "contacts lead from rover to moon, but only over some that are less likely than 0.9"
+    assert saved == "contacts lead from rover to moon, but only over contacts with a confidence below 0.9"
     assert run_json(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["reason"] is None
     saved = run_json(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["reason"]
     assert saved.startswith("no contacts lead from moon to rover")

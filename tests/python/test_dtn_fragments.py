@@ -99,10 +99,10 @@ def test_a_bundle_that_does_not_fit_says_how_much_does(folder: Path) -> None:
 def test_missing_ranges_are_the_reason_and_warnings_are_printed(folder: Path) -> None:
     text = route_text(folder, "bare.ionrc", "1", "5")
     assert "contacts lead from 1 to 5, but the plan has no range between 1 and " in text
-    assert "warning: line 1: 1 to 2: contact without a range: never used" in text
+    assert "warning: line 1: 1 to 2: contact without a range, never used" in text
     done = bentpipe(folder, "dtn", "bound", "bare.ionrc", "1", "5")
     assert "No protocol delivers 1 MB from 1 to 5 by this plan" in done.stdout
-    assert "warning: line 1: 1 to 2: contact without a range: never used" in done.stdout
+    assert "warning: line 1: 1 to 2: contact without a range, never used" in done.stdout
     (folder / "one.ionrc").write_text(CONTACTS + RANGES.replace("a range +0 +1800 3 5 1\n", ""))
     text = route_text(folder, "one.ionrc", "1", "3")
     assert "arrives at 3" in text

@@ -111,7 +111,7 @@ def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> Non
     assert "1.3.6.1.5.5.7.8.11" in der or "BundleEID" in der, der
     assert re.search("IA5STRING *:ipn:2.0", der), der
     again = run("keygen", "2", "--out", ".")
-    assert (again.returncode, "2.pem: is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "2.pem: the file exists" in again.stderr) == (2, True)
 
     other = "otherName:1.3.6.1.5.5.7.8.11;"
     signed(tmp_path, "good", f"{other}IA5STRING:ipn:1.0", "1.3.6.1.5.5.7.3.35")

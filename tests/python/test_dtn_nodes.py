@@ -402,10 +402,10 @@ def test_the_earlier_contents_of_a_store_are_reported() -> None:
         "delivered": 7,
     }
     assert line(found) == "   0.000000 s  store here: 1,200 bundles, 3.4 MB, 7 ids of delivered bundles"
-    damaged = {**head, "event": "store_damaged", "reason": "its file is gone", "file": None}
-    assert line(damaged) == "   0.000000 s  damaged store entry: its file is gone"
+    damaged = {**head, "event": "store_damaged", "reason": "its file is missing", "file": None}
+    assert line(damaged) == "   0.000000 s  damaged store entry: its file is missing"
     named = {**damaged, "source": "ipn:1.1", "sequence": 4, "file": "here/damaged/4.1"}
-    assert line(named).endswith("store entry ipn:1.1 no. 4: its file is gone; moved to here/damaged/4.1")
+    assert line(named).endswith("store entry ipn:1.1 no. 4: its file is missing; moved to here/damaged/4.1")
 
 
 @pytest.mark.live
@@ -437,4 +437,4 @@ def test_a_store_is_of_one_node_at_a_time(tmp_path: Path) -> None:
     (tmp_path / "seven.toml").write_text(other)
     third = bentpipe(tmp_path, "dtn", "node", "seven.toml", *words[3:], environment=environment)
     assert third.returncode == 2
-    assert "store: it is the store of node ipn:2.0" in third.stderr
+    assert "store: the store belongs to node ipn:2.0" in third.stderr

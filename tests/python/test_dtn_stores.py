@@ -158,7 +158,7 @@ def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> No
         later = [row for row in rows if row["event"] == "deleted"]
         assert rows[1]["bundles"] == 34
         assert sorted(row["reason"].split(" bytes")[0].rstrip("0123456789") for row in at_once) == (
-            ["its file has "] * 3 + ["its file is gone"] * 3
+            ["its file has "] * 3 + ["its file is missing"] * 3
         )
         for row in at_once:
             assert line(row).startswith(

@@ -362,8 +362,8 @@ def test_an_ordinary_user(tool: str, address: str) -> None:
 def test_why_localhost_is_the_commands_own() -> None:
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
     words_of_message = (
-        "bentpipe: localhost is the command's own: an ordinary user reaches servers of this machine through pasta or "
-        "slirp4netns, and not with --isolated\n"
+        "bentpipe: localhost is the client's own loopback address: ordinary users need pasta or "
+        "slirp4netns, without --isolated, to reach servers of this machine\n"
     )
     with realtime.nobody(realtime.program()) as (place, words):
         done = over(place, "echo", "http://localhost:8000/", more=("--isolated",), words=tuple(words))
@@ -378,8 +378,8 @@ def test_why_localhost_is_the_commands_own() -> None:
         done = over(
             place, "echo", "http://127.0.0.1:8000/", more=("--isolated",), words=(*as_root, *environment)
         )
-        message = "nft: entity not found (Debian: nftables); write {server}, or $BENTPIPE_SERVER in a script, in place of localhost"
-        assert (done.returncode, done.stderr) == (0, f"bentpipe: localhost is the command's own: {message}\n")
+        message = "nft: entity not found (Debian: nftables); use {server}, or $BENTPIPE_SERVER in a script, instead of localhost"
+        assert (done.returncode, done.stderr) == (0, f"bentpipe: localhost is the client's own loopback address: {message}\n")
 
 
 def test_a_lab_of_several_hosts_has_no_one_localhost() -> None:

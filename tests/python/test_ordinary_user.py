@@ -196,7 +196,7 @@ def test_why_there_is_no_way_outside() -> None:
         message = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
         assert (done.returncode, done.stderr) == (
             0,
-            f"bentpipe: no uplink from the path to outside: {message}\n",
+            f"bentpipe: the lab has no uplink: {message}\n",
         )
         (place / "bin").mkdir()
         (place / "bin/pasta").write_text("#!/bin/sh\necho first >&2\necho 'so it is' >&2\nexit 1\n")

@@ -396,20 +396,20 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"client_device": "nowhere"}, "there is no device nowhere here"),
+        ({"client_device": "nowhere"}, "this namespace has no device nowhere"),
         ({"client_device": "fl"}, "client_device and server_device are both fl"),
         (
             {"proxy.server_side.congestion": "hybla"},
-            'server_side.congestion: found "hybla", which is Hybla; the kernel',
+            'server_side.congestion: found "hybla" (Hybla), which the kernel',
         ),
         (
             {"proxy.server_side.congestion": "vegass"},
             'server_side.congestion: found "vegass", expected one of',
         ),
-        ({"proxy.client_side.congestion": "bbr3"}, 'version 1 (tcp_bbr.c), expected "bbr1"'),
+        ({"proxy.client_side.congestion": "bbr3"}, 'expected "bbr1", which the kernel has as BBR version 1 (tcp_bbr.c)'),
         ({"proxy.client_side.tcp.prr": False}, "client_side.tcp.prr: found false, expected true"),
         ({"proxy.client_side.tcp.sack": False}, "client_side.tcp.sack and server_side.tcp.sack differ"),
-        ({"proxy.handshake": "pooled"}, 'to_pool: missing beside handshake = Pooled; requires "pooled"'),
+        ({"proxy.handshake": "pooled"}, 'to_pool: missing, expected a pool with handshake = Pooled'),
         ({"proxy.buffer_bytes": 10}, "buffer_bytes: found 10, expected at least a segment"),
         ({"connections": 0}, "connections: found 0"),
     ],
@@ -499,7 +499,7 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
         assert done.returncode == 2
         spec: Any = {"proxies": [proxy]}
         planner = check_proxies(spec, engine.catalogue(), Machine())
-        return bool(planner), "there is no device" not in done.stderr, f"{sides}: {planner}; {done.stderr}"
+        return bool(planner), "has no device" not in done.stderr, f"{sides}: {planner}; {done.stderr}"
 
     cases = [judged(*[change] * count) for change in CHANGES for count in (1, 2)]
     names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]

@@ -281,7 +281,7 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
         ({"tcp": {"congestion": "vegass"}}, 'found "vegass"'),
         (
             {"tcp": {"congestion": "bbr"}},
-            'which is BBRv3; the kernel\'s is BBR version 1 (tcp_bbr.c), expected "bbr1"',
+            'found "bbr" (BBRv3), expected "bbr1", which the kernel has as BBR version 1 (tcp_bbr.c)',
         ),
         ({"tcp": {"mss_bytes": 1}}, "mss_bytes: found 1"),
         ({"congestion": {"name": "cubbic", "options": {}}}, "cubic"),

@@ -133,9 +133,9 @@ def test_a_trace_that_is_none_fails_the_run(answer: object, message: str) -> Non
 @pytest.mark.parametrize(
     ("ahead", "message"),
     [
-        (0, "again and again, 10000 times at that instant: time does not pass"),
+        (0, "repeatedly, 10000 times at that instant: time does not pass"),
         (-1, "which has passed"),
-        (1, "more than 1000000 times in the second before"),
+        (1, "more than 1000000 wake-ups in the second before"),
     ],
 )
 def test_a_controller_that_holds_time_fails_the_run(ahead: int, message: str) -> None:

@@ -126,7 +126,7 @@ def test_a_pause_leaves_the_link_alone_until_then() -> None:
         (None, "TypeError: choose(...) is None, expected the number of a user who waits, or Pause(until_ns)"),
         ("you", "TypeError: choose(...) is 'you', expected the number of a user who waits"),
         (-1, "TypeError: choose(...) is -1, expected the number of a user who waits"),
-        (77, "ValueError: choose(...): there is no user 77"),
+        (77, "ValueError: choose(...): unknown user 77"),
     ],
 )
 def test_an_answer_that_is_nobody_fails_the_run(answer: object, message: str) -> None:
@@ -181,7 +181,7 @@ def test_the_conformance_list_finds_what_is_wrong(tmp_path: Path, rule: str) -> 
     failed = [row["name"] for row in rows if not row["passed"]]
     if rule == "nobody":
         assert failed[0] == "who-waits"
-        assert "first: there is no user 4711" in rows[0]["detail"]
+        assert "first: unknown user 4711" in rows[0]["detail"]
     else:
         assert set(expected) <= set(failed)
         assert rule != "longest" or not failed

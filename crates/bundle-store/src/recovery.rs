@@ -49,12 +49,12 @@ impl fmt::Display for OpenError {
         match self {
             OpenError::InUse { by } if by.is_empty() => write!(out, "another node uses it"),
             OpenError::InUse { by } => write!(out, "another node uses it (process {by})"),
-            OpenError::OtherNode { found } => write!(out, "it is the store of node {found}"),
+            OpenError::OtherNode { found } => write!(out, "the store belongs to node {found}"),
             OpenError::NotAStore => {
                 write!(out, "found other files, expected a store or an empty folder")
             }
             OpenError::OtherFormat { found } => {
-                write!(out, "found a store of form {found:?}, expected {FORMAT:?}")
+                write!(out, "found a store of format {found:?}, expected {FORMAT:?}")
             }
             OpenError::Io(error) => write!(out, "{error}"),
         }
@@ -139,7 +139,7 @@ impl<M: StoreBackend> DiskStore<M> {
         let is_new = !matches!(length, Ok(1..));
         let opened = if had_payloads && is_new {
             Err(IndexOpenError::Damaged(
-                if length.is_ok() { "it is empty" } else { "it is gone" }.to_owned(),
+                if length.is_ok() { "it is empty" } else { "it is missing" }.to_owned(),
             ))
         } else {
             Index::open(&backend, &path)
@@ -163,15 +163,14 @@ impl<M: StoreBackend> DiskStore<M> {
                 state.quarantined.push(QuarantinedEntry {
                     key: None,
                     metadata: None,
-                    reason: format!("the index is damaged ({why}): {} ids and {} entries of it could be read, the others are looked for in files", rows.ids.len(), rows.entries.len()),
+                    reason: format!("the index is damaged ({why}): recovery read {} ids and {} entries, and searches the files for others", rows.ids.len(), rows.entries.len()),
                     moved_to: None,
                 });
                 (None, rows, false)
             }
         };
         if rows.damaged_ids > 0 {
-            let reason =
-                format!("{} ids of bundles that were delivered are damaged", rows.damaged_ids);
+            let reason = format!("{} ids of delivered bundles are damaged", rows.damaged_ids);
             state.quarantined.push(QuarantinedEntry {
                 key: None,
                 metadata: None,
@@ -249,10 +248,10 @@ fn reconcile(
                     continue;
                 }
                 let reason = match (&row, length) {
-                    (None, _) => "its row of the index is damaged".to_owned(),
-                    (Some(_), None) => "its file is gone".to_owned(),
+                    (None, _) => "its index entry is damaged".to_owned(),
+                    (Some(_), None) => "its file is missing".to_owned(),
                     (Some(entry), Some(length)) => {
-                        format!("its file has {length} bytes of {}", entry.file_bytes())
+                        format!("its file has {length} bytes, expected {}", entry.file_bytes())
                     }
                 };
                 let moved_to = length.map(|_| files.quarantine(&files.path(key))).transpose()?;
@@ -390,7 +389,7 @@ fn check_marker(root: &Path, node: &str) -> Result<(), OpenError> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(OpenError::OtherFormat { found: "that is no text".to_owned() })
+            Err(OpenError::OtherFormat { found: "no text".to_owned() })
         }
         Err(error) => Err(error.into()),
     }

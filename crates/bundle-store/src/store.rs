@@ -379,13 +379,13 @@ impl<M: StoreBackend> PayloadReader<M> {
         let row = {
             let index_guard = self.0.index.read().unwrap_or_else(PoisonError::into_inner);
             let Some(index) = index_guard.as_ref() else {
-                return Err("there is no index".to_owned());
+                return Err("the index is not open".to_owned());
             };
             let reader = index.reader().map_err(|error| error.to_string())?;
             reader.row(key).map_err(|error| error.to_string())?
         };
         let row = row.ok_or_else(|| "it is not in the index".to_owned())?;
-        let entry = StoreEntry::from_row(key, &row).ok_or("its row of the index is damaged")?;
+        let entry = StoreEntry::from_row(key, &row).ok_or("its index entry is damaged")?;
         if let Some(payload) = entry.inline.clone() {
             return if entry.has_payload(&payload) {
                 Ok(payload)
@@ -400,7 +400,7 @@ impl<M: StoreBackend> PayloadReader<M> {
                 let path = self.0.files.path(key);
                 let quarantined =
                     self.0.files.quarantine(&path).map_err(|error| error.to_string())?;
-                Err(format!("its file is damaged and set aside as {}", quarantined.display()))
+                Err(format!("its file is damaged; moved to {}", quarantined.display()))
             }
         }
     }

@@ -25,9 +25,9 @@ impl Secret {
     /// Fewer than 16 bytes.
     pub fn new(bytes: Vec<u8>) -> Result<Secret, String> {
         let found = bytes.len();
-        (found >= MIN_KEY_BYTES)
-            .then_some(Secret(bytes))
-            .ok_or_else(|| format!("a key of {found} bytes, expected at least {MIN_KEY_BYTES}"))
+        (found >= MIN_KEY_BYTES).then_some(Secret(bytes)).ok_or_else(|| {
+            format!("found a key of {found} bytes, expected at least {MIN_KEY_BYTES}")
+        })
     }
 
     /// Derives a key from a name. The key is not secret: laboratory nodes derive the same one without configuration.
@@ -54,7 +54,11 @@ impl<'de> Deserialize<'de> for Secret {
         let pair =
             |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
         let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(pair).collect();
-        let wrong = || serde::de::Error::custom("a key that is not in hexadecimal digits");
+        let wrong = || {
+            serde::de::Error::custom(
+                "found a key with other characters, expected hexadecimal digits",
+            )
+        };
         Secret::new(bytes.ok_or_else(wrong)?).map_err(serde::de::Error::custom)
     }
 }

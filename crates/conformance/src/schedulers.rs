@@ -37,16 +37,20 @@ type CheckEntry = (&'static str, &'static str, fn(&mut Subject) -> (bool, String
 const CHECKS: &[CheckEntry] = &[
     (
         "who-waits",
-        "only users who have a packet are chosen, whatever their numbers",
+        "the scheduler selects only users with a packet, for any user numbers",
         only_backlogged,
     ),
-    ("work-conserving", "the link rests only when nobody waits", work_conserving),
-    ("deterministic", "the same packets in the same order, twice", deterministic),
-    ("alone", "who is alone has the whole link, in order", alone),
+    ("work-conserving", "the link is idle only without waiting packets", work_conserving),
+    ("deterministic", "two runs send the same packets in the same order", deterministic),
+    ("alone", "a single user has the whole link, with its packets in order", alone),
     ("equal-shares", "users of equal statistics have between half and twice an equal share", equal),
-    ("no-starvation", "who has a bad channel waits for at most 2 s", starvation),
-    ("newcomer", "who comes later, and who was there, has a quarter of an equal share", newcomer),
-    ("no-signal", "channels of rate 0 are served too", no_signal),
+    ("no-starvation", "a user with a bad channel waits at most 2 s", starvation),
+    (
+        "newcomer",
+        "a new user and each earlier user have at least a quarter of an equal share",
+        newcomer,
+    ),
+    ("no-signal", "users with a channel of rate 0 are served", no_signal),
 ];
 
 /// The scheduler under test.
@@ -66,8 +70,9 @@ pub fn check_named(name: &str) -> Option<Vec<SchedulerCheckResult>> {
     let mut verdicts = run(&mut Subject::BuiltIn(spec));
     for verdict in &mut verdicts {
         let starves = name == "maximum-rate" && verdict.name == "no-starvation";
-        verdict.exemption = (starves && !verdict.passed)
-            .then_some("it serves the best channel alone: what is best for the link");
+        verdict.exemption = (starves && !verdict.passed).then_some(
+            "it serves only the best channel, which maximises the throughput of the link",
+        );
     }
     Some(verdicts)
 }
@@ -276,7 +281,7 @@ fn drive(
 }
 
 fn first_detail(faults: &[String]) -> String {
-    faults.first().map_or(String::new(), |fault| format!("; first: {fault}"))
+    faults.first().map_or(String::new(), |fault| format!("; the first: {fault}"))
 }
 
 /// Returns five intermittent users with numbers far apart.
@@ -295,7 +300,7 @@ fn only_backlogged(subject: &mut Subject) -> (bool, String) {
     (
         faults.is_empty(),
         format!(
-            "{} decisions, {} of them wrong{}",
+            "{} decisions, {} invalid{}",
             found.sent.len(),
             faults.len(),
             first_detail(&faults)
@@ -305,10 +310,7 @@ fn only_backlogged(subject: &mut Subject) -> (bool, String) {
 
 fn work_conserving(subject: &mut Subject) -> (bool, String) {
     let found = drive(subject, Fading(|_| 2.0), &sparse_sources(), 10_000);
-    (
-        found.idle_slots == 0,
-        format!("{} ms of 10,000 at rest while somebody waited", found.idle_slots),
-    )
+    (found.idle_slots == 0, format!("{} of 10,000 ms idle with waiting packets", found.idle_slots))
 }
 
 fn deterministic(subject: &mut Subject) -> (bool, String) {
@@ -319,10 +321,10 @@ fn deterministic(subject: &mut Subject) -> (bool, String) {
     });
     let other = one.sent.iter().zip(&two.sent).position(|(a, b)| a != b);
     match other {
-        None if one == two => (true, format!("{} decisions alike", one.sent.len())),
+        None if one == two => (true, format!("{} equal decisions", one.sent.len())),
         other => {
             let index = other.unwrap_or(one.sent.len().min(two.sent.len()));
-            (false, format!("decision {} is another", index + 1))
+            (false, format!("decision {} differs", index + 1))
         }
     }
 }
@@ -378,7 +380,7 @@ fn newcomer(subject: &mut Subject) -> (bool, String) {
     let old = [0, 2, 3, 4].map(share).into_iter().fold(f64::MAX, f64::min);
     (
         new >= 0.25 && old >= 0.25,
-        format!("the newcomer {new:.2}, the others {old:.2} or more of an equal share"),
+        format!("the new user has {new:.2}, each earlier user {old:.2} or more of an equal share"),
     )
 }
 
@@ -392,7 +394,7 @@ fn no_signal(subject: &mut Subject) -> (bool, String) {
     (
         served == 4 && faults.is_empty(),
         format!(
-            "{served} of 4 users served, {} decisions wrong{}",
+            "{served} of 4 users served, {} invalid decisions{}",
             faults.len(),
             first_detail(&faults)
         ),

@@ -64,7 +64,7 @@ fn an_unknown_user_is_detected() {
     let found = verdicts(rule);
     let one = found.iter().find(|one| one.name == "who-waits").unwrap();
     assert!(
-        !one.passed && one.detail.ends_with("1 of them wrong; first: there is no user 4711"),
+        !one.passed && one.detail.ends_with("1 invalid; the first: unknown user 4711"),
         "{one:?}"
     );
 }
@@ -76,7 +76,7 @@ fn an_empty_queue_is_detected() {
         ExternalDecision::Serve(if asked.is_multiple_of(2) { 0 } else { 7 })
     });
     let one = found.iter().find(|one| one.name == "who-waits").unwrap();
-    assert!(!one.passed && one.detail.contains("has no packet that waits"), "{one:?}");
+    assert!(!one.passed && one.detail.contains("has no waiting packet"), "{one:?}");
 }
 
 #[test]

@@ -72,13 +72,13 @@ impl RejectionReason {
         let deadline = format_seconds(bundle.deadline.nanos());
         match self {
             RejectionReason::BestCaseTooLate(at) => format!(
-                "even without a size it arrives at {}, after the deadline, {deadline}",
+                "even an empty bundle would arrive at {}, after the deadline, {deadline}",
                 format_seconds(at.nanos())
             ),
             RejectionReason::ExcludedNode(node) => format!("{} is excluded", plan.name(*node)),
             RejectionReason::BacklogExceedsContact(id, at) => {
                 format!(
-                    "what waits for {} lasts until {}, after its end",
+                    "the backlog of {} would last until {}, after its end",
                     of(id),
                     format_seconds(at.nanos())
                 )
@@ -94,12 +94,14 @@ impl RejectionReason {
                 format!("{} ends before the bundle can leave", of(id))
             }
             RejectionReason::VolumeTooSmall(id, limit) => format!(
-                "at most {} can pass {}, {} are needed, and the bundle must not be fragmented",
+                "at most {} fit in {}, and the bundle needs {} without fragmentation",
                 format_bytes(*limit),
                 of(id),
                 format_bytes(bundle.consumption())
             ),
-            RejectionReason::RangeChanged(id) => format!("{} has another range by then", of(id)),
+            RejectionReason::RangeChanged(id) => {
+                format!("the range of {} changes before the transmission", of(id))
+            }
         }
     }
 }

@@ -65,7 +65,9 @@ pub fn decide_forwarding(
         Some(ForwardingDecision::Static(PlannedCopy { next_hop: one.via, route: judged }))
     };
     if local == to {
-        return ForwardingDecision::NoRoute("this node is its destination: it is delivered".into());
+        return ForwardingDecision::NoRoute(
+            "this node is the destination and delivers the bundle".into(),
+        );
     }
     if let Some(found) = by_hand(search, Some(to)) {
         return found;
@@ -232,25 +234,25 @@ fn explain_no_route(
         // Each of the two constraints alone may exclude all routes, or only both together.
         return match (leads(excluded, 0.0), leads(&[], likely)) {
             (true, false) => format!(
-                "contacts lead from {from} to {to_name}, but only over some that are less likely than {likely}"
+                "contacts lead from {from} to {to_name}, but only over contacts with a confidence below {likely}"
             ),
             (false, true) => {
                 format!("all contacts from {from} to {to_name} begin with an excluded neighbour")
             }
             (false, false) => format!(
-                "all contacts from {from} to {to_name} begin with an excluded neighbour, and lead over some that are \
-                 less likely than {likely}"
+                "all contacts from {from} to {to_name} begin with an excluded neighbour and lead over contacts with a \
+                 confidence below {likely}"
             ),
             (true, true) => format!(
-                "all contacts from {from} to {to_name} begin with an excluded neighbour or lead over some that are \
-                 less likely than {likely}"
+                "all contacts from {from} to {to_name} begin with an excluded neighbour or lead over contacts with a \
+                 confidence below {likely}"
             ),
         };
     }
     let need = if load.is_unfragmentable {
-        format!("all {} of it", format_bytes(load.consumption))
+        format!("all {} of the bundle", format_bytes(load.consumption))
     } else {
-        "any of it".into()
+        "any part of it".into()
     };
     format!("contacts lead from {from} to {to_name}, but none of their routes can carry {need}")
 }

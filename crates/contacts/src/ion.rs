@@ -143,10 +143,12 @@ impl IonParser {
         let (from, to) = (parse_node(words[2])?, parse_node(words[3])?);
         if words[0] == "-1" {
             if from != to || from == 0 {
-                return Err("a registration (start -1) names one node twice, not 0".into());
+                return Err(
+                    "a registration (start -1) names the same node twice, and not node 0".into()
+                );
             }
             self.nodes.push(from);
-            self.notes.push((line, format!("node {from} is registered: not a contact")));
+            self.notes.push((line, format!("registration of node {from}, not a contact: ignored")));
             return Ok(());
         }
         if words[1] == "0" {
@@ -154,7 +156,8 @@ impl IonParser {
                 return Err("a hypothetical contact (stop 0) is between two nodes".into());
             }
             self.nodes.extend([from, to]);
-            self.notes.push((line, "a hypothetical contact (stop 0) is never routed over".into()));
+            self.notes
+                .push((line, "no route uses a hypothetical contact (stop 0): ignored".into()));
             return Ok(());
         }
         let (start, stop) = (self.parse_time(words[0])?, self.parse_time(words[1])?);
@@ -208,9 +211,7 @@ impl IonParser {
             (self.parse_time(words[0])?, parse_node(words[1])?, parse_node(words[2])?);
         let to_rate = parse_whole_number(words[3], "bytes per second")?;
         if to_rate == 0 || to_rate > u64::MAX / 8 {
-            return Err(format!(
-                "found a rate of {to_rate} B/s, expected at least 1, and no such number"
-            ));
+            return Err(format!("found a rate of {to_rate} B/s, expected at least 1 and less"));
         }
         let to_confidence = words.get(4).map(|word| parse_confidence(word)).transpose()?;
         if self.is_loopback(line, "contact", from, to) {
@@ -225,7 +226,7 @@ impl IonParser {
             _ => None,
         });
         let Some((rate, confidence)) = found else {
-            return Err(format!("found no contact from {from} to {to} that starts then"));
+            return Err(format!("found no contact from {from} to {to} with this start"));
         };
         *rate = to_rate;
         if let Some(value) = to_confidence {
@@ -363,16 +364,16 @@ impl IonParser {
             };
             let stop = match one.stop {
                 PlanInstant::Absolute(_) if undated => {
-                    let text = "ends at a date, and no line has the reference (@ yyyy/mm/dd-hh:mm:ss), which is when \
-                                ionadmin begins: it lasts for a century";
+                    let text = "ends at a date without a reference (@ yyyy/mm/dd-hh:mm:ss), which is the start of \
+                                ionadmin: it lasts for a century";
                     self.notes.push((one.line, text.into()));
                     Some(MAX_SECONDS)
                 }
                 stop => since(stop),
             };
             let (Some(start), Some(stop)) = (since(one.start), stop) else {
-                let text = "found a time after the reference, and a date elsewhere, and no reference; expected it \
-                            first: @ yyyy/mm/dd-hh:mm:ss";
+                let text = "found a relative time and a date without a reference, expected the reference first: \
+                            @ yyyy/mm/dd-hh:mm:ss";
                 self.problems.push((one.line, text.into()));
                 continue;
             };

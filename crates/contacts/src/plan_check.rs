@@ -197,7 +197,7 @@ fn find_warnings(
         for one in of {
             let gaps = find_gaps(one.start_ns, one.stop_ns, &known);
             if gaps == [(one.start_ns, one.stop_ns)] {
-                let text = format!("{from} to {to}: contact without a range: never used");
+                let text = format!("{from} to {to}: contact without a range, never used");
                 found.push(PlanDiagnostic { declared_at: vec![one.declared_at.clone()], text });
             } else if !gaps.is_empty() {
                 let spans: Vec<String> = gaps
@@ -207,7 +207,7 @@ fn find_warnings(
                     .collect();
                 let more = if gaps.len() > 3 { ", ..." } else { "" };
                 let text = format!(
-                    "{from} to {to}: no range from {}{more}: not used then",
+                    "{from} to {to}: no range from {}{more}, not used then",
                     spans.join(", ")
                 );
                 found.push(PlanDiagnostic { declared_at: vec![one.declared_at.clone()], text });

@@ -185,7 +185,7 @@ impl NetworkLayout {
         let ends = [index[&hosts[0]], index[&hosts[1]]];
         if path_bounds.first().is_none_or(|first| first.hosts != ends) {
             let (client, server) = (&spec.client, &spec.server);
-            let text = format!("no route at any time from {client:?} to {server:?} and back");
+            let text = format!("the path never has routes from {client:?} to {server:?} and back");
             return Err(io::Error::other(text));
         }
         let timed_routes = compute_timed_routes(&mut build()?, &hosts, &pairs, &index);

@@ -161,7 +161,7 @@ fn invalid_topologies_are_rejected() {
     assert!(hosts(&["a", "b", "r"]).contains("\"r\" is not a host"));
     let never = in_use(0, "ab", false);
     let error = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
-    assert_eq!(error, "no route at any time from \"a\" to \"b\" and back");
+    assert_eq!(error, "the path never has routes from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
     holds.graph.nodes[2].store_and_forward_bytes = Some(1000);
     assert!(

@@ -92,7 +92,7 @@ pub fn check_path(
     }
     if replies == 0 {
         return Err(io::Error::other(format!(
-            "measuring the path first, none of {} packets arrived; use --no-path-check to skip this check",
+            "the path check received none of {} packets; use --no-path-check to skip it",
             PROBES * TRIES_PER_PROBE
         )));
     }

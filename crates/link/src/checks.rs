@@ -9,7 +9,7 @@ pub(crate) fn probability(key: &str, value: f64) -> ValidationResult {
     if (0.0..=1.0).contains(&value) {
         Ok(())
     } else {
-        Err(format!("{key} = {value} is no probability between 0 and 1"))
+        Err(format!("{key} = {value} is not a probability from 0 to 1"))
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn check_quantiles(key: &str, values: impl Iterator<Item = f64>) -> V
     let mut before: Option<f64> = None;
     for value in values {
         if value.is_nan() || before.is_some_and(|before| value < before) {
-            return Err(format!("{key}: quantiles fall, or are none, at {value}"));
+            return Err(format!("{key}: found {value}, expected numbers in ascending order"));
         }
         before = Some(value);
     }

@@ -32,7 +32,7 @@ pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
             above_zero("opportunity_bytes", u64::from(*opportunity_bytes))?;
             above_zero("repeat_ns", *repeat_ns)?;
             if !opportunities_ns.is_sorted() {
-                return Err("opportunities_ns run backwards".into());
+                return Err("opportunities_ns are not in order of time".into());
             }
             match opportunities_ns.last() {
                 Some(last) if last > repeat_ns => {

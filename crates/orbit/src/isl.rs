@@ -28,8 +28,7 @@ impl IslGrid {
             return Ok(None);
         };
         let ConstellationSpec::Walker(shell) = constellation else {
-            let message =
-                "found a grid, which is of planes with equal distances; expected bent_pipe";
+            let message = "found a grid without equally spaced planes, expected bent_pipe";
             return Err(OrbitError::new("links", message));
         };
         let sine = within_latitude_deg.map_or(2.0, |limit| libm::sin(radians(limit)));

@@ -178,7 +178,7 @@ pub fn compute_passes(spec: &PassesSpec) -> Result<PassList, OrbitError> {
         found.extend(over.iter().filter_map(|ends| open.remove(ends)?.close(*ends)));
         if found.len() + open.len() > MAX_PASSES {
             let message = format!(
-                "found more than {MAX_PASSES} passes, expected fewer; take less time or fewer places"
+                "found more than {MAX_PASSES} passes, expected fewer; use a shorter time or fewer places"
             );
             return Err(OrbitError::new("passes", message));
         }

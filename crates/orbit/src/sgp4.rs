@@ -222,7 +222,7 @@ impl MeanElements {
             self.mean_anomaly_deg,
         ];
         if numbers.iter().any(|number| !number.is_finite()) {
-            return Err(wrong("found elements that are no numbers".into()));
+            return Err(wrong("found elements that are not numbers".into()));
         }
         if !(0.01..=20.0).contains(&self.revolutions_day) {
             let found = self.revolutions_day;
@@ -276,10 +276,10 @@ fn elements_error(message: &str) -> String {
 
 impl Sgp4Satellite {
     fn position_at(&self, unix_s: f64) -> Result<Vector, OrbitError> {
-        let found = self
-            .constants
-            .propagate(MinutesSinceEpoch((unix_s - self.epoch_s) / 60.0))
-            .map_err(|error| OrbitError::new(&self.name, format!("SGP4 gives none: {error}")))?;
+        let found =
+            self.constants.propagate(MinutesSinceEpoch((unix_s - self.epoch_s) / 60.0)).map_err(
+                |error| OrbitError::new(&self.name, format!("SGP4 computes no position: {error}")),
+            )?;
         let [x, y, z] = found.position;
         Ok(Vector::new(x, y, z))
     }

@@ -141,12 +141,12 @@ ack_fields! {
     acked_in_recovery: u64 = |ack| ack.acked_in_recovery, "The part of them sent before recovery began.";
     lost: u64 = |ack| ack.lost, "Bytes newly declared lost.";
     ecn_ce: bool = |ack| ack.has_new_ce_marks, "The peer reported new CE marks.";
-    congestion: bool = |ack| ack.is_congestion_event, "The one congestion signal of this round trip.";
+    congestion: bool = |ack| ack.is_congestion_event, "The only congestion signal of this round trip.";
     persistent: bool = |ack| ack.is_persistent_congestion, "Persistent congestion.";
-    is_in_rto_recovery: bool = |ack| ack.is_in_rto_recovery, "Losses of a retransmission timeout are not repaired yet.";
+    is_in_rto_recovery: bool = |ack| ack.is_in_rto_recovery, "Recovery from a retransmission timeout is not complete.";
     latest_rtt_ns: Option<u64> = |ack| ack.latest_rtt.map(Span::nanos), "This event's RTT sample.";
     smoothed_rtt_ns: u64 = |ack| ack.smoothed_rtt.nanos(), "Smoothed RTT.";
-    min_rtt_ns: u64 = |ack| ack.min_rtt.nanos(), "Least RTT.";
+    min_rtt_ns: u64 = |ack| ack.min_rtt.nanos(), "Minimum RTT.";
     prior_in_flight: u64 = |ack| ack.prior_in_flight, "Bytes in flight before the event.";
     delivered: u64 = |ack| ack.delivered, "Bytes delivered so far.";
     total_lost: u64 = |ack| ack.total_lost, "Bytes lost so far.";

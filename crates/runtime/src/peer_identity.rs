@@ -92,7 +92,7 @@ impl ExpectedPeer {
                 }
                 let node = &self.node;
                 Err(handshake_refusal(format!(
-                    "the peer's key is {found}, that of {node} is {pin}"
+                    "found the key {found}, expected {pin}, the key of {node}"
                 )))
             }
             IdentityProof::Authority(anchors) => {
@@ -116,7 +116,7 @@ impl ExpectedPeer {
         }
         let shown = match names.len() {
             0 => "names no node".to_owned(),
-            _ => format!("is that of {}", names[..names.len().min(MAX_LISTED_NODE_IDS)].join(", ")),
+            _ => format!("names {}", names[..names.len().min(MAX_LISTED_NODE_IDS)].join(", ")),
         };
         Err(format!("the peer's certificate {shown}, expected {}", self.node))
     }

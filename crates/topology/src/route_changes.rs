@@ -44,15 +44,14 @@ impl Topology {
     ) -> Result<Vec<RoutingUpdate>, SpecError> {
         let links: BTreeMap<&str, usize> =
             graph.links.iter().enumerate().map(|(index, link)| (&*link.name, index)).collect();
-        let find =
-            |name: &str| links.get(name).copied().ok_or(format!("there is no link {name:?}"));
+        let find = |name: &str| links.get(name).copied().ok_or(format!("unknown link {name:?}"));
         let mut before = None;
         let (mut trial, mut updates) = (RoutingTable::new(adjacency.clone()), Vec::new());
         for change in &graph.changes {
             let wrong =
                 |message| SpecError::new(format!("changes at {} ns", change.at_ns), message);
             if before.is_some_and(|before| change.at_ns <= before) {
-                return Err(wrong("they do not come after the ones before them".into()));
+                return Err(wrong("found a time that is not after the previous changes".into()));
             }
             before = Some(change.at_ns);
             let mut update =
@@ -103,16 +102,16 @@ fn resolve_stage_update(
     let (link, direction) = match one.simplex_link.rsplit_once('.') {
         Some((link, "up")) => (find(link)?, 0),
         Some((link, "down")) => (find(link)?, 1),
-        _ => return Err(format!("there is no line {:?}", one.simplex_link)),
+        _ => return Err(format!("unknown simplex link {:?}", one.simplex_link)),
     };
     let spec = &graph.links[link];
     let stages = [&spec.up, &spec.down][direction];
     let update = one.update.to_update();
     let location = format!("{} stage {}", one.simplex_link, one.stage);
     match stages.get(one.stage as usize) {
-        None => Err(format!("there is no {location}")),
+        None => Err(format!("unknown {location}")),
         Some(stage) if !stage.supports(&update) => Err(format!(
-            "{location} ({}) takes no such change: {}",
+            "{location} ({}) does not support this change: {}",
             stage.kind(),
             one.update.name()
         )),
@@ -129,13 +128,19 @@ fn resolve_route_change(
     find: impl Fn(&str) -> Result<usize, String>,
     one: &RouteChange,
 ) -> Result<((usize, usize), Option<u32>), String> {
-    let id = |name: &str| topology.node_id(name).ok_or(format!("there is no node {name:?}"));
+    let id = |name: &str| topology.node_id(name).ok_or(format!("unknown node {name:?}"));
     let (node, to) = (id(&one.node)?, id(&one.to)?);
     if topology.node_kind(to) == NodeKind::Router {
-        return Err(format!("nothing is sent to {:?}, a router", one.to));
+        return Err(format!(
+            "found the destination {:?}, which is a router, expected a host or proxy",
+            one.to
+        ));
     }
     if node == to {
-        return Err(format!("no route from {:?} to itself", one.to));
+        return Err(format!(
+            "found a route from {:?} to itself, expected another destination",
+            one.to
+        ));
     }
     let simplex_link = match &one.route {
         RouteOverride::Shortest => None,
@@ -149,7 +154,7 @@ fn resolve_route_change(
             let end = topology.far_end(simplex_link);
             if end != to && topology.node_kind(end) == NodeKind::Host {
                 return Err(format!(
-                    "link {name:?} leads from {:?} to {:?}, a host, which passes nothing on",
+                    "link {name:?} leads from {:?} to {:?}, a host, which forwards no packets",
                     one.node,
                     topology.node_name(end)
                 ));

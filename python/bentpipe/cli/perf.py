@@ -164,7 +164,7 @@ def client(
         ),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="time limit of a response [default: 10s]")
+        str | None, typer.Option(metavar="TIME", help="time limit of the handshake [default: 10s]")
     ] = None,
     interval: Interval = "5s",
     csv: CsvFile = None,

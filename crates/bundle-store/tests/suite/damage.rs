@@ -71,7 +71,7 @@ fn a_store_belongs_to_one_node_and_one_process() {
     );
     drop(store);
     let other = DiskStore::open(&folder.0, "ipn:2.0", 0).err().unwrap();
-    assert_eq!(other.to_string(), "it is the store of node ipn:1.0");
+    assert_eq!(other.to_string(), "the store belongs to node ipn:1.0");
     fs::write(folder.0.join("bentpipe-store"), "bentpipe store 9\nipn:1.0\n").unwrap();
     let other = DiskStore::open(&folder.0, NODE, 0).err().unwrap();
     assert!(matches!(other, OpenError::OtherFormat { .. }), "{other}");
@@ -103,7 +103,7 @@ fn damaged_files_are_reported_and_the_others_remain() {
         found.quarantined.iter().map(|one| (one.key, &*one.reason)).collect();
     assert_eq!(
         quarantined,
-        [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]
+        [(Some(0), "its file is missing"), (Some(2), "its file has 700 bytes, expected 20042")]
     );
     assert_eq!(found.quarantined[1].metadata.as_deref(), Some(&b"card 2"[..]));
     assert!(found.quarantined[1].moved_to.as_ref().unwrap().exists());
@@ -180,7 +180,7 @@ fn a_missing_or_empty_index_is_rebuilt() {
         assert_eq!(whole(&store, &found), [0, 2, 4, 6, 8]);
         let [aside] = &found.quarantined[..] else { panic!("{:?}", found.quarantined) };
         assert!(
-            aside.reason.contains(if missing { "it is gone" } else { "it is empty" }),
+            aside.reason.contains(if missing { "it is missing" } else { "it is empty" }),
             "{aside:?}"
         );
         assert!(found.sequence >= 5, "no number is given twice");

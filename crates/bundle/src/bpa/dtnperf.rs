@@ -39,11 +39,18 @@ impl DtnPerfClient {
     ) -> Result<DtnPerfClient, String> {
         let eid_of = |name: &str| -> Result<Eid, String> {
             let found = spec.nodes.iter().find(|node| node.name == name);
-            let found = found.ok_or_else(|| format!("{}: no bundle node {name:?}", perf.name))?;
-            found.eid.parse().map_err(|_| format!("{}: no node id", found.eid))
+            let found =
+                found.ok_or_else(|| format!("{}: unknown bundle node {name:?}", perf.name))?;
+            found
+                .eid
+                .parse()
+                .map_err(|_| format!("{}: found {:?}, expected a node id", perf.name, found.eid))
         };
         if perf.payload_bytes < MIN_PAYLOAD_BYTES {
-            return Err(format!("{}: a payload has at least {MIN_PAYLOAD_BYTES} bytes", perf.name));
+            return Err(format!(
+                "{}: payload_bytes: found {}, expected at least {MIN_PAYLOAD_BYTES}",
+                perf.name, perf.payload_bytes
+            ));
         }
         let monitor = perf.monitor.as_ref().map_or(Ok(node.clone()), |name| eid_of(name))?;
         let eid =
@@ -103,7 +110,7 @@ impl DtnPerfClient {
         let max_payload = self.spec.payload_bytes;
         if max_payload <= head {
             return Err(format!(
-                "a payload of {max_payload} bytes: a part of this file needs more than {head}"
+                "payload_bytes: found {max_payload}, expected more than {head} for parts of this file"
             ));
         }
         if size == 0 {

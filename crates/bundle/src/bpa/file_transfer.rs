@@ -118,9 +118,12 @@ impl BundleProtocolAgent {
         data: Bytes,
     ) -> Result<(), String> {
         let client =
-            self.perf_clients.get_mut(number).ok_or("there is no client that could send a file")?;
+            self.perf_clients.get_mut(number).ok_or("the node has no client to send files")?;
         if name.len() > MAX_NAME_BYTES {
-            return Err(format!("{name}: a name has at most {MAX_NAME_BYTES} bytes"));
+            return Err(format!(
+                "{name}: found a name of {} bytes, expected at most {MAX_NAME_BYTES}",
+                name.len()
+            ));
         }
         let file = OutgoingFile { name: name.to_owned(), send_id, data };
         client.set_file_size(file.head_bytes(), file.data.len() as u64)?;

@@ -122,7 +122,10 @@ impl BundleProtocolAgent {
         let (mut node_eids, mut nodes_by_eid) = (BTreeMap::new(), BTreeMap::new());
         for node in &spec.nodes {
             let id = plan.add_node(&node.name);
-            let eid: Eid = node.eid.parse().map_err(|_| format!("{}: no node id", node.eid))?;
+            let eid: Eid = node
+                .eid
+                .parse()
+                .map_err(|_| format!("found {:?}, expected a node id", node.eid))?;
             nodes_by_eid.insert(node_id(&eid), id);
             node_eids.insert(id, eid);
         }

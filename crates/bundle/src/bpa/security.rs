@@ -31,12 +31,19 @@ impl IntegrityPolicy {
         let Some(integrity) = &node.integrity else { return Ok(None) };
         let secret = |name: &String| {
             let derived = || spec.derive_keys_from_names.then(|| Secret::from_name(name));
-            secrets.get(name).cloned().or_else(derived).ok_or_else(|| format!("no key {name:?}"))
+            secrets
+                .get(name)
+                .cloned()
+                .or_else(derived)
+                .ok_or_else(|| format!("unknown key {name:?}"))
         };
         let key = |name: &String, key: &String| {
             let found = spec.nodes.iter().find(|node| node.name == *name);
-            let found = found.ok_or_else(|| format!("integrity: no node {name:?}"))?;
-            let eid = found.eid.parse().map_err(|_| format!("{}: no node id", found.eid))?;
+            let found = found.ok_or_else(|| format!("integrity: unknown node {name:?}"))?;
+            let eid = found
+                .eid
+                .parse()
+                .map_err(|_| format!("found {:?}, expected a node id", found.eid))?;
             Ok::<_, String>((node_id(&eid), secret(key)?))
         };
         let sign =

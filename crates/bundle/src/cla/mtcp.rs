@@ -152,7 +152,7 @@ impl Mtcp {
                     self.partial_head.clear();
                     if length > self.max_bundle_bytes {
                         return Err(format!(
-                            "a bundle of {length} bytes: at most {}",
+                            "found a bundle of {length} bytes, expected at most {}",
                             self.max_bundle_bytes
                         ));
                     }
@@ -166,7 +166,7 @@ impl Mtcp {
             let (part, rest) = bytes.split_at(left);
             bytes = rest;
             if !reassembly.push(part, &mut self.quota) {
-                return Err("no room for a bundle".to_owned());
+                return Err("the memory for received bundles is full".to_owned());
             }
             if reassembly.len() < *length {
                 return Ok(());
@@ -227,7 +227,7 @@ impl Session for Mtcp {
             AppEvent::Writable if self.ready => self.write(streams, out),
             AppEvent::Stopped(_) | AppEvent::Closed => {
                 let is_truncated = !self.pending.is_empty() || self.reassembly.is_some();
-                let error = is_truncated.then(|| "the connection is over".to_owned());
+                let error = is_truncated.then(|| "the connection has ended".to_owned());
                 self.close(error, streams, out);
             }
             _ => {}

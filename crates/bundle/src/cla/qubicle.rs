@@ -293,7 +293,7 @@ impl Qubicle {
         if let Some(code) = error_code {
             // A protocol error closes the connection; a refusal stops only the stream.
             if code == code::PROTOCOL {
-                return self.fail("a stream carries no bundle", streams, out);
+                return self.fail("a stream does not carry a bundle", streams, out);
             }
             if end == ReadStatus::Open {
                 streams.stop_with_code(stream, code);
@@ -395,7 +395,7 @@ impl Session for Qubicle {
             AppEvent::Closed => {
                 self.is_closed = true;
                 let has_unacked_transfer = !self.waiting.is_empty() || !self.outgoing.is_empty();
-                let error = has_unacked_transfer.then(|| "the connection is over".to_owned());
+                let error = has_unacked_transfer.then(|| "the connection has ended".to_owned());
                 out.push(SessionEvent::Closed { error });
             }
             AppEvent::Timer | AppEvent::DatagramsReceived => {}

@@ -174,7 +174,7 @@ pub(super) fn check_target_count(data: &[u8]) -> Result<(), BundleError> {
     let named = count_targets(data).unwrap_or(0);
     if named > MAX_TARGETS {
         return Err(BundleError(format!(
-            "security blocks with {named} targets, expected at most {MAX_TARGETS}"
+            "found security blocks with {named} targets, expected at most {MAX_TARGETS}"
         )));
     }
     Ok(())
@@ -255,7 +255,8 @@ impl Bundle {
     ) -> Result<(), BundleError> {
         if self.flags.is_fragment || self.is_payload_detached() {
             return Err(BundleError(
-                "a fragment, or a payload elsewhere: nothing to sign".to_owned(),
+                "found a fragment or a detached payload, expected a whole bundle to sign"
+                    .to_owned(),
             ));
         }
         self.payload_frame =
@@ -265,7 +266,7 @@ impl Bundle {
             ExtensionBlock { number, kind: BIB, flags: 0, bytes: Bytes::new(), data: Bytes::new() };
         let mac = self
             .mac(PAYLOAD, &block, key, sha, scope)
-            .ok_or_else(|| BundleError("no payload".to_owned()))?;
+            .ok_or_else(|| BundleError("the bundle has no payload".to_owned()))?;
         let mut data = encode::emit(&[PAYLOAD]).0;
         data.extend(encode::emit(&HMAC_SHA2).0);
         // The context flags: parameters are present.

@@ -29,7 +29,7 @@ impl Bundle {
         let received: u64 = payload.iter().map(|part| part.len() as u64).sum();
         if received != self.payload_bytes() {
             return Err(BundleError(format!(
-                "{received} bytes of {} are there",
+                "found a payload of {received} bytes, expected {}",
                 self.payload_bytes()
             )));
         }
@@ -52,7 +52,7 @@ impl Bundle {
     /// The envelope does not match the payload length, or cannot be decoded without the payload.
     pub fn from_envelope(envelope: [Bytes; 2], payload_bytes: u64) -> Result<Bundle, BundleError> {
         let [first, mut end] = envelope;
-        let wrong = || BundleError("no bundle around a payload".to_owned());
+        let wrong = || BundleError("the envelope does not match its payload".to_owned());
         let (start, _, at) = find_payload_block(&first).ok_or_else(wrong)?;
         if end.last() != Some(&0xff) {
             return Err(wrong());

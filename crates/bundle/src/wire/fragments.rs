@@ -65,7 +65,7 @@ pub(super) fn check_extent(id: &Id, payload_bytes: u64) -> Result<(), BundleErro
     match offset.checked_add(payload_bytes) {
         Some(end) if end <= total_adu_length => Ok(()),
         _ => Err(BundleError(format!(
-            "a fragment of {payload_bytes} bytes at {offset}, expected an end within {total_adu_length} bytes"
+            "found a fragment of {payload_bytes} bytes at offset {offset}, expected its end within {total_adu_length} bytes"
         ))),
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn fragment_primary_block(
     match editor.rebuild().map_err(|error| BundleError(error.to_string()))?.into_iter().next() {
         Some(Chunk::New(bytes)) => Ok(Bytes::from(Vec::from(bytes))),
         Some(Chunk::Unchanged(extent)) => Ok(Bytes::copy_from_slice(&data[extent])),
-        None => Err(BundleError("no primary block was written".to_owned())),
+        None => Err(BundleError("the edited bundle has no primary block".to_owned())),
     }
 }
 

@@ -196,11 +196,11 @@ impl ModelFlow {
             self.timers = (second, before + 1);
         }
         if at < now {
-            let text = format!("asks at {} ns to be woken at {} ns, which has passed", now.0, at.0);
+            let text = format!("requests at {} ns a timer at {} ns, which has passed", now.0, at.0);
             self.timer_fault.get_or_insert(text);
         } else if self.timers.1 > MAX_TIMERS_PER_SECOND {
             let text = format!(
-                "asks for more than {MAX_TIMERS_PER_SECOND} timers in the second before {now}"
+                "requests more than {MAX_TIMERS_PER_SECOND} timers in the second before {now}"
             );
             self.timer_fault.get_or_insert(text);
         }

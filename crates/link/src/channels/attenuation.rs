@@ -84,7 +84,7 @@ impl ChannelFactory for MeasuredAttenuationSpec {
 pub(super) fn check_series(key: &str, points: &[(u64, f64)]) -> Result<u64, String> {
     let Some((last, _)) = points.last() else { return Err(format!("{key} is empty")) };
     if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
-        return Err(format!("{key} run backwards"));
+        return Err(format!("{key} are not in order of time"));
     }
     points.iter().try_for_each(|(_, db)| in_range(key, *db, -200.0, 200.0))?;
     Ok(*last)

@@ -110,7 +110,7 @@ impl ChannelFactory for SemiMarkovSpec {
             return Err("cells: the first must hold from the start".into());
         }
         if self.cells.windows(2).any(|pair| pair[0].at_ns >= pair[1].at_ns) {
-            return Err("cells run backwards".into());
+            return Err("cells are not in order of time".into());
         }
         self.cells.iter().try_for_each(SemiMarkovCellSpec::validate)
     }

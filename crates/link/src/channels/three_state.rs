@@ -75,7 +75,9 @@ impl ChannelFactory for ThreeStateSpec {
         self.look_angle.validate()?;
         let n = self.states.len();
         if n == 0 || self.frames_m.len() != n || self.transitions.len() != n {
-            return Err("states, frames_m and transitions must be as many, one at least".into());
+            return Err(
+                "states, frames_m and transitions must have the same length, at least 1".into()
+            );
         }
         self.states.iter().try_for_each(LooSpec::validate)?;
         self.frames_m.iter().try_for_each(|frame| in_metres("frames_m", *frame))?;
@@ -114,7 +116,9 @@ fn check_transitions(rows: &[Vec<f64>]) -> ValidationResult {
             || row.iter().any(|p| !(0.0..=1.0).contains(p))
             || (sum - 1.0).abs() > 1e-6
         {
-            return Err(format!("transitions: {row:?} is no row of {n} chances that add up to 1"));
+            return Err(format!(
+                "transitions: found {row:?}, expected {n} probabilities with the sum 1"
+            ));
         }
     }
     for from in 0..n {

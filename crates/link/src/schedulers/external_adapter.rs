@@ -84,8 +84,8 @@ impl Scheduler for ExternalAdapter {
                 let user_index = self.users.iter().position(|other| *other == user);
                 match user_index {
                     Some(user_index) if heads[user_index].is_some() => Selection::Serve(user_index),
-                    Some(_) => self.reject(heads, format!("user {user} has no packet that waits")),
-                    None => self.reject(heads, format!("there is no user {user}")),
+                    Some(_) => self.reject(heads, format!("user {user} has no waiting packet")),
+                    None => self.reject(heads, format!("unknown user {user}")),
                 }
             }
             ExternalDecision::Pause(until) if until > now => Selection::Pause(until),
@@ -93,7 +93,7 @@ impl Scheduler for ExternalAdapter {
                 let (now, until) = (now.nanos(), until.nanos());
                 self.reject(
                     heads,
-                    format!("at {now} ns it pauses until {until} ns, which has passed"),
+                    format!("it pauses at {now} ns until {until} ns, which has passed"),
                 )
             }
         }

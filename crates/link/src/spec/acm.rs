@@ -99,7 +99,7 @@ impl AcmSpec {
             return Err("symbols_s and report_interval_ns must be above 0".into());
         }
         if self.report_delay_ns > MAX_REPORT_DELAY_NS {
-            return Err("report_delay_ns exceeds 1 s, as far back as a channel answers".into());
+            return Err("report_delay_ns exceeds 1 s, the longest history of a channel".into());
         }
         for (key, value) in [("margin_db", self.margin_db), ("hysteresis_db", self.hysteresis_db)] {
             if !(0.0..=100.0).contains(&value) {
@@ -112,13 +112,17 @@ impl AcmSpec {
         for mode in &self.modes {
             let known = mode.es_n0_db.is_finite() && mode.symbols > 0;
             if !known || mode.coded_bits < mode.data_bits || self.rate_bit_s(mode) == 0 {
-                return Err(format!("modes: {mode:?} carries nothing"));
+                return Err(format!("modes: {mode:?} has a rate of 0"));
             }
         }
         let rises = self.modes.windows(2).all(|pair| {
             let faster = self.rate_bit_s(&pair[0]) < self.rate_bit_s(&pair[1]);
             faster && pair[0].es_n0_db < pair[1].es_n0_db
         });
-        if rises { Ok(()) } else { Err("modes: each must be faster and need more Es/N0".into()) }
+        if rises {
+            Ok(())
+        } else {
+            Err("modes: each must be faster than the previous mode and need more Es/N0".into())
+        }
     }
 }

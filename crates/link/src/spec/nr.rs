@@ -266,14 +266,16 @@ impl NrSpec {
         within("repetitions", self.repetitions, MAX_REPETITIONS)?;
         if self.feedback_disabled_processes > self.processes {
             let (without, all) = (self.feedback_disabled_processes, self.processes);
-            return Err(format!("feedback_disabled_processes = {without} of {all} processes"));
+            return Err(format!(
+                "feedback_disabled_processes = {without} exceeds processes = {all}"
+            ));
         }
         if u64::from(self.repetitions) * self.slot_ns > MAX_LOOKBACK_NS {
-            return Err("a block's slots take more than a second".into());
+            return Err("the repetitions of a block take more than 1 s".into());
         }
         match &self.decoder {
             DecoderSpec::Information { margin } if *margin < 1.0 || !margin.is_finite() => {
-                return Err(format!("margin = {margin} is not at least 1"));
+                return Err(format!("margin = {margin} is below 1"));
             }
             DecoderSpec::Information { .. } => {}
             DecoderSpec::BlockErrors { probabilities } if probabilities.is_empty() => {
@@ -298,13 +300,10 @@ impl NrSpec {
             above_zero("poll_retransmit_ns", spec.poll_retransmit_ns)?;
             above_zero("max_retransmissions", u64::from(spec.max_retransmissions))?;
             if spec.poll_pdus == Some(0) || spec.poll_bytes == Some(0) {
-                return Err("poll_pdus and poll_bytes are above 0, or none".into());
+                return Err("poll_pdus and poll_bytes must be above 0, or none".into());
             }
         } else if self.reordering.is_some_and(|order| order.time_limit_ns.is_none()) {
-            return Err(
-                "reordering: in unacknowledged mode nobody can wait for ever for what is lost"
-                    .into(),
-            );
+            return Err("reordering: unacknowledged mode needs a time limit".into());
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ impl LinkLayerSpec {
         above_zero("rate_bit_s", self.rate_bit_s)?;
         above_zero("frame_bytes", u64::from(self.frame_bytes))?;
         if self.attempts == Some(0) || self.window == Some(0) {
-            return Err("attempts and window are above 0, or none".into());
+            return Err("attempts and window must be above 0, or none".into());
         }
         let information = f64::from(self.frame_bytes) * 8.0;
         match &self.code {
@@ -89,7 +89,7 @@ impl LinkLayerSpec {
                     .try_for_each(|bits| above_zero("coded_bits", u64::from(*bits)))?;
                 if self.combining == HarqCombining::Chase && coded_bits.len() > 1 {
                     return Err(
-                        "Chase combining sends the same bits again: coded_bits has one entry"
+                        "coded_bits must have one entry: Chase combining repeats the same bits"
                             .into(),
                     );
                 }
@@ -97,20 +97,18 @@ impl LinkLayerSpec {
             CodeSpec::Adaptive { mother_rate, target_decoded_ratio } => {
                 if !(*mother_rate > 0.0 && *mother_rate <= 1.0) {
                     return Err(format!(
-                        "mother_rate = {mother_rate} is no code rate above 0 and up to 1"
+                        "mother_rate = {mother_rate} is not above 0 and at most 1"
                     ));
                 }
                 if information / mother_rate > f64::from(u32::MAX) {
-                    return Err(format!(
-                        "mother_rate = {mother_rate}: more coded bits than can be counted"
-                    ));
+                    return Err(format!("mother_rate = {mother_rate} is too low for frame_bytes"));
                 }
                 target_decoded_ratio
                     .iter()
                     .try_for_each(|share| probability("target_decoded_ratio", *share))?;
                 if self.attempts != u32::try_from(target_decoded_ratio.len() + 1).ok() {
                     return Err(format!(
-                        "target_decoded_ratio has {} shares, for one attempt more",
+                        "target_decoded_ratio has {} values, expected one fewer than attempts",
                         target_decoded_ratio.len()
                     ));
                 }
@@ -123,7 +121,7 @@ impl LinkLayerSpec {
         }
         match &self.decoder {
             DecoderSpec::Information { margin } if *margin < 1.0 || !margin.is_finite() => {
-                return Err(format!("margin = {margin} is not at least 1"));
+                return Err(format!("margin = {margin} is below 1"));
             }
             DecoderSpec::Information { .. } => {}
             DecoderSpec::BlockErrors { probabilities } => {
@@ -132,9 +130,7 @@ impl LinkLayerSpec {
             }
         }
         match self.feedback {
-            None if self.attempts != Some(1) => {
-                Err("without feedback a packet has one attempt".into())
-            }
+            None if self.attempts != Some(1) => Err("attempts must be 1 without feedback".into()),
             None => Ok(()),
             Some(feedback) => {
                 above_zero("feedback: delay_ns", feedback.delay_ns)?;

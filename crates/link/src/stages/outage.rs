@@ -96,13 +96,15 @@ impl StageFactory for OutageSpec {
     fn validate(&self) -> ValidationResult {
         for (from, to) in &self.windows {
             if from >= to {
-                return Err(format!("window [{from}, {to}] is empty or runs backwards"));
+                return Err(format!("window [{from}, {to}] does not end after its start"));
             }
         }
         for pair in self.windows.windows(2) {
             if pair[0].1 > pair[1].0 {
                 let (from, to) = pair[1];
-                return Err(format!("window [{from}, {to}] begins before the one before it ends"));
+                return Err(format!(
+                    "window [{from}, {to}] begins before the end of the previous window"
+                ));
             }
         }
         if self.repeat_ns == Some(0) {

@@ -292,7 +292,7 @@ fn a_bad_stage_is_named() {
     let error = SimplexLink::build(&[delay(1), bad], "satellite.up", 1).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "satellite.up stage 1 (reorder): probability = 1.5 is no probability between 0 and 1"
+        "satellite.up stage 1 (reorder): probability = 1.5 is not a probability from 0 to 1"
     );
 }
 

@@ -51,10 +51,11 @@ pub struct CertificatePlan {
 /// # Errors
 /// The error text. Except for the authority, no file remains.
 pub fn issue_certificate(plan: &CertificatePlan) -> Result<Value, String> {
-    let eid: Eid = plan.eid.parse().map_err(|_| format!("{}: no node id", plan.eid))?;
+    let eid: Eid =
+        plan.eid.parse().map_err(|_| format!("found {:?}, expected a node id", plan.eid))?;
     let files = [".pem", ".key"].map(|kind| plan.folder.join(format!("{}{kind}", plan.name)));
     if let Some(there) = files.iter().find(|file| file.exists()) {
-        return Err(format!("{}: is there already", there.display()));
+        return Err(format!("{}: the file exists", there.display()));
     }
     fs::create_dir_all(&plan.folder).map_err(|error| path_error(&plan.folder, &error))?;
     let CertificateAuthority { issuer, certificate, file, is_new } = authority(plan)?;
@@ -75,10 +76,7 @@ pub fn issue_certificate(plan: &CertificatePlan) -> Result<Value, String> {
     anchor_from_trusted_cert(&certificate)
         .and_then(|anchor| verify_signed_by(&[anchor], made.der(), &[], now))
         .map_err(|error| {
-            path_error(
-                &file,
-                &format_args!("is not a certificate authority that can sign here: {error}"),
-            )
+            path_error(&file, &format_args!("is not a usable certificate authority: {error}"))
         })?;
     write_pair(&files, made.der(), &key)?;
     Ok(json!({

@@ -72,8 +72,7 @@ pub fn run(
     lost |= host.manager().has_store_failed();
     host.close();
     if lost {
-        let why =
-            "the bundle store failed: stored bundles remain, unsaved ones were not acknowledged";
+        let why = "the bundle store failed: stored bundles remain, and the node acknowledged no unsaved bundle";
         return Err(ProgramError::Run(why.to_owned()));
     }
     Ok(())
@@ -95,7 +94,8 @@ fn wait_for_time_zero(file: &Path, stop: &AtomicBool) -> Result<Option<u64>, Pro
         match std::fs::read_to_string(file) {
             // The writer may not have finished.
             Ok(text) if text.ends_with('\n') => {
-                let wrong = |_| ProgramError::Input(format!("{}: no time", file.display()));
+                let wrong =
+                    |_| ProgramError::Input(format!("{}: expected a time in ns", file.display()));
                 return text.trim_end().parse().map(Some).map_err(wrong);
             }
             Ok(_) => {}

@@ -163,7 +163,7 @@ impl NeighbourTls {
     ) -> Result<Option<TlsKeys>, String> {
         if self.requires_proof() && policy != TlsPolicy::Require {
             return Err(
-                "tls: found authority or pin, expected a layer that requires TLS".to_owned()
+                "tls: found authority or pin, expected a convergence layer with TLS".to_owned()
             );
         }
         if policy == TlsPolicy::No {
@@ -204,7 +204,9 @@ impl NeighbourPlan {
     fn build_socket_config(&self, node: Option<&str>) -> Result<HostSocketConfig, ProgramError> {
         let input = |text: String| Err(ProgramError::Input(text));
         if let (ClaSpec::Mtcp(_) | ClaSpec::Ltp(_), true) = (&self.cla, self.tls.requires_proof()) {
-            return input("tls: found authority or pin with a layer in clear".to_owned());
+            return input(
+                "tls: found authority or pin, expected a convergence layer with TLS".to_owned(),
+            );
         }
         let needs = match self.cla.transport() {
             ClaTransport::Quic(needs) => Some(needs),
@@ -214,7 +216,9 @@ impl NeighbourPlan {
                     Some(peer) => {
                         Ok(HostSocketConfig::Udp(UdpHostConfig { listen: self.listen, peer }))
                     }
-                    None => input("peer: missing, expected one: LTP has no connections".to_owned()),
+                    None => input(
+                        "peer: missing, expected an address: LTP has no connections".to_owned(),
+                    ),
                 };
             }
         };
@@ -328,7 +332,7 @@ pub(super) fn build_with_store(
 fn random_secret() -> io::Result<u64> {
     let mut bytes = [0; 8];
     let drawn = SystemRandom::new().fill(&mut bytes);
-    drawn.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    drawn.map_err(|_| io::Error::other("the system supplies no random numbers"))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

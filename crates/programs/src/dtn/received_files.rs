@@ -102,7 +102,7 @@ impl ReceivedFiles {
         }
         let Some(one) = self.open.get_mut(key) else { return Ok(None) };
         if (&one.name, one.size) != (&part.name, part.size) {
-            return Err(io::Error::other("its parts contradict each other"));
+            return Err(io::Error::other("its parts differ in name or size"));
         }
         let mut at = part.offset;
         for data in &part.data {
@@ -111,7 +111,7 @@ impl ReceivedFiles {
         }
         one.add_range(part.offset, at);
         if one.ranges.len() > MAX_RANGES {
-            return Err(io::Error::other("it comes in too many pieces"));
+            return Err(io::Error::other("it has too many separate parts"));
         }
         if !one.is_whole() {
             return Ok(None);
@@ -287,7 +287,7 @@ mod tests {
         files.receive(Time::ZERO, &part(1, "a", 8, 0, b"0"));
         files.receive(Time::ZERO, &part(1, "a", 9, 0, b"0"));
         let rows = files.take_rows();
-        assert_eq!(rows[0]["problem"], json!("its parts contradict each other"));
+        assert_eq!(rows[0]["problem"], json!("its parts differ in name or size"));
         for sending in 0..3 * MAX_OPEN_FILES as u64 {
             files.receive(Time::ZERO, &part(sending, "a", 8, 0, b"0"));
         }
@@ -295,7 +295,7 @@ mod tests {
         for index in 0..=MAX_RANGES as u64 {
             files.receive(Time::ZERO, &part(999, "a", 1 << 40, 2 * index, b"0"));
         }
-        assert_eq!(files.take_rows()[0]["problem"], json!("it comes in too many pieces"));
+        assert_eq!(files.take_rows()[0]["problem"], json!("it has too many separate parts"));
         drop(files);
         assert_eq!(fs::read_dir(directory.join("ipn_1.3000")).unwrap().count(), 0);
         fs::remove_dir_all(directory).unwrap();

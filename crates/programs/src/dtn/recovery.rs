@@ -62,7 +62,11 @@ pub(super) fn recover(
                 agent.restore_delivered_id(&id, *until_ms);
                 recovered.delivered += 1;
             }
-            None => recovered.damaged.push(damaged_item(None, "an id is none".to_owned(), None)),
+            None => recovered.damaged.push(damaged_item(
+                None,
+                "found an invalid bundle id".to_owned(),
+                None,
+            )),
         }
     }
     for (key, read) in read_bundles(&found.entries, &store.payload_reader()) {
@@ -74,7 +78,7 @@ pub(super) fn recover(
             }
             Err(why) => recovered.damaged.push(damaged_item(
                 None,
-                format!("bundle {key} is none: {why}"),
+                format!("bundle {key} is invalid: {why}"),
                 None,
             )),
         }
@@ -102,8 +106,8 @@ fn read_bundle(
     entry: &StoreEntry,
     reader: &PayloadReader,
 ) -> Result<(Bundle, BundleMetadata), String> {
-    let stored =
-        BundleMetadata::from_bytes(&entry.metadata, entry.payload_bytes).ok_or("another form")?;
+    let stored = BundleMetadata::from_bytes(&entry.metadata, entry.payload_bytes)
+        .ok_or("unknown metadata format")?;
     if let Ok(bundle) = stored.decode() {
         return Ok((bundle, stored));
     }
@@ -120,7 +124,7 @@ fn quarantined_item(aside: QuarantinedEntry) -> DamagedItem {
         .and_then(|stored| stored.decode().ok())
         .map(|bundle| BundleLabel::from_bundle(&bundle));
     let why = match aside.key {
-        Some(key) if bundle.is_none() => format!("number {key}: {}", aside.reason),
+        Some(key) if bundle.is_none() => format!("entry {key}: {}", aside.reason),
         _ => aside.reason,
     };
     damaged_item(bundle, why, aside.moved_to)

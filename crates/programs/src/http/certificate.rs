@@ -108,7 +108,7 @@ fn generate_identity(bytes: Option<u32>) -> Result<CertificateAndKey, String> {
             certificate = sign(filling).map_err(fail)?;
         } else if (bytes as usize) < plain {
             return Err(format!(
-                "certificate_bytes: found {bytes}, expected at least {plain}, or none"
+                "certificate_bytes: found {bytes}, expected at least {plain}, or no such key"
             ));
         }
     }

@@ -170,13 +170,10 @@ fn check(page: &PageSpec) -> Result<(), String> {
     let count = page.objects.len();
     for object in &page.objects {
         if object.host as usize >= page.hosts.len() {
-            return Err(format!(
-                "content: page: {}: there is no host {}",
-                object.name, object.host
-            ));
+            return Err(format!("content: page: {}: unknown host {}", object.name, object.host));
         }
         if let Some(stray) = object.after.iter().find(|after| **after as usize >= count) {
-            return Err(format!("content: page: {}: there is no object {stray}", object.name));
+            return Err(format!("content: page: {}: unknown object {stray}", object.name));
         }
         if let Some(stray) = object.redirect.filter(|to| *to as usize >= count || *to == 0) {
             return Err(format!(
@@ -300,11 +297,11 @@ fn document(
     let body = filler.between(head.as_bytes(), tail.as_bytes(), main.body_bytes);
     let body = body.ok_or_else(|| {
         format!(
-            "content: page: the document \"{}\" has {} bytes; to refer to its {} objects it needs at least {}",
+            "content: page: the document \"{}\" has {} bytes, expected at least {} for links to its {} objects",
             main.name,
             main.body_bytes,
-            page.objects.len() - plan.chain.len(),
-            head.len() + tail.len()
+            head.len() + tail.len(),
+            page.objects.len() - plan.chain.len()
         )
     })?;
     Ok(("text/html; charset=utf-8", body))

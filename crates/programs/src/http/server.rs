@@ -185,10 +185,14 @@ fn validate(plan: &HttpServerPlan) -> Result<(), ProgramError> {
         return wrong("protocols: found none, expected some of h3, h2, http/1.1");
     }
     if plan.tls.early_data && !plan.tls.resumption {
-        return wrong("tls: found early_data without resumption, which gives out the tickets");
+        return wrong(
+            "tls: found early_data without resumption, expected both: early data needs session tickets",
+        );
     }
     if plan.certificate.is_some() && plan.certificate_bytes.is_some() {
-        return wrong("certificate_bytes: only a self-signed certificate can be made longer");
+        return wrong(
+            "certificate_bytes: found with a certificate file, expected a self-signed certificate",
+        );
     }
     let limits = &plan.limits;
     if limits.connections == 0 || limits.streams == 0 || limits.header_bytes < 1024 {
@@ -276,7 +280,7 @@ fn in_use(error: &io::Error) -> bool {
 fn bind_error(what: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "--listen: {what} is in use, expected a free port; give another by --listen ADDRESS:PORT"
+            "--listen: {what} is in use, expected a free port; set another with --listen ADDRESS:PORT"
         ),
         io::ErrorKind::PermissionDenied => {
             format!("--listen: {what} requires root, expected a port from 1024 on")

@@ -165,13 +165,13 @@ fn serve_call(
     let sent_by_window = media.sent_by_window().into_iter().collect();
     let late_ns = media.lag_p95_ns();
     signalling::send_line(&mut line, &RemoteReport { up, sent: sent_by_window, late_ns })?;
-    Ok(format!("{peer}: heard {received} datagrams, sent {sent}"))
+    Ok(format!("{peer}: received {received} datagrams, sent {sent}"))
 }
 
 /// Returns the reason to refuse a call.
 fn refusal(offer: &CallOffer, has_capacity: bool, now: Time) -> Option<String> {
     if !has_capacity {
-        return Some("too many calls at once (--calls)".to_owned());
+        return Some("the server is at its limit of calls (--calls)".to_owned());
     }
     if let Err(error) = offer.load.check() {
         return Some(error);

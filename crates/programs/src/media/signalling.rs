@@ -123,7 +123,10 @@ impl LineReader {
         let end = piece.iter().position(|byte| *byte == b'\n');
         let text = &piece[..end.unwrap_or(piece.len())];
         if self.text.len() + text.len() > self.max_bytes {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line that is too long"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "found a line that is too long",
+            ));
         }
         self.text.extend_from_slice(text);
         Ok(end.map(|_| serde_json::from_slice(&self.text)).transpose()?)

@@ -75,9 +75,9 @@ impl ProxyPlan {
     pub fn validate(&self) -> Result<(), String> {
         let pooled = self.proxy.handshake == HandshakeMode::Pooled;
         if pooled != self.to_pool.is_some() {
-            let found = if pooled { "missing" } else { "given" };
+            let (found, expected) = if pooled { ("missing", "a pool") } else { ("given", "none") };
             return Err(format!(
-                "to_pool: {found} beside handshake = {:?}; requires \"pooled\"",
+                "to_pool: {found}, expected {expected} with handshake = {:?}",
                 self.proxy.handshake
             ));
         }

@@ -55,24 +55,24 @@ pub fn encode(ends: AddressPair) -> Option<Vec<u8>> {
 pub fn parse(bytes: &[u8]) -> Result<Option<(AddressPair, usize)>, &'static str> {
     let known = bytes.len().min(SIGNATURE.len());
     if bytes[..known] != SIGNATURE[..known] {
-        return Err("no signature of the PROXY protocol, version 2");
+        return Err("found no header of the PROXY protocol, version 2");
     }
     if bytes.get(12).is_some_and(|word| *word != PROXY) {
-        return Err("another version or command than 2 and PROXY");
+        return Err("found another version or command, expected version 2 and PROXY");
     }
     let address_bytes = match bytes.get(13) {
         None => return Ok(None),
         Some(&TCP4) => 12,
         Some(&TCP6) => 36,
-        Some(_) => return Err("another protocol than TCP over IPv4 or IPv6"),
+        Some(_) => return Err("found another protocol, expected TCP over IPv4 or IPv6"),
     };
     let Some(length) = bytes.get(14..FIXED_BYTES) else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
     if length < address_bytes {
-        return Err("shorter than its addresses");
+        return Err("found a header shorter than its addresses");
     }
     if FIXED_BYTES + length > MAX_HEADER_BYTES {
-        return Err("longer than 536 bytes");
+        return Err("found a header longer than 536 bytes");
     }
     let Some(body) = bytes.get(FIXED_BYTES..FIXED_BYTES + length) else { return Ok(None) };
     let port = |at: usize| u16::from_be_bytes([body[at], body[at + 1]]);
@@ -92,7 +92,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(AddressPair, usize)>, &'static str>
         server: SocketAddr::new(server, port(ports + 2)),
     };
     if !is_proxiable(ends.client) || !is_proxiable(ends.server) {
-        return Err("an address that no client or server can have");
+        return Err("found an address that no client or server can have");
     }
     Ok(Some((ends, FIXED_BYTES + length)))
 }

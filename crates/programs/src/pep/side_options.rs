@@ -53,7 +53,7 @@ impl SideSocketOptions {
         let no = |name: &str, found: &dyn std::fmt::Display, expected: &str| {
             Err(format!("proxy.{key}.{name}: found {found}, expected {expected}"))
         };
-        let kernel = "which is what Linux does";
+        let kernel = "the value of Linux";
         if tcp.initial_rto_ns != INITIAL_RTO_NS {
             let found = format!("{} ns", tcp.initial_rto_ns);
             return no("tcp.initial_rto_ns", &found, &format!("1 s, {kernel}"));
@@ -64,7 +64,7 @@ impl SideSocketOptions {
         }
         if !tcp.min_rto_ns.is_multiple_of(1_000_000) || tcp.min_rto_ns == 0 {
             let found = format!("{} ns", tcp.min_rto_ns);
-            return no("tcp.min_rto_ns", &found, "whole milliseconds, as routes have them");
+            return no("tcp.min_rto_ns", &found, "whole milliseconds, the unit of a route");
         }
         if tcp.rto_estimate != RtoEstimate::Linux {
             return no("tcp.rto_estimate", &"\"rfc6298\"", &format!("\"linux\", {kernel}"));
@@ -89,8 +89,8 @@ impl SideSocketOptions {
             None => true,
             Some(found) if found == DELAYED_ACK => false,
             Some(_) => {
-                let expected = "40 ms, every 2, 16 quick ones, as Linux has it, or none";
-                return no("tcp.delayed_ack", &"other numbers", expected);
+                let expected = "40 ms, 2 packets and 16 quick ACKs, the values of Linux, or none";
+                return no("tcp.delayed_ack", &"other values", expected);
             }
         };
         let options = if tcp.timestamps { TIMESTAMPS_BYTES } else { 0 };
@@ -112,7 +112,7 @@ impl SideSocketOptions {
                 let number = |name: &str| spec.options.get(name).and_then(Value::as_u64);
                 let (Some(rate), Some(window)) = (number("rate_bit_s"), number("window_bytes"))
                 else {
-                    let expected = "rate_bit_s and window_bytes, both in the plan's bytes and bits";
+                    let expected = "rate_bit_s and window_bytes as whole numbers";
                     return no("options", &spec.options, expected);
                 };
                 settings.initial_window = (window / payload).max(1);
@@ -122,7 +122,8 @@ impl SideSocketOptions {
             name => match kernel_controller_name(name) {
                 Err(why) => return Err(format!("proxy.{key}.congestion: {why}")),
                 Ok(_) if !none && !is_kernel_equivalent(name, &spec.options) => {
-                    let expected = "none, or Linux's own: the kernel's controllers take none here";
+                    let expected =
+                        "none, or the defaults of Linux: controllers of the kernel take no options";
                     return no("options", &spec.options, expected);
                 }
                 Ok(found) => found,
@@ -132,7 +133,7 @@ impl SideSocketOptions {
         let listed = listed.unwrap_or_default();
         if !listed.split_whitespace().any(|known| known == name) {
             let has = listed.split_whitespace().collect::<Vec<_>>().join(", ");
-            let expected = format!("one of the kernel's: {has}");
+            let expected = format!("one of the controllers of the kernel: {has}");
             return no("congestion", &format!("\"{}\"", spec.congestion), &expected);
         }
         settings.congestion = name.to_owned();
@@ -165,7 +166,7 @@ pub fn namespace_sysctls(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>
         }
         Err(format!(
             "proxy: client_side.tcp.{key} and server_side.tcp.{key} differ, expected one value: Linux \
-             has one for all sockets of a namespace"
+             has one value for all sockets of a namespace"
         ))
     };
     let [client, server] = sides;

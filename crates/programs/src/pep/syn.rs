@@ -98,14 +98,15 @@ impl SynCapture {
     pub fn new(near: &str, far: &str) -> io::Result<SynCapture> {
         let number = |name: &str| {
             let found = if_nametoindex(name).map(|number| number as usize);
-            found.map_err(|_| io::Error::other(format!("there is no device {name} here")))
+            found.map_err(|_| io::Error::other(format!("this namespace has no device {name}")))
         };
         let devices = [number(near)?, number(far)?];
         // The link-layer address of the loopback device.
         let loopback = getifaddrs()?
             .filter(|one| one.interface_name == "lo")
             .find_map(|one| one.address?.as_link_addr().copied());
-        let loopback = loopback.ok_or_else(|| io::Error::other("there is no device lo here"))?;
+        let loopback =
+            loopback.ok_or_else(|| io::Error::other("this namespace has no device lo"))?;
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let seen = socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll)?;
         SockRef::from(&seen).attach_filter(&filter(devices.map(|device| device as u32)))?;

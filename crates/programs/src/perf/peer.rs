@@ -10,7 +10,7 @@ pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ProgramE
     let found = (plain, port).to_socket_addrs();
     found.ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
         ProgramError::Input(format!(
-            "HOST: found \"{host}\", expected a host name or address; no address is known for it"
+            "HOST: found \"{host}\", expected an address, or a host name with an address"
         ))
     })
 }

@@ -83,7 +83,7 @@ impl ControllerPolicy {
                 Err("it accepts no controller requests (--client-controllers no)".to_owned())
             }
             ControllerPolicy::Named if !plain => Err(format!(
-                "it accepts only controllers without options (found {}; --client-controllers any)",
+                "it accepts only controllers without options, found {} (--client-controllers any)",
                 request.options
             )),
             ControllerPolicy::Named if request.name == "fixed" => {
@@ -168,7 +168,8 @@ impl PerfClientPlan {
         };
         if question.encode().len() > MAX_NEGOTIATION_BYTES {
             return Err(ProgramError::Input(
-                "--congestion: found options too long for a request to the server".to_owned(),
+                "--congestion: found options that are too long for a request to the server"
+                    .to_owned(),
             ));
         }
         Ok(Some(question))

@@ -21,7 +21,7 @@ pub(super) fn server_verification(
             Ok((ServerVerification::AcceptAny, None))
         }
         ServerVerificationPlan::Private => Err(ProgramError::Input(format!(
-            "HOST: found {}, expected a loopback or private address; for others give --fingerprint as the server prints it, or --insecure",
+            "HOST: found {}, expected a loopback or private address; for other addresses use --fingerprint with the fingerprint that the server prints, or --insecure",
             remote.ip()
         ))),
         ServerVerificationPlan::Fingerprint(text) => {
@@ -37,7 +37,9 @@ pub(super) fn describe_certificate(
     shown: &PresentedCertificate,
 ) -> String {
     match (plan, shown.fingerprint()) {
-        (ServerVerificationPlan::Fingerprint(_), _) => "certificate as pinned".to_owned(),
+        (ServerVerificationPlan::Fingerprint(_), _) => {
+            "certificate matches the pinned fingerprint".to_owned()
+        }
         (_, Some(found)) => format!("certificate not verified, fingerprint {found}"),
         (_, None) => "no certificate".to_owned(),
     }

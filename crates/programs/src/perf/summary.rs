@@ -202,7 +202,7 @@ impl fmt::Display for PerfSummary {
             self.congestion.as_deref().unwrap_or("-"),
             self.peer_congestion.as_deref().unwrap_or("-"),
         )?;
-        let lost = if self.mss_bytes.is_some() { "sent again" } else { "declared lost" };
+        let lost = if self.mss_bytes.is_some() { "retransmitted" } else { "declared lost" };
         write!(
             f,
             "packets: {} sent, {} {lost} ({share:.3} %)",

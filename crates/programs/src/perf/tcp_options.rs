@@ -31,7 +31,7 @@ impl PerfTcpOptions {
     ) -> Result<PerfTcpOptions, ProgramError> {
         if congestion.options.as_object().is_some_and(|options| !options.is_empty()) {
             return Err(ProgramError::Input(format!(
-                "--congestion {}: controllers of the kernel take no options here",
+                "--congestion {}: controllers of the kernel take no options",
                 congestion.name
             )));
         }
@@ -135,7 +135,7 @@ fn unavailable_controller(name: &str, error: Errno) -> ProgramError {
             listed.join(" ")
         ),
         Errno::ENOENT => format!(
-            "--congestion: the kernel has no controller \"{name}\" for TCP; it has {}; others are \
+            "--congestion: the kernel has no controller \"{name}\" for TCP, expected one of {}; for \
              modules: modprobe tcp_{name}",
             listed.join(", ")
         ),
@@ -156,12 +156,12 @@ mod tests {
         assert!(message.contains("reno"), "{message}");
         assert_eq!(PerfTcpOptions::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
         let message = PerfTcpOptions::new(&plan, &named("bbr")).unwrap_err().to_string();
-        let expected = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
+        let expected = "found \"bbr\" (BBRv3), expected \"bbr1\", which the kernel has as BBR version 1 (tcp_bbr.c)";
         assert_eq!(message, format!("--congestion: {expected}"));
         let message = PerfTcpOptions::new(&plan, &named("fast")).unwrap_err().to_string();
         assert!(
             message
-                .contains("found \"fast\", which is FAST TCP; the kernel's TCP has none like it"),
+                .contains("found \"fast\" (FAST TCP), which the kernel does not have for TCP"),
             "{message}"
         );
     }

@@ -121,7 +121,7 @@ fn both_sides_receive_all_datagrams() {
     }
     let output = server.end();
     assert!(output.starts_with("listening at 127.0.0.1:"), "{output}");
-    assert_eq!(output.matches("heard 50 datagrams, sent 50").count(), 3, "{output}");
+    assert_eq!(output.matches("received 50 datagrams, sent 50").count(), 3, "{output}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_call_can_have_a_single_direction() {
 fn calls_beyond_the_limits_are_refused() {
     let server = Running::start(0);
     let error = made(&plan(server.address, 1, &voice(172), &Value::Null, 100)).unwrap_err();
-    assert!(error.ends_with("refused: too many calls at once (--calls)"), "{error}");
+    assert!(error.ends_with("refused: the server is at its limit of calls (--calls)"), "{error}");
     server.end();
     let server = Running::start(8);
     let long = plan(server.address, 1, &voice(172), &Value::Null, 3_600_001);

@@ -132,7 +132,7 @@ fn a_controller_without_kernel_twin_serves_only_quic() {
     server.wait();
     let text = screen.text();
     assert!(
-        text.contains("TCP is not served: --congestion: found \"fast\", which is FAST TCP; "),
+        text.contains("TCP is not available: --congestion: found \"fast\" (FAST TCP), which "),
         "{text}"
     );
     plan["transport"] = json!("tcp");

@@ -146,7 +146,7 @@ fn a_stopped_server_is_detected() {
     assert!(rows[0]["down_bytes"].as_u64().unwrap() > 0);
     let (_, result) = client.join().unwrap();
     let message = result.unwrap_err().to_string();
-    assert!(message.contains("closed the connection before the load was done"), "{message}");
+    assert!(message.contains("closed the connection before the end of the load"), "{message}");
 }
 
 #[test]

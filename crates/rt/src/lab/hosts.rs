@@ -217,8 +217,7 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
         return Err(io::Error::other(text));
     }
     if !plan.server_namespace {
-        let message =
-            "a lab with other routes than one from client to server requires a private server side";
+        let message = "a lab with several routes requires a private server side";
         return Err(io::Error::other(message));
     }
     match plan.proxies.first() {

@@ -40,9 +40,10 @@ pub fn overrun_reasons(
             if let Some(what) = lateness_reason(&result.lateness, bound) {
                 reasons.push(format!("{simplex_link}: {what}"));
             }
-            for (count, what) in
-                [(result.device_rejected, "were refused"), (result.overrun, "overran")]
-            {
+            for (count, what) in [
+                (result.device_rejected, "were rejected by the device"),
+                (result.overrun, "overran"),
+            ] {
                 if count > 0 {
                     reasons.push(format!("{simplex_link}: {count} packets {what}"));
                 }

@@ -159,7 +159,7 @@ fn prepare_uplink() -> io::Result<Option<UserNetwork>> {
         Err(error) => Err(error),
     };
     if let Err(why) = &user_network {
-        log_stderr(format_args!("bentpipe: no uplink from the path to outside: {why}"));
+        log_stderr(format_args!("bentpipe: the lab has no uplink: {why}"));
     }
     Ok(user_network.ok())
 }

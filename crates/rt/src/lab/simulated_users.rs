@@ -60,7 +60,7 @@ impl SimulatedUsers {
             .map_err(|error| io::Error::other(error.to_string()))?;
         let attachments = sim::build_attachments(&spec, &topology).map_err(io::Error::other)?;
         let node_id = |node: &NamespaceNode| {
-            let missing = || format!("the simulated users know no node {:?}", node.name);
+            let missing = || format!("the simulated users have no node {:?}", node.name);
             topology.node_id(&node.name).ok_or_else(|| io::Error::other(missing()))
         };
         let path = LinearPath { nodes: nodes.iter().map(node_id).collect::<io::Result<_>>()? };

@@ -117,7 +117,7 @@ impl SeriesWriter {
     }
 
     fn fail(&mut self, name: &str, error: &io::Error) {
-        let message = format!("{name}: {error}; the series end here");
+        let message = format!("{name}: {error}; the time series end here");
         log_stderr(format_args!("bentpipe: {message}"));
         self.error = Some(message);
         (self.links, self.users, self.queues) = (None, None, None);

@@ -230,7 +230,7 @@ pub fn exec_tool(name: &str, process: &str) -> io::Result<u8> {
         process.parse().map_err(io::Error::other)?,
         Signal::SIGKILL,
     )?;
-    let unknown_tool = || io::Error::other(format!("{name} leads nowhere"));
+    let unknown_tool = || io::Error::other(format!("unknown tool {name}"));
     let tool =
         NetworkTool::ALL.into_iter().find(|tool| tool.name() == name).ok_or_else(unknown_tool)?;
     if io::stdin().read(&mut [0])? == 0 {

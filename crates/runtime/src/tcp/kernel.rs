@@ -73,14 +73,14 @@ pub fn kernel_controller_name(name: &str) -> Result<&str, String> {
     let twin = entry.descriptor.names().find_map(cc::find_kernel_twin);
     Err(match twin.map(|twin| (twin.name(), twin.kernel)) {
         Some((twin, Some(kernel))) => format!(
-            "found \"{name}\", which is {}; the kernel's is {}, expected \"{twin}\"",
+            "found \"{name}\" ({}), expected \"{twin}\", which the kernel has as {}",
             entry.descriptor.title, kernel.title
         ),
         _ => {
             let twins = cc::ENTRIES.iter().filter(|entry| entry.kernel.is_some());
             let twins: Vec<&str> = twins.map(|entry| entry.name()).collect();
             format!(
-                "found \"{name}\", which is {}; the kernel's TCP has none like it, expected one of {}",
+                "found \"{name}\" ({}), which the kernel does not have for TCP, expected one of {}",
                 entry.descriptor.title,
                 twins.join(", ")
             )

@@ -32,7 +32,7 @@ pub fn refused_calls(spec: &RunSpec) -> Result<BTreeSet<usize>, String> {
         let mut calls = Vec::new();
         for name in &admission.flows {
             let index = index_by_name.get(name.as_str()).copied();
-            let index = index.ok_or_else(|| error(format!("flow {name:?} is not there")))?;
+            let index = index.ok_or_else(|| error(format!("unknown flow {name:?}")))?;
             let flow = &spec.flows[index];
             let LoadSpec::Datagrams(load) = &flow.load else {
                 return Err(error(format!("flow {name:?} sends no datagrams")));

@@ -100,7 +100,7 @@ pub fn build(
     controllers: &mut ExternalControllers<'_>,
 ) -> Result<BundleNodes, String> {
     let builder = |name: &String| {
-        let node = topology.node_id(name).ok_or(format!("there is no node {name:?}"))?;
+        let node = topology.node_id(name).ok_or(format!("unknown node {name:?}"))?;
         let (neighbours, cla_interfaces, interfaces) = (Vec::new(), Vec::new(), Vec::new());
         Ok(BundleNodeBuilder { name: name.clone(), node, neighbours, cla_interfaces, interfaces })
     };
@@ -110,15 +110,15 @@ pub fn build(
     for (index, flow) in spec.flows.iter().enumerate().skip(first_index) {
         let error = |error: String| format!("flow {}: {error}", flow.name);
         let link = dtn.links.iter().find(|link| link.flow == flow.name);
-        let link = link.ok_or_else(|| error("no link of bundle nodes is called so".to_owned()))?;
+        let link = link.ok_or_else(|| error("it belongs to no link of bundle nodes".to_owned()))?;
         let (flow, cla) = &apply_plan(flow, link, dtn);
         let find = |name: &str| {
             let found = builders.iter().position(|builder| builder.name == name);
-            found.ok_or_else(|| error(format!("there is no bundle node {name:?}")))
+            found.ok_or_else(|| error(format!("unknown bundle node {name:?}")))
         };
         let endpoints = [find(&flow.client)?, find(&flow.server)?];
         if endpoints[0] == endpoints[1] {
-            return Err(error("it leads from a node to itself".to_owned()));
+            return Err(error("it connects a node with itself".to_owned()));
         }
         proxy_chains.push(ProxyChain::new(
             topology,
@@ -139,15 +139,20 @@ pub fn build(
                     ContactStartSpec::Resume | ContactStartSpec::LinkUp
                 ) =>
             {
-                return Err(error("TCP is neither resumed nor told of a way's return".to_owned()));
+                return Err(error(
+                    "TCP supports neither resumption nor link_up at the start of a contact"
+                        .to_owned(),
+                ));
             }
             TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
             TransportSpec::Udp(_) if link.on_contact_start != ContactStartSpec::Keep => {
-                return Err(error("there is no connection over UDP that could return".to_owned()));
+                return Err(error(
+                    "UDP has no connection to restore at the start of a contact".to_owned(),
+                ));
             }
             TransportSpec::Udp(udp) => u32::from(udp.header_bytes),
             TransportSpec::Web { .. } => {
-                return Err(error("bundle nodes have QUIC, TCP and UDP".to_owned()));
+                return Err(error("bundle nodes use QUIC, TCP or UDP".to_owned()));
             }
         };
         let is_connectionless = cla.transport() == ClaTransport::Udp;
@@ -155,9 +160,7 @@ pub fn build(
             && ltp.rate_bit_s.is_none()
             && LinkProperties::between(&dtn.plan, &flow.client, &flow.server).is_none()
         {
-            return Err(error(
-                "LTP has no rate: neither a contact nor the link has one".to_owned(),
-            ));
+            return Err(error("LTP has no rate from a contact or from the link".to_owned()));
         }
         let addresses = FlowAddresses::new(index, spec.flows.len(), udp_header_bytes);
         let interface_ids = endpoints

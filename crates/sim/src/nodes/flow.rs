@@ -218,7 +218,7 @@ pub fn build_cla_endpoint(
         (TransportSpec::Udp(udp), ClaTransport::Udp) => {
             Ok(Box::new(udp::UdpPeer::new(side, udp, app_builder)))
         }
-        _ => Err("its convergence layer does not go over its transport".to_owned()),
+        _ => Err("its convergence layer does not support its transport".to_owned()),
     }
 }
 
@@ -229,7 +229,7 @@ fn build_udp_endpoints(
     udp: &udp::UdpSpec,
 ) -> Result<[Box<dyn Endpoint>; 2], String> {
     if !matches!(flow.load, LoadSpec::Datagrams(_)) {
-        return Err("UDP carries loads of datagrams only".to_owned());
+        return Err("UDP carries only loads of datagrams".to_owned());
     }
     let side = |side| -> Box<dyn Endpoint> {
         Box::new(udp::UdpEndpoint::new(side, udp, app_builder(seed, flow, side)))
@@ -250,7 +250,7 @@ fn build_tcp_endpoints(
     if let LoadSpec::Perf { streams } = &flow.load
         && streams.iter().any(|stream| stream.after.is_some())
     {
-        return Err("over TCP every stream begins at once: `after` cannot be".to_owned());
+        return Err("TCP does not support `after`: all streams begin at once".to_owned());
     }
     let mut side = |side, congestion: &CongestionSpec, spec: &tcp::TcpSpec| {
         let name = format!("{}.{}", flow.name, Side::name(side));
@@ -282,7 +282,7 @@ fn build_web_nodes(
     controllers: &mut ExternalControllers<'_>,
 ) -> Result<[Box<dyn ProbedNode>; 2], String> {
     let LoadSpec::Page(web) = &flow.load else {
-        return Err("the web transport carries loads of pages only".to_owned());
+        return Err("the web transport carries only loads of pages".to_owned());
     };
     let early = web.tls.resumption && web.tls.early_data;
     let handshake = if early { Handshake::ZeroRtt } else { Handshake::OneRtt };

@@ -54,7 +54,7 @@ impl NodeSet {
         for (index, flow) in spec.flows[..first_bundle_link].iter().enumerate() {
             let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
-                topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
+                topology.node_id(name).ok_or_else(|| error(format!("unknown node {name:?}")))
             };
             let (client, server) = (node(&flow.client)?, node(&flow.server)?);
             let split: &[NodeId] = if flow.transport.tcp().is_some() { &split } else { &[] };

@@ -33,7 +33,7 @@ pub fn resolve_nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>,
     for proxy in &spec.proxies {
         let error = |text: &str| Err(format!("proxy {}: {text}", proxy.node));
         let Some(node) = topology.node_id(&proxy.node) else {
-            return error("there is no such node");
+            return error("unknown node");
         };
         if topology.node_kind(node) != NodeKind::Proxy {
             return error("its node is not of kind proxy");
@@ -81,7 +81,7 @@ pub fn build(
         };
         if proxy.handshake == HandshakeMode::Pooled && next.is_none() {
             return Err(format!(
-                "proxy {}: handshake is pooled, but flow {flow_name} meets no other proxy after it",
+                "proxy {}: handshake is pooled, but flow {flow_name} passes no other proxy after it",
                 proxy.node
             ));
         }

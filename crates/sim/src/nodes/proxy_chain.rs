@@ -51,11 +51,9 @@ impl ProxyChain {
         if forward_proxies != reverse_proxies
             || !segments.all(|(from, to)| proxies_on_path(topology, from, to, split).is_empty())
         {
-            return Err(
-                "its packets cross other proxies on the way back than on the way there, so \
-                 TCP cannot be split"
-                    .to_owned(),
-            );
+            return Err("its forward and return paths have different proxies, which cannot \
+                 split TCP"
+                .to_owned());
         }
         Ok(ProxyChain { hops })
     }

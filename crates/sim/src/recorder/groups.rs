@@ -40,7 +40,7 @@ impl MeasurementGroups {
                 || link_members.contains(&series)
                 || groups.names.contains(&group.name);
             if is_taken {
-                return Err(error("the name is taken".to_owned()));
+                return Err(error("found a duplicate name".to_owned()));
             }
             flow_members
                 .assign(&group.flows, index)
@@ -110,9 +110,9 @@ impl<'a> GroupMembers<'a> {
     fn assign(&mut self, names: &[String], group: usize) -> Result<(), String> {
         for name in names {
             let index =
-                *self.index_by_name.get(name.as_str()).ok_or(format!("{name:?} is not there"))?;
+                *self.index_by_name.get(name.as_str()).ok_or(format!("{name:?} is unknown"))?;
             if self.groups[index].replace(group).is_some() {
-                return Err(format!("{name:?} is in a group already"));
+                return Err(format!("{name:?} is already in a group"));
             }
         }
         Ok(())

@@ -343,7 +343,7 @@ impl Qlog {
             }
             Crypto::Rustls => {
                 "Simulated by bentpipe; time 0 is the start of the run. Packets are encrypted: \
-                 they are shown without packet numbers and frames, and lost ones are not named."
+                 the trace has no packet numbers and frames, and does not identify lost packets."
             }
         };
         put!(

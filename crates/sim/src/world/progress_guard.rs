@@ -37,14 +37,14 @@ impl NoProgress {
         let (at, now) = (format_seconds(deadline), format_seconds(now));
         match self {
             NoProgress::PastDeadline => {
-                format!("asks at {now} to be woken at {at}, which has passed")
+                format!("requests at {now} a wake-up at {at}, which has passed")
             }
             NoProgress::SameInstant => format!(
-                "asks to be woken at {at} again and again, {MAX_WAKEUPS_PER_INSTANT} times at that instant: \
+                "requests a wake-up at {at} repeatedly, {MAX_WAKEUPS_PER_INSTANT} times at that instant: \
                  time does not pass"
             ),
             NoProgress::IdleWakeups => format!(
-                "asks to be woken more than {MAX_IDLE_WAKEUPS_PER_SECOND} times in the second before {now} and sends \
+                "requests more than {MAX_IDLE_WAKEUPS_PER_SECOND} wake-ups in the second before {now} and sends \
                  nothing"
             ),
             NoProgress::PacketFlood => {

@@ -157,7 +157,7 @@ fn incompatible_loads_and_transports_are_refused() {
     let tcp = crate::common::tcp(&json!({}));
     assert_eq!(refused(tcp, &load), "flow main: TCP carries no datagrams");
     let bulk = crate::common::time_up(1.0);
-    assert_eq!(refused(over_udp(), &bulk), "flow main: UDP carries loads of datagrams only");
+    assert_eq!(refused(over_udp(), &bulk), "flow main: UDP carries only loads of datagrams");
     let periods =
         json!({"on_ns": 1, "off_ns": 1, "distribution": {"kind": "pareto", "shape": 1.0}});
     let error = refused(over_udp(), &call(&voice(&periods), &Value::Null, 1));

@@ -41,7 +41,7 @@ fn a_controller_that_repeats_the_present_instant_is_named() {
     for tcp in [false, true] {
         let error = run(&short(tcp), 0).unwrap_err();
         assert!(
-            error.starts_with("flow main, its client: its controller mine asks to be"),
+            error.starts_with("flow main, its client: its controller mine requests a"),
             "{error}"
         );
         assert!(error.ends_with("10000 times at that instant: time does not pass"), "{error}");
@@ -53,13 +53,13 @@ fn a_controller_with_a_past_deadline_is_named_with_both_instants() {
     for tcp in [false, true] {
         let error = run(&short(tcp), -1).unwrap_err();
         assert!(
-            error.starts_with("flow main, its client: its controller mine asks at 0.0"),
+            error.starts_with("flow main, its client: its controller mine requests at 0.0"),
             "{error}"
         );
         assert!(error.ends_with("which has passed"), "{error}");
         // The subtraction saturates at zero.
         let error = run(&short(tcp), i64::MIN).unwrap_err();
-        assert!(error.ends_with("to be woken at 0.000000000 s, which has passed"), "{error}");
+        assert!(error.ends_with("a wake-up at 0.000000000 s, which has passed"), "{error}");
     }
 }
 
@@ -67,8 +67,8 @@ fn a_controller_with_a_past_deadline_is_named_with_both_instants() {
 fn a_controller_that_wakes_every_nanosecond_is_named() {
     for tcp in [false, true] {
         let error = run(&short(tcp), 1).unwrap_err();
-        assert!(error.starts_with("flow main, its client: its controller mine asks"), "{error}");
-        assert!(error.contains("more than 1000000 times in the second before 0."), "{error}");
+        assert!(error.starts_with("flow main, its client: its controller mine requests"), "{error}");
+        assert!(error.contains("more than 1000000 wake-ups in the second before 0."), "{error}");
     }
 }
 

@@ -118,7 +118,7 @@ fn a_bad_stage_is_refused_by_link_and_number() {
     let cases = [
         (
             of(r#"{"kind":"loss","model":{"kind":"bernoulli","probability":-0.1}}"#),
-            "l.down stage 1 (loss): probability = -0.1 is no probability between 0 and 1",
+            "l.down stage 1 (loss): probability = -0.1 is not a probability from 0 to 1",
         ),
         (
             transmit(unbounded, r#"{"kind":"rate","rate_bit_s":0}"#),
@@ -133,7 +133,7 @@ fn a_bad_stage_is_refused_by_link_and_number() {
                 unbounded,
                 r#"{"kind":"trace","opportunities_ns":[2,1],"opportunity_bytes":1,"repeat_ns":3}"#,
             ),
-            "l.down stage 1 (transmit): opportunities_ns run backwards",
+            "l.down stage 1 (transmit): opportunities_ns are not in order of time",
         ),
         (
             transmit(
@@ -146,11 +146,11 @@ fn a_bad_stage_is_refused_by_link_and_number() {
             of(
                 r#"{"kind":"outage","windows":[[5,9],[8,10]],"repeat_ns":null,"buffer_packets":false}"#,
             ),
-            "l.down stage 1 (outage): window [8, 10] begins before the one before it ends",
+            "l.down stage 1 (outage): window [8, 10] begins before the end of the previous window",
         ),
         (
             of(r#"{"kind":"outage","windows":[[5,5]],"repeat_ns":null,"buffer_packets":false}"#),
-            "l.down stage 1 (outage): window [5, 5] is empty or runs backwards",
+            "l.down stage 1 (outage): window [5, 5] does not end after its start",
         ),
         (
             of(
@@ -197,33 +197,33 @@ fn a_bad_change_is_refused_by_its_instant() {
     let cases = [
         (
             of(r#"[{"at_ns":7},{"at_ns":7}]"#),
-            "changes at 7 ns: they do not come after the ones before them",
+            "changes at 7 ns: found a time that is not after the previous changes",
         ),
         (
             of(r#"[{"at_ns":7,"links":[{"link":"x","enabled":false}]}]"#),
-            "changes at 7 ns: there is no link \"x\"",
+            "changes at 7 ns: unknown link \"x\"",
         ),
-        (stage("ar", 0, rate), "changes at 7 ns: there is no line \"ar\""),
-        (stage("ar.up", 9, rate), "changes at 7 ns: there is no ar.up stage 9"),
+        (stage("ar", 0, rate), "changes at 7 ns: unknown simplex link \"ar\""),
+        (stage("ar.up", 9, rate), "changes at 7 ns: unknown ar.up stage 9"),
         (
             stage("ar.up", 0, rate),
-            "changes at 7 ns: ar.up stage 0 (delay) takes no such change: rate",
+            "changes at 7 ns: ar.up stage 0 (delay) does not support this change: rate",
         ),
         (stage("ar.up", 1, rate), "changes at 7 ns: ar.up stage 1: rate_bit_s is 0"),
         (
             stage("ar.up", 1, r#"{"kind":"in_flight","policy":"reorder"}"#),
-            "changes at 7 ns: ar.up stage 1 (transmit) takes no such change: in_flight",
+            "changes at 7 ns: ar.up stage 1 (transmit) does not support this change: in_flight",
         ),
-        (route("r", "s", r#""no_route""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
-        (route("B", "B", r#""no_route""#), "changes at 7 ns: no route from \"B\" to itself"),
-        (route("z", "B", r#""no_route""#), "changes at 7 ns: there is no node \"z\""),
+        (route("r", "s", r#""no_route""#), "changes at 7 ns: found the destination \"s\", which is a router, expected a host or proxy"),
+        (route("B", "B", r#""no_route""#), "changes at 7 ns: found a route from \"B\" to itself, expected another destination"),
+        (route("z", "B", r#""no_route""#), "changes at 7 ns: unknown node \"z\""),
         (
             route("r", "B", r#"{"link":"sb"}"#),
             "changes at 7 ns: link \"sb\" does not begin at \"r\"",
         ),
         (
             route("r", "B", r#"{"link":"ar"}"#),
-            "changes at 7 ns: link \"ar\" leads from \"r\" to \"A\", a host, which passes nothing on",
+            "changes at 7 ns: link \"ar\" leads from \"r\" to \"A\", a host, which forwards no packets",
         ),
         (
             of(r#"[{"at_ns":5,"routes":[{"node":"s","to":"A","route":{"link":"rs"}}]},

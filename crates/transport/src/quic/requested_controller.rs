@@ -37,7 +37,7 @@ impl NegotiatedController {
             Some(done) => {
                 let (done, wish) = (&done.name, &requested.name);
                 return Err(format!(
-                    "this connection has {done} already, and cannot have {wish} too"
+                    "this connection already has {done} and cannot change to {wish}"
                 ));
             }
             None => {}

@@ -179,7 +179,7 @@ impl endpoint::Endpoint for UdpEndpoint {
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
         if self.app.is_some() {
-            return Err("it has begun already".to_owned());
+            return Err("it has already begun".to_owned());
         }
         self.app = Some(app.unwrap_or_else(|| (self.build_app)(0)));
         self.connected_at = Some(now);

@@ -92,7 +92,7 @@ impl endpoint::Endpoint for UdpPeer {
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
         if self.app.is_some() {
-            return Err("it has begun already".to_owned());
+            return Err("it has already begun".to_owned());
         }
         let app = app.unwrap_or_else(|| (self.build_app)(self.stats.opened));
         self.start_app(now, app, out);

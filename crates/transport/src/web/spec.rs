@@ -187,19 +187,21 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
         let name = &object.name;
         if object.host as usize >= page.hosts.len() {
             let (host, count) = (object.host, page.hosts.len());
-            return fail(format!(
-                "object {name:?}: host {host} of {count} hosts (they count from 0)"
-            ));
+            return fail(format!("object {name:?}: found host {host}, expected less than {count}"));
         }
         if let Some(after) =
             object.after.iter().find(|after| **after as usize >= page.objects.len())
         {
             let count = page.objects.len();
-            return fail(format!("object {name:?}: after {after} of {count} objects"));
+            return fail(format!(
+                "object {name:?}: found after {after}, expected less than {count}"
+            ));
         }
         // One frame of HTTP/2 carries a header block (RFC 9113 section 4.2).
         if object.request_bytes.max(object.response_header_bytes) > 16_000 {
-            return fail(format!("object {name:?}: a header block of more than 16,000 bytes"));
+            return fail(format!(
+                "object {name:?}: found a header block of more than 16,000 bytes, expected at most 16,000"
+            ));
         }
     }
     let mut led = vec![false; page.objects.len()];
@@ -207,7 +209,9 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
         let Some(to) = object.redirect else { continue };
         let Some(target) = page.objects.get(to as usize) else {
             let (name, count) = (&object.name, page.objects.len());
-            return fail(format!("object {name:?}: redirect {to} of {count} objects"));
+            return fail(format!(
+                "object {name:?}: found redirect {to}, expected less than {count}"
+            ));
         };
         if !target.after.contains(&(index as u32)) {
             return fail(format!("object {:?} does not wait for its redirect", target.name));
@@ -227,24 +231,30 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
         return fail(format!("object {:?} waits for itself", page.objects[stuck].name));
     }
     if !page.objects[0].after.is_empty() {
-        return fail("the first object is the main document, and waits for nothing".to_owned());
+        return fail(
+            "the first object is the main document and must not wait for others".to_owned(),
+        );
     }
     if spec.loads == 0 {
-        return fail("loads = 0: at least 1".to_owned());
+        return fail("loads: found 0, expected at least 1".to_owned());
     }
     if spec.pause_ns.0 > spec.pause_ns.1 {
-        return fail("the least pause is longer than the largest".to_owned());
+        return fail("the minimum pause is longer than the maximum".to_owned());
     }
     if spec.connections_per_host == 0 {
-        return fail("connections_per_host = 0: at least 1 (6 in browsers)".to_owned());
+        return fail(
+            "connections_per_host: found 0, expected at least 1 (6 in browsers)".to_owned(),
+        );
     }
     if spec.tls.early_data && !spec.tls.resumption {
-        return fail("early_data needs resumption: it is sent under a resumed session".to_owned());
+        return fail(
+            "early_data needs resumption, because only resumed sessions send early data".to_owned(),
+        );
     }
     // At least the version and the random bytes (RFC 8446 section 4.1.2).
     if spec.tls.client_hello_bytes < 100 {
         let bytes = spec.tls.client_hello_bytes;
-        return fail(format!("client_hello_bytes = {bytes}: at least 100"));
+        return fail(format!("client_hello_bytes: found {bytes}, expected at least 100"));
     }
     Ok(())
 }

@@ -118,7 +118,8 @@ impl Session for Ltp {
             AppEvent::Timer => self.engine.expire_timers(now, out),
             AppEvent::Closed => {
                 self.is_closed = true;
-                let error = self.engine.has_outgoing().then(|| "the connection is over".to_owned());
+                let error =
+                    self.engine.has_outgoing().then(|| "the connection has ended".to_owned());
                 return out.push(SessionEvent::Closed { error });
             }
             _ => {}

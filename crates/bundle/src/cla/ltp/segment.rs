@@ -175,13 +175,15 @@ pub enum SegmentError {
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SegmentError::Version(version) => write!(f, "a segment of version {version}"),
-            SegmentError::UndefinedType(kind) => write!(f, "no segment has the type {kind}"),
-            SegmentError::Truncated => f.write_str("a segment is not whole"),
-            SegmentError::Trailing => f.write_str("bytes stand behind a segment"),
+            SegmentError::Version(version) => {
+                write!(f, "found a segment of version {version}, expected 0")
+            }
+            SegmentError::UndefinedType(kind) => write!(f, "unknown segment type {kind}"),
+            SegmentError::Truncated => f.write_str("a segment is truncated"),
+            SegmentError::Trailing => f.write_str("a datagram has bytes after its segment"),
             SegmentError::OutOfRange => f.write_str("a serial number or an offset is out of range"),
             SegmentError::InvalidClaims => {
-                f.write_str("claims are not in order, or out of a report's bounds")
+                f.write_str("claims are out of order, or outside the bounds of their report")
             }
         }
     }

@@ -20,11 +20,13 @@ pub enum DecodeError {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DecodeError::UnknownType(kind) => write!(f, "no message has the type {kind}"),
+            DecodeError::UnknownType(kind) => write!(f, "unknown message type {kind}"),
             DecodeError::TooLong => f.write_str("a node id or a list of extensions is too long"),
             DecodeError::NotText => f.write_str("a node id is not UTF-8"),
             DecodeError::Magic => f.write_str("the connection does not begin with 'dtn!'"),
-            DecodeError::NotABundle(first) => write!(f, "no bundle begins with {first:#04x}"),
+            DecodeError::NotABundle(first) => {
+                write!(f, "found {first:#04x}, expected the start of a bundle")
+            }
         }
     }
 }

@@ -184,8 +184,8 @@ pub mod term {
             3 => "Busy",
             CONTACT => "Contact Failure",
             RESOURCES => "Resource Exhaustion",
-            240..=255 => "a private one",
-            _ => "an unassigned one",
+            240..=255 => "Private use",
+            _ => "Unassigned",
         }
     }
 }

@@ -249,7 +249,7 @@ impl Rfc9174Session {
             AppEvent::Closed => {
                 let agreed = self.term_sent && self.term_received;
                 self.is_peer_unreachable = true;
-                self.fail((!agreed).then_some("the connection is over"));
+                self.fail((!agreed).then_some("the connection has ended"));
             }
             AppEvent::Finished(_) | AppEvent::DatagramsReceived => {}
         }
@@ -399,12 +399,12 @@ impl Rfc9174Session {
             self.last_sent_at = now;
         }
         if control_overflow {
-            self.fail(Some("the peer does not read what it is answered"));
+            self.fail(Some("the peer does not read the responses"));
         }
         // After the contact header of this side, which is not encrypted.
         let secure = self.state == SessionState::Secure && !self.failed && !self.has_data();
         if secure && !std::mem::replace(&mut self.tls_requested, true) && !streams.start_tls() {
-            self.fail(Some("there are no keys for TLS here"));
+            self.fail(Some("this node has no TLS keys"));
         }
         let done = self.term_sent && self.term_received && !self.is_busy() && !self.has_data();
         if self.failed || (self.state == SessionState::Established && done) {

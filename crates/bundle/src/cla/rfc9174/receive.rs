@@ -97,7 +97,9 @@ impl Rfc9174Session {
         if self.state == SessionState::Secure {
             // Unauthenticated bytes before the handshake must not be interpreted after it.
             if !bytes.is_empty() {
-                self.fail(Some("the peer said more before TLS than its contact header"));
+                self.fail(Some(
+                    "the peer sent data after its contact header before the TLS handshake",
+                ));
             }
             return 0;
         }
@@ -157,7 +159,7 @@ impl Rfc9174Session {
                         self.send_term(term::VERSION);
                     }
                     let version = header.version;
-                    self.fail(Some(&format!("the peer speaks version {version} of TCPCL")));
+                    self.fail(Some(&format!("the peer uses version {version} of TCPCL")));
                     return false;
                 }
                 // Section 4.3: TLS is used if both sides support it.
@@ -169,7 +171,7 @@ impl Rfc9174Session {
                     }
                     TlsPolicy::Require => {
                         self.send_term(term::CONTACT);
-                        self.fail(Some("the peer does not speak TLS, which is required here"));
+                        self.fail(Some("the peer does not support TLS, which this node requires"));
                         return false;
                     }
                     TlsPolicy::Allow | TlsPolicy::No => {}
@@ -240,11 +242,9 @@ impl Rfc9174Session {
         if init.extension_error.is_some() || init.segment_mru == 0 || init.transfer_mru == 0 {
             self.send_term(term::CONTACT);
             let reason = match init.extension_error {
-                Some(ExtensionError::UnknownCritical) => {
-                    "the peer asks for an extension that is not known"
-                }
+                Some(ExtensionError::UnknownCritical) => "the peer requires an unknown extension",
                 Some(ExtensionError::Malformed) => "the peer's extensions are malformed",
-                None => "the peer takes no bundles",
+                None => "the peer accepts no bundles",
             };
             return self.fail(Some(reason));
         }
@@ -253,7 +253,7 @@ impl Rfc9174Session {
         {
             // An unexpected node ID terminates the session (section 4.7).
             let shown: String = init.node_id.chars().take(MAX_SHOWN_CHARS).collect();
-            let reason = format!("the peer says that it is {shown:?}, expected {expected}");
+            let reason = format!("the peer has the node id {shown:?}, expected {expected}");
             self.send_term(term::CONTACT);
             return self.fail(Some(&reason));
         }

@@ -23,7 +23,7 @@ impl Rfc9174Session {
             return;
         }
         if streams.open() != Some(SIGNAL_STREAM) {
-            return self.fail(Some("the transport has no stream to begin with"));
+            return self.fail(Some("the transport did not open the first stream"));
         }
         if tcp {
             self.send_contact_header();

@@ -126,7 +126,7 @@ impl Proxy<'_> {
                     if self.counters.refused == 0 {
                         let max_flows = self.max_flows;
                         log_stderr(format_args!(
-                            "bentpipe: more than {max_flows} connections: the rest is reset"
+                            "bentpipe: limit of {max_flows} connections reached: the proxy resets further connections"
                         ));
                     }
                     self.counters.refused += 1;
@@ -147,7 +147,7 @@ impl Proxy<'_> {
                 if self.counters.evicted_half_open == 0 {
                     let max_flows = self.max_flows;
                     log_stderr(format_args!(
-                        "bentpipe: more than {max_flows} connections: new ones replace half-open ones"
+                        "bentpipe: limit of {max_flows} connections reached: new connections replace half-open connections"
                     ));
                 }
                 self.counters.evicted_half_open += 1;

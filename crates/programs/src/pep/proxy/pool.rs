@@ -32,7 +32,7 @@ impl Proxy<'_> {
             self.poll_once(until)?;
             if self.clock.now() >= until {
                 return Err(ProgramError::Run(format!(
-                    "to_pool: {} connections to {} stand after {} s, expected {}",
+                    "to_pool: {} connections to {} are open after {} s, expected {}",
                     self.pool.len(),
                     pool.address,
                     FILL_TIMEOUT.millis() / 1000.0,
@@ -86,7 +86,7 @@ impl Proxy<'_> {
                 Ok(got) if got > 0 => bytes.extend(&buffer[..got]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return self.reject_pooled(index, "it ends within its header"),
+                _ => return self.reject_pooled(index, "the connection ended within its header"),
             }
             flow.deadline.get_or_insert(now + HEADER_TIMEOUT);
             match proxy_header::parse(bytes) {
@@ -103,7 +103,7 @@ impl Proxy<'_> {
         let key = (ends.client, ends.server);
         if self.by_addresses.contains_key(&key) || self.local_addresses.contains(&ends.server.ip())
         {
-            return self.reject_pooled(index, "its ends are taken");
+            return self.reject_pooled(index, "another connection has its addresses");
         }
         self.by_addresses.insert(key, index);
         self.counters.side(0).connections += 1;

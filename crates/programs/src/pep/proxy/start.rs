@@ -46,7 +46,7 @@ pub(super) fn raise_file_limit(
     }
     if allowed < plan.connections as u64 {
         notes.push(format!(
-            "{allowed} connections at a time, not {}: {hard} open files are allowed (ulimit -Hn)",
+            "the limit of {hard} open files (ulimit -Hn) allows {allowed} connections, not {}",
             plan.connections
         ));
     }
@@ -92,7 +92,7 @@ impl<'a> Proxy<'a> {
         }
         for (device, options) in devices.iter().zip(&side_options) {
             if set_routes(device, options, v6)? == 0 {
-                return Err(io::Error::other(format!("no route over {device}")));
+                return Err(io::Error::other(format!("{device} has no route")));
             }
         }
         let local_addresses = getifaddrs()?.filter_map(|one| {

@@ -73,7 +73,7 @@ impl MeasuringClient {
     pub(super) fn describe_failure(&self, reason: &CloseReason) -> String {
         let (remote, alpn) = (self.remote, &self.plan.alpn);
         let CloseReason::Lost(why) = reason else {
-            return format!("{remote} closed the connection before the load was done");
+            return format!("{remote} closed the connection before the end of the load");
         };
         let idle = if self.is_quic() {
             self.plan.quic.idle_timeout_ns.map_or(0.0, |nanos| nanos as f64 / 1e9)
@@ -82,8 +82,8 @@ impl MeasuringClient {
         };
         match &**why {
             "timed out" => {
-                let verb = if self.is_quic() { "came" } else { "moved" };
-                format!("{remote}: the connection is lost: nothing {verb} for {idle} s")
+                let what = if self.is_quic() { "a packet" } else { "progress" };
+                format!("{remote}: the connection is lost: {idle} s without {what}")
             }
             "reset by peer" if self.is_quic() => format!("{remote}: the server has restarted"),
             _ if self.is_quic() && why.contains("refused") => {
@@ -99,10 +99,10 @@ impl MeasuringClient {
                 "NoApplicationProtocol"
             }) =>
             {
-                format!("{remote}: the server does not speak ALPN {alpn}")
+                format!("{remote}: the server does not support ALPN {alpn}")
             }
             _ if !self.is_quic() && why.contains("reset") => {
-                format!("{remote}: {why}; it may be at its connection limit, or have ended")
+                format!("{remote}: {why}; the server may be at its connection limit, or has ended")
             }
             _ => format!("{remote}: {why}"),
         }

@@ -224,7 +224,7 @@ impl MeasuringServer {
         }
         out.reporter.print(&format!("listening at {}: {}", self.local, speaks.join(", ")))?;
         if let Some(why) = &self.tcp_unavailable {
-            out.reporter.print(&format!("TCP is not served: {why}"))?;
+            out.reporter.print(&format!("TCP is not available: {why}"))?;
         }
         if self.plan.transport != PerfTransport::Tcp {
             out.reporter.print(&format!("certificate fingerprint {}", self.fingerprint))?;

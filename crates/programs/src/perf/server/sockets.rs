@@ -90,7 +90,7 @@ fn bind_with_fallback<T>(
         ProgramError::Input(match why {
             io::ErrorKind::AddrInUse => {
                 format!(
-                    "--listen: {what} port {port} is in use; give another with --listen ADDRESS:PORT"
+                    "--listen: {what} port {port} is in use; set another with --listen ADDRESS:PORT"
                 )
             }
             io::ErrorKind::PermissionDenied => {

@@ -132,7 +132,7 @@ fn a_node_with_an_unexpected_id_gets_no_bundle() {
     let (layer, terms) = tcpcl(TlsPolicy::No, Some("ipn:7.0"));
     let mut from = node_with(&layer, Some(at.to_string()), BUNDLES, BYTES, terms);
     turn(&mut [&mut to, &mut from], |hosts| hosts.iter().all(|one| !one.manager().over.is_empty()));
-    let why = "the peer says that it is \"ipn:2.0\", expected ipn:7.0".to_owned();
+    let why = "the peer has the node id \"ipn:2.0\", expected ipn:7.0".to_owned();
     assert_eq!(from.manager().over, [Some(why)]);
     assert_eq!((from.manager().accepted, to.manager().received), (0, 0));
 }

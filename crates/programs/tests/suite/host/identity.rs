@@ -158,7 +158,7 @@ fn authenticated_nodes_exchange_bundles() {
 fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
     let [one, two] = &labs.pins;
     let (near, far) = (labs.by_authority("one"), labs.by_authority("two"));
-    let named = "is that of ipn:3.0, expected ipn:";
+    let named = "names ipn:3.0, expected ipn:";
     let anonymous = json!({});
     vec![
         (1, labs.by_authority("three"), far.clone(), named),
@@ -167,8 +167,8 @@ fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
         (0, near.clone(), labs.by_authority("other/two"), "UnknownIssuer"),
         (1, anonymous.clone(), far.clone(), "peer sent no certificates"),
         (0, near, anonymous, "invalid peer certificate"),
-        (1, labs.by_pin("three", two), labs.by_pin("two", one), "the peer's key is"),
-        (0, labs.by_pin("one", one), labs.by_pin("two", one), "the peer's key is"),
+        (1, labs.by_pin("three", two), labs.by_pin("two", one), "found the key"),
+        (0, labs.by_pin("one", one), labs.by_pin("two", one), "found the key"),
     ]
 }
 
@@ -197,7 +197,7 @@ fn an_unauthenticated_node_is_refused_and_gets_no_bundle() {
             );
             let traffic = hosts[side].manager().traffic()[0].clone();
             assert_eq!(traffic.first_established, None, "{case}");
-            if layer == "tcpcl" && reason.starts_with("is that of") {
+            if layer == "tcpcl" && reason.starts_with("names") {
                 // SESS_TERM, Contact Failure (RFC 9174 section 6.1).
                 let peer_reason = why(&hosts[1 - side]).unwrap();
                 assert!(peer_reason.contains("reason 4, Contact Failure"), "{case}");
@@ -236,9 +236,9 @@ fn keys_are_private_and_files_are_not_overwritten() {
     let again =
         |name: &str, eid: &str, folder: &Path| issue_certificate(&asked(name, eid, folder.into()));
     let error = again("one", "ipn:1.0", &labs.folder).unwrap_err();
-    assert!(error.ends_with("one.pem: is there already"), "{error}");
+    assert!(error.ends_with("one.pem: the file exists"), "{error}");
     let error = again("four", "four", &labs.folder).unwrap_err();
-    assert!(error.contains("no node id"), "{error}");
+    assert!(error.contains("found \"four\", expected a node id"), "{error}");
     for kind in ["pem", "key"] {
         let path = |name: &str| labs.folder.join(format!("{name}.{kind}"));
         std::fs::copy(path("three"), path("other/authority")).unwrap();
@@ -246,7 +246,7 @@ fn keys_are_private_and_files_are_not_overwritten() {
     let error = again("four", "ipn:4.0", &labs.folder.join("other")).unwrap_err();
     assert!(
         error.contains(
-            "authority.pem: is not a certificate authority that can sign here: UnknownIssuer"
+            "authority.pem: is not a usable certificate authority: UnknownIssuer"
         ),
         "{error}"
     );

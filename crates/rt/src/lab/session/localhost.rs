@@ -12,11 +12,11 @@ use crate::uplink::localhost::{LocalhostForwarding, LoopbackAccess, PathEnd};
 use crate::uplink::rule_table;
 
 /// Remedy where the server side is reachable at its address.
-const ADDRESS_HINT: &str = "write {server}, or $BENTPIPE_SERVER in a script, in place of localhost";
+const ADDRESS_HINT: &str = "use {server}, or $BENTPIPE_SERVER in a script, instead of localhost";
 
 /// Remedy for an ordinary user without uplink.
-const UPLINK_HINT: &str = "an ordinary user reaches servers of this machine through pasta or slirp4netns, and not \
-     with --isolated";
+const UPLINK_HINT: &str = "ordinary users need pasta or slirp4netns, without --isolated, to reach servers of this \
+     machine";
 
 impl LabSession {
     /// Starts the forwarding, if the plan has it. `machine_sockets` are the socket tables of the machine, if the server
@@ -38,7 +38,9 @@ impl LabSession {
             None => UPLINK_HINT.to_owned(),
         };
         if plan.mentions_localhost() {
-            log_stderr(format_args!("bentpipe: localhost is the command's own: {reason}"));
+            log_stderr(format_args!(
+                "bentpipe: localhost is the client's own loopback address: {reason}"
+            ));
         }
         None
     }

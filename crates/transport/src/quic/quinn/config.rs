@@ -108,7 +108,10 @@ const MAX_MTU_BYTES: u16 = 16_383;
 
 pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<EndpointConfig, String> {
     if spec.mtu_bytes > MAX_MTU_BYTES {
-        return Err(format!("mtu of {} bytes: at most {MAX_MTU_BYTES}", spec.mtu_bytes));
+        return Err(format!(
+            "mtu: found {} bytes, expected at most {MAX_MTU_BYTES}",
+            spec.mtu_bytes
+        ));
     }
     let mut config = EndpointConfig::new(Arc::new(InsecureKey));
     let mut rng_seed = [0; 32];
@@ -119,7 +122,10 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
         .cid_generator(move || Box::new(SeededCids(cids.clone())))
         .max_udp_payload_size(spec.mtu_bytes)
         .map_err(|_| {
-            format!("mtu of {} bytes: at least 1200 (RFC 9000 section 14)", spec.mtu_bytes)
+            format!(
+                "mtu: found {} bytes, expected at least 1200 (RFC 9000 section 14)",
+                spec.mtu_bytes
+            )
         })?;
     Ok(config)
 }
@@ -176,13 +182,14 @@ pub(super) fn transport(
 ) -> Result<TransportConfig, String> {
     let ConnectionConfig { spec, max_bidi_streams, requirements, shim, has_network } = connection;
     let limit = |name: &str, value: u64| {
-        VarInt::from_u64(value).map_err(|_| format!("{name} of {value} bytes: at most 2^62 - 1"))
+        VarInt::from_u64(value)
+            .map_err(|_| format!("{name}: found {value} bytes, expected at most 2^62 - 1"))
     };
     let idle = match spec.idle_timeout_ns {
         None => None,
         Some(nanos) => Some(
             IdleTimeout::try_from(Duration::from_nanos(nanos))
-                .map_err(|_| format!("idle timeout of {nanos} ns is too long"))?,
+                .map_err(|_| format!("idle timeout: found {nanos} ns, which is too long"))?,
         ),
     };
     let mut config = TransportConfig::default();
@@ -210,7 +217,7 @@ pub(super) fn transport(
     if let Some(permille) = spec.time_threshold_permille {
         if permille <= 1000 {
             return Err(format!(
-                "time threshold of {permille} thousandths of a round trip: more than 1000"
+                "time threshold: found {permille} thousandths of a round trip, expected more than 1000"
             ));
         }
         config.time_threshold(permille as f32 / 1000.0);

@@ -123,7 +123,7 @@ fn a_peer_with_an_unexpected_node_id_is_refused_with_the_reason() {
             continue;
         }
         assert_eq!(talk.pipe.outgoing[before..], hex("05 00 04"));
-        let why = format!("the peer says that it is \"ipn:9.0\", expected {expected}");
+        let why = format!("the peer has the node id \"ipn:9.0\", expected {expected}");
         assert!(
             matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if *error == why)
         );

@@ -52,7 +52,7 @@ fn without_tls_support_of_the_peer_the_policy_decides() {
         let mut requires = tls(role, TlsPolicy::Require);
         requires.expect_reply(CONTACT, &format!("{CAN_TLS} 05 00 04"));
         assert!(requires.pipe.closed);
-        let why = "the peer does not speak TLS, which is required here";
+        let why = "the peer does not support TLS, which this node requires";
         assert!(
             matches!(&requires.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
         );
@@ -70,7 +70,7 @@ fn bytes_before_the_tls_handshake_are_refused() {
         let mut talk = tls(role, TlsPolicy::Allow);
         talk.expect_reply(&format!("{CAN_TLS} {PEER_INIT}"), CAN_TLS);
         assert!(talk.pipe.closed && talk.pipe.secured_after.is_none());
-        let why = "the peer said more before TLS than its contact header";
+        let why = "the peer sent data after its contact header before the TLS handshake";
         assert!(
             matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
         );
@@ -82,7 +82,7 @@ fn a_transport_without_keys_ends_the_session() {
     let mut talk = tls(Role::Active, TlsPolicy::Allow);
     talk.pipe.keys = false;
     talk.expect_reply(CAN_TLS, CAN_TLS);
-    let why = "there are no keys for TLS here";
+    let why = "this node has no TLS keys";
     assert!(
         matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
     );
