@@ -88,8 +88,8 @@ def test_a_bundle_that_does_not_fit_says_how_much_does(folder: Path) -> None:
     assert (found["arrival_s"], found["delivered_bytes"], found["fragments"]) == (None, 0, [])
     assert [one["projected_s"] for one in found["considered"]] == [None, None]
     reasons = " ".join(one["reason"] for one in found["considered"])
-    assert f"at most {int(OVER_3):,} B can pass 3 to 5 (line 4), 515,000,000 B are needed" in reasons
-    assert f"at most {int(OVER_2):,} B can pass 2 to 4 (line 3)" in reasons
+    assert f"at most {int(OVER_3):,} B fit in 3 to 5 (line 4), and the bundle needs 515,000,000 B" in reasons
+    assert f"at most {int(OVER_2):,} B fit in 2 to 4 (line 3)" in reasons
     text = route_text(folder, "five.ionrc", "1", "5", "--size", "500 MB")
     assert f"At most {OVER_3 / 1.03e6:.4g} MB fit one route; --fragment sends the bundle in parts." in text
     largest = int(OVER_3 / 1.03) - 2

@@ -146,7 +146,7 @@ def test_a_controller_that_holds_time_fails_the_run(ahead: int, message: str) ->
             return Control(self.window, wake_at_ns=now + ahead)
 
     found = failure(Holds)
-    assert "flow bulk, its client: its controller mine asks" in found
+    assert "flow bulk, its client: its controller mine requests" in found
     assert message in found
 
 

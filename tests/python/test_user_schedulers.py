@@ -116,7 +116,7 @@ def test_a_pause_leaves_the_link_alone_until_then() -> None:
         def choose(self, now: int, _waiting: list[Any]) -> Any:
             return Pause(now)
 
-    assert "pauses until" in failure(Past)
+    assert "it pauses at" in failure(Past)
     assert failure(Past).endswith("which has passed")
 
 

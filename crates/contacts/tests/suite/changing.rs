@@ -319,7 +319,7 @@ fn every_reason_has_its_clause() {
     assert_eq!(reason(&ledger, &backlog, &[], &dated(3 * S / 2)).unwrap().0, "3.2.6.9 e");
     let large = reason(&ledger, &backlog, &[], &bundle(2_000_000_000, Priority::Normal)).unwrap();
     assert_eq!(large.0, "3.2.6.9 g");
-    assert!(large.1.starts_with("at most 1,250,000,000 B can pass 1 to 6 (line 2)"), "{}", large.1);
+    assert!(large.1.starts_with("at most 1,250,000,000 B fit in 1 to 6 (line 2)"), "{}", large.1);
     ledger.book(&route.edges, Priority::Normal, 1_250_000_000);
     assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 f");
     backlog.add(to, Priority::Normal, 2_000_000_000);

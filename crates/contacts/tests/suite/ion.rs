@@ -219,7 +219,7 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
     assert_eq!(
         warnings,
         [
-            "line 1: 1 to 2: no range from 0 s to 10 s, 20 s to 30 s, 40 s to 50 s: not used then",
+            "line 1: 1 to 2: no range from 0 s to 10 s, 20 s to 30 s, 40 s to 50 s, not used then",
             "line 1: 1 to 2: no return contact",
             "line 4: 1 to 3: contact without a range, never used",
             "line 4: 1 to 3: no return contact",

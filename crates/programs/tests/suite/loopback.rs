@@ -80,7 +80,7 @@ fn pico_perf_is_accepted_and_other_protocols_are_refused() {
     plan["alpn"] = json!("h3");
     let (_, refused) = run_client(plan.clone());
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("does not speak ALPN h3"), "{message}");
+    assert!(message.contains("does not support ALPN h3"), "{message}");
     plan["alpn"] = json!("pico-perf");
     assert_eq!(measured(plan)["alpn"], "pico-perf");
     assert_eq!(server.wait().len(), 1, "a failed handshake is not the one connection");

@@ -159,7 +159,7 @@ fn only_the_pinned_certificate_is_accepted() {
     assert_eq!(measured(plan.clone())["down_bytes"], 100);
     plan["alpn"] = json!("h3");
     let message = run_client(plan).1.unwrap_err().to_string();
-    assert!(message.contains("does not speak ALPN h3"), "{message}");
+    assert!(message.contains("does not support ALPN h3"), "{message}");
     server.end();
 }
 

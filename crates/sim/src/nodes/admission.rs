@@ -150,7 +150,7 @@ mod tests {
         other.admissions[0].flows.push("who".to_owned());
         assert_eq!(
             refused_calls(&other).unwrap_err(),
-            "admission calls: flow \"who\" is not there"
+            "admission calls: unknown flow \"who\""
         );
     }
 }

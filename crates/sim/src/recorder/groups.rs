@@ -229,11 +229,11 @@ mod tests {
     fn invalid_members_are_named() {
         let group = |name: &str, flows: &[&str], links: &[&str]| serde_json::json!({"name": name, "flows": flows, "links": links});
         let one = refused(serde_json::json!([group("g", &["f"], &[])]));
-        assert_eq!(one, "group g: flow \"f\" is not there");
+        assert_eq!(one, "group g: flow \"f\" is unknown");
         let taken = refused(serde_json::json!([group("x", &[], &["x.access"])]));
-        assert_eq!(taken, "group x: the name is taken");
+        assert_eq!(taken, "group x: found a duplicate name");
         let both = [group("g", &[], &["x.access"]), group("h", &[], &["x.access"])];
-        assert_eq!(refused(both.into()), "group h: link \"x.access\" is in a group already");
+        assert_eq!(refused(both.into()), "group h: link \"x.access\" is already in a group");
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn invalid_proxies_are_refused() {
     let nowhere = refused(Some(proxy("early")), None, &|spec| {
         spec["proxies"][0]["node"] = json!("elsewhere");
     });
-    assert!(nowhere.contains("no such node"), "{nowhere}");
+    assert!(nowhere.contains("unknown node"), "{nowhere}");
     let sockets = socket("cubik", &json!({}));
     let name = refused(Some(proxy_with("early", &json!({"client_side": sockets}))), None, &|_| {});
     assert!(name.contains("cubic"), "{name}");
