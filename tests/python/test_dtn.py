@@ -353,7 +353,9 @@ def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) 
     )
     direct = found["considered"][0]
     assert (direct["nodes"], direct["contacts"], direct["clause"]) == (["1", "6"], ["line 3"], "3.2.6.9 g")
-    assert direct["reason"].startswith("at most 125,000 B fit in 1 to 6 (line 3), and the bundle needs 1,030,000 B")
+    assert direct["reason"].startswith(
+        "at most 125,000 B fit in 1 to 6 (line 3), and the bundle needs 1,030,000 B"
+    )
     text = bentpipe(plans, "dtn", "route", "a.ionrc", "1", "6", "--at", "2026-11-22T12:01:39.99Z").stdout
     assert "To 3, computed route: 1 - 3 - 6, projected arrival at" in text
     assert "(3.2.6.9 g)" in text

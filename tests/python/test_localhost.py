@@ -379,7 +379,10 @@ def test_why_localhost_is_the_commands_own() -> None:
             place, "echo", "http://127.0.0.1:8000/", more=("--isolated",), words=(*as_root, *environment)
         )
         message = "nft: entity not found (Debian: nftables); use {server}, or $BENTPIPE_SERVER in a script, instead of localhost"
-        assert (done.returncode, done.stderr) == (0, f"bentpipe: localhost is the client's own loopback address: {message}\n")
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"bentpipe: localhost is the client's own loopback address: {message}\n",
+        )
 
 
 def test_a_lab_of_several_hosts_has_no_one_localhost() -> None:
