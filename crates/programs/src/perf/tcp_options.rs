@@ -160,8 +160,7 @@ mod tests {
         assert_eq!(message, format!("--congestion: {expected}"));
         let message = PerfTcpOptions::new(&plan, &named("fast")).unwrap_err().to_string();
         assert!(
-            message
-                .contains("found \"fast\" (FAST TCP), which the kernel does not have for TCP"),
+            message.contains("found \"fast\" (FAST TCP), which the kernel does not have for TCP"),
             "{message}"
         );
     }

@@ -148,9 +148,6 @@ mod tests {
     fn invalid_members_are_named() {
         let mut other = spec(1, 2, 0, 10, 80_000);
         other.admissions[0].flows.push("who".to_owned());
-        assert_eq!(
-            refused_calls(&other).unwrap_err(),
-            "admission calls: unknown flow \"who\""
-        );
+        assert_eq!(refused_calls(&other).unwrap_err(), "admission calls: unknown flow \"who\"");
     }
 }

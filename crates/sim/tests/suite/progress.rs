@@ -67,7 +67,10 @@ fn a_controller_with_a_past_deadline_is_named_with_both_instants() {
 fn a_controller_that_wakes_every_nanosecond_is_named() {
     for tcp in [false, true] {
         let error = run(&short(tcp), 1).unwrap_err();
-        assert!(error.starts_with("flow main, its client: its controller mine requests"), "{error}");
+        assert!(
+            error.starts_with("flow main, its client: its controller mine requests"),
+            "{error}"
+        );
         assert!(error.contains("more than 1000000 wake-ups in the second before 0."), "{error}");
     }
 }

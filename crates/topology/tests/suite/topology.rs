@@ -214,8 +214,14 @@ fn a_bad_change_is_refused_by_its_instant() {
             stage("ar.up", 1, r#"{"kind":"in_flight","policy":"reorder"}"#),
             "changes at 7 ns: ar.up stage 1 (transmit) does not support this change: in_flight",
         ),
-        (route("r", "s", r#""no_route""#), "changes at 7 ns: found the destination \"s\", which is a router, expected a host or proxy"),
-        (route("B", "B", r#""no_route""#), "changes at 7 ns: found a route from \"B\" to itself, expected another destination"),
+        (
+            route("r", "s", r#""no_route""#),
+            "changes at 7 ns: found the destination \"s\", which is a router, expected a host or proxy",
+        ),
+        (
+            route("B", "B", r#""no_route""#),
+            "changes at 7 ns: found a route from \"B\" to itself, expected another destination",
+        ),
         (route("z", "B", r#""no_route""#), "changes at 7 ns: unknown node \"z\""),
         (
             route("r", "B", r#"{"link":"sb"}"#),

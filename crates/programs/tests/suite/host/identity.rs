@@ -245,9 +245,7 @@ fn keys_are_private_and_files_are_not_overwritten() {
     }
     let error = again("four", "ipn:4.0", &labs.folder.join("other")).unwrap_err();
     assert!(
-        error.contains(
-            "authority.pem: is not a usable certificate authority: UnknownIssuer"
-        ),
+        error.contains("authority.pem: is not a usable certificate authority: UnknownIssuer"),
         "{error}"
     );
     assert!(!labs.folder.join("other/four.key").exists());
