@@ -350,7 +350,7 @@ def test_invalid_graphs(capfd: pytest.CaptureFixture[str]) -> None:
     lab = resolve_graph(TRIANGLE)
     for words, message in (
         (["echo", "{host:d}"], 'no host "d" in this lab'),
-        (["true"], "no route at any time"),
+        (["true"], "the path never has routes"),
     ):
         near: list[Process] = [{"name": "one", "command": words}]
         wrong = lab

@@ -160,7 +160,7 @@ def test_check_cc_names_who_holds_time(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "bentpipe.cli", "check-controller", "mine.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1, done.stderr
-    assert "asks for more than 100000 timers in the second" in done.stdout
+    assert "requests more than 100000 timers in the second" in done.stdout
 
 
 ENDLESS = """

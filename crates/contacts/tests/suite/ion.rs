@@ -169,12 +169,12 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
         (
             "a contact +0 +5 1 2 3\na contact 2026/11/22-12:00:00 2026/11/22-13:00:00 1 2 3",
             1,
-            "expected it first: @",
+            "expected the reference first: @",
         ),
         (
             "a contact +0 2026/11/22-12:00:00 1 2 3\na range 2026/11/22-12:00:00 2026/11/23-12:00:00 1 2 3",
             1,
-            "a date elsewhere",
+            "a date without a reference",
         ),
         ("a contact +99999999999 +999999999999 1 2 3", 1, "expected +SECONDS"),
         ("^ 1\n^ 2", 2, "expected a single region in a plan"),

@@ -199,7 +199,7 @@ fn bad_specifications_are_refused() {
             spec.transitions[0] = vec![0.7, 0.2, 0.2];
         }
     });
-    assert!(message.contains("no row of 3 chances"), "{message}");
+    assert!(message.contains("expected 3 probabilities with the sum 1"), "{message}");
     let message = refused(&|spec| {
         if let ChannelSpec::ThreeState(spec) = spec {
             spec.transitions[2] = vec![0.0, 0.0, 1.0];

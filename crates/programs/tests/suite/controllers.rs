@@ -151,7 +151,7 @@ fn invalid_controller_requests_are_refused_with_a_reason() {
             "tls",
             "named",
             json!({"name": "fast"}),
-            "found \"fast\", which is FAST TCP; the kernel's TCP has none like it",
+            "found \"fast\" (FAST TCP), which the kernel does not have for TCP",
         ),
         ("tcp", "any", json!({"name": "bbr3"}), "expected \"bbr1\""),
     ];
