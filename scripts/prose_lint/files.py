@@ -11,6 +11,7 @@ from prose_lint.markdown import markdown_texts
 from prose_lint.plain import toml_texts
 from prose_lint.python import python_texts
 from prose_lint.rules import Finding, check
+from prose_lint.rust import rust_texts
 from prose_lint.templates import template_texts
 from prose_lint.text import Text
 
@@ -23,9 +24,11 @@ EXCLUDED = re.compile(
 """Files that are not checked."""
 MESSAGES = ("python/", "studies/")
 """Folders of Python files whose strings are read by users."""
+RUST_TESTS = re.compile(r"(?:^|/)(?:tests|benches|test_support|examples|fuzz[^/]*)/|tests?\.rs$")
+"""Rust files whose strings no user reads."""
 
 
-SUFFIXES = (".html", ".md", ".py", ".toml")
+SUFFIXES = (".html", ".md", ".py", ".rs", ".toml")
 
 
 def checked_files() -> list[str]:
@@ -62,6 +65,8 @@ def file_texts(path: Path) -> Iterator[Text]:
             return template_texts(source)
         case ".toml":
             return toml_texts(source)
+        case ".rs":
+            return rust_texts(source, messages=not RUST_TESTS.search(shown))
     return python_texts(source, messages=not shown or shown.startswith(MESSAGES))
 
 

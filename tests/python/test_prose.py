@@ -13,6 +13,7 @@ from prose_lint.markdown import markdown_texts
 from prose_lint.plain import toml_texts
 from prose_lint.python import python_texts
 from prose_lint.rules import Finding, check, read_rules
+from prose_lint.rust import rust_texts
 from prose_lint.templates import template_texts
 
 TWENTY_FIVE = " ".join(["word"] * 24)
@@ -185,6 +186,87 @@ def test_a_sentence_of_python_that_breaks_a_rule_is_found(source: str) -> None:
 )
 def test_other_sentences_of_python_are_not_found(source: str) -> None:
     assert [str(one) for text in python_texts(source) for one in check(text)] == []
+
+
+RUST = r"""//! A module.
+//!
+//! 1. `a` (first);
+//! 2. `b`.
+
+/// Returns [`Text`] of
+/// two lines.
+///
+/// # Errors
+/// ```
+/// What is told.
+/// ```
+#[allow(clippy::all, reason = "a lint that is wrong")]
+pub fn f<'a>(x: &'a str) -> char {
+    // A comment
+    // on two lines.
+    print!("found {x:?}, expected {{ \"a b\" }} \
+            on one line", 'a'); // Beside a statement.
+    fail(r#"a "raw" string here"#, "// no comment", "{x}: {y}", '"', "a name");
+    run("add rule inet table pre", "<p class=a b>", "GET / HTTP/1.1\r\n"); /* A block. */
+}
+
+#[cfg(test)]
+mod tests {
+    // What a test is.
+    const MESSAGE: &str = "what is told of it";
+}
+"""
+
+
+def test_the_texts_of_a_rust_file() -> None:
+    texts = [(one.kind, one.line, one.plain(one.text)) for one in rust_texts(RUST)]
+    assert sorted(texts, key=lambda one: one[1]) == [
+        ("sentence", 1, "A module."),
+        ("sentence", 3, "`a` (first);"),
+        ("sentence", 4, "`b`."),
+        ("sentence", 6, "Returns [`Text`] of two lines."),
+        ("heading", 9, "Errors"),
+        ("message", 13, "a lint that is wrong"),
+        ("comment", 15, "A comment on two lines."),
+        ("message", 17, 'found `{x:?}`, expected `{{` "a b" `}}` on one line'),
+        ("comment", 18, "Beside a statement."),
+        ("message", 19, 'a `"raw"` string here'),
+        ("message", 19, "// no comment"),
+        ("comment", 20, "A block."),
+        ("comment", 25, "What a test is."),
+    ]
+    assert "message" not in {one.kind for one in rust_texts(RUST, messages=False)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/// What is left.\nfn f() {}",
+        "fn f() {} // Of these, two are used.",
+        "// Both ends are\n// closed. What remains is counted.",
+        "/* It has legs. */",
+        'fail("What remains is lost")',
+        f'fail("{TWENTY_FIVE} {{y}} \\\n    {{z}}")',
+        f"/// Sum.\n///\n/// - {TWENTY_FIVE} b c",
+        "// A 'quoted' word\nlet a = 'b'; // It has legs.",
+    ],
+)
+def test_a_sentence_of_rust_that_breaks_a_rule_is_found(source: str) -> None:
+    assert [one for text in rust_texts(source) for one in check(text)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/// `legs` of a path.\nfn legs<'a>(x: &'a str, y: &'a str) {}",
+        f"// {TWENTY_FIVE}.\n/// {TWENTY_FIVE}.",
+        f'fail("{TWENTY_FIVE}", "{TWENTY_FIVE}")',
+        f'fail("{TWENTY_FIVE}; {TWENTY_FIVE}")',
+        f'#[cfg(test)]\nmod tests {{ const A: &str = "{TWENTY_FIVE} b c"; }}',
+    ],
+)
+def test_other_sentences_of_rust_are_not_found(source: str) -> None:
+    assert [str(one) for text in rust_texts(source) for one in check(text)] == []
 
 
 def test_the_texts_of_a_toml_file() -> None:

@@ -10,8 +10,8 @@ pub(crate) const MAGIC: [u8; 8] = *b"BPSTORE1";
 /// of these fields and the metadata.
 pub(crate) const HEAD_BYTES: usize = 8 + 8 + 4 + 8 + 4 + 4;
 
-/// The row header before the metadata: checksum of all that follows and of the key; flag for a payload in a file;
-/// length and checksum of the payload; length of the metadata.
+/// The row header before the metadata. It has the checksum of all that follows and of the key, and a flag for a payload
+/// in a file. The length and checksum of the payload and the length of the metadata follow.
 const ROW_BYTES: usize = 4 + 1 + 8 + 4 + 4;
 
 /// The stored value of a key.

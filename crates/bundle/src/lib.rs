@@ -1,8 +1,8 @@
 //! Bundle nodes (RFC 9171): store-and-forward routing by contact plans over convergence-layer adapters (CLAs), sans-IO.
 //! Time is an argument, and storage is asynchronous.
 //!
-//! Reading order: `wire` (bundle format), `cla` (CLAs and their sessions), `spec`, `integrity_spec` (policy and keys),
-//! `bpa` (bundle protocol agent, its store, and the node with its connections).
+//! Reading order: `wire` (bundle format), `cla` (CLAs and their sessions), `spec`, `integrity_spec` (policy and keys).
+//! The last is `bpa` (bundle protocol agent, its store, and the node with its connections).
 
 mod bpa;
 pub mod cla;

@@ -5,7 +5,7 @@
 //! - `Timeout` or persistent congestion: `ssthresh = max(cwnd / 2, 2 mss)`, `cwnd = 2 mss`, `credit = 0`;
 //! - congestion: `cwnd = max(cwnd / 2, 2 mss)`, `ssthresh = cwnd`, `credit = 0`;
 //! - window-limited, with `n = min(acked - acked_in_recovery, growth_limit)`: slow start (`cwnd < ssthresh`, or no
-//!   `ssthresh` yet) adds `n` to `cwnd`; congestion avoidance adds `n` to `credit`, and as soon as `credit >= cwnd`:
+//!   `ssthresh` yet) adds `n` to `cwnd`. Congestion avoidance adds `n` to `credit`. As soon as `credit >= cwnd`,
 //!   `credit -= cwnd`, then `cwnd += mss` (once per event).
 
 use serde::Deserialize;

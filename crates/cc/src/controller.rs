@@ -5,8 +5,8 @@ use units::{Rate, Span, Time};
 /// Parameters that a transport passes to a controller at construction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerConfig {
-    /// The largest payload in bytes of a packet that counts against the window: the UDP payload for QUIC (RFC 9002
-    /// section 7), the segment for TCP.
+    /// The largest payload in bytes of a packet that counts against the window. It is the UDP payload for QUIC (RFC
+    /// 9002 section 7), and the segment for TCP.
     pub mss: u64,
     /// The initial congestion window in bytes.
     pub initial_window: u64,
@@ -113,8 +113,8 @@ pub struct AckEvent {
 }
 
 impl AckEvent {
-    /// Returns the bytes by which a window may grow: acknowledged, sent after the last reduction, and only while the
-    /// window limits the sender (RFC 9002 sections 7.3.2 and 7.8).
+    /// Returns the bytes by which a window may grow (RFC 9002 sections 7.3.2 and 7.8). They are acknowledged, sent
+    /// after the last reduction, and count only while the window limits the sender.
     pub fn credited(&self) -> u64 {
         let acked = self.acked.saturating_sub(self.acked_in_recovery);
         if self.is_cwnd_limited { acked.min(self.growth_limit) } else { 0 }

@@ -1,8 +1,8 @@
 //! TCP Hybla (Caini and Firrincieli 2004, doi:10.1002/sat.799). Every flow grows like a flow with RTT0, so that its
 //! rate does not depend on its RTT.
 //!
-//! With rho = max(RTT / RTT0, 1): slow start adds 2^rho - 1 segments per segment acknowledged, congestion avoidance
-//! rho^2 / W; initial window and threshold are scaled by rho. The decrease is Reno's one half.
+//! With rho = max(RTT / RTT0, 1), slow start adds 2^rho - 1 segments per segment acknowledged. Congestion avoidance
+//! adds rho^2 / W. The initial window and the threshold are scaled by rho. The decrease is Reno's one half.
 //!
 //! # Growth cap
 //! The closed form of slow start is W(t) = rho 2^(t / RTT0): a factor of 2^rho per round trip. On a GEO path rho is 24,

@@ -311,7 +311,7 @@ fn westwood_follows_its_laws() {
         let packets = (10_000.0 / p) as u64;
         let exact =
             recurrence::window(&mut exact, seconds, packets, &mut recurrence::independent(p));
-        // The sender is paced: the window growth at the end of Linux's recovery fills a gap of half a window over most
+        // The sender is paced. The window growth at the end of Linux's recovery fills a gap of half a window over most
         // of a round trip. TCP without pacing matches exactly (sim, tcp_closed_forms).
         let tolerance = if law == "linux" { 0.15 } else { 0.05 };
         check(&format!("{what}, against the recurrence"), window, exact, tolerance);
@@ -361,8 +361,8 @@ fn westwood_window_stays_near_one_bdp_after_one_random_loss() {
 }
 
 /// The first RTT samples of a round show the queue of the previous round. In slow start a paced flight is 0.91 of its
-/// window and grows by 1.94 per round. So a queue of an eighth of the RTT is detected at a window of at most 1.125 /
-/// 0.91 * 1.94^2 = 4.65 BDP, which ends the doubling. HyStart++ then grows by a quarter per round for five rounds (RFC
+/// window and grows by 1.94 per round. The doubling ends at a queue of an eighth of the RTT. The window is then at most
+/// 1.125 / 0.91 * 1.94^2 = 4.65 BDP. HyStart++ then grows by a quarter per round for five rounds (RFC
 /// 9406 section 4.2), HyStart not at all.
 #[test]
 fn hystart_leaves_slow_start_early() {

@@ -1,5 +1,5 @@
-//! Maps the topology of a path to its emulation: the nodes with a namespace, the links between them, and the routes of
-//! each node over time.
+//! Maps the topology of a path to its emulation. The emulation has nodes with a namespace, the links between them, and
+//! the routes of each node over time.
 //!
 //! Hosts and proxies have a namespace. A router has one if paths diverge, converge or end at it. All consecutive links
 //! between two namespaces form one *emulated link*: one pair of devices, one thread per direction.

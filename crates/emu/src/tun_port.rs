@@ -161,8 +161,8 @@ impl GsoSplitter {
         }
     }
 
-    /// Splits a frame with a virtio header into packets. Returns `None` for a header that contradicts the packet, for a
-    /// packet that is empty or exceeds the MTU, and for more packets than Linux puts into a super-frame.
+    /// Splits a frame with a virtio header into packets. Returns `None` for a header that contradicts the packet, and
+    /// for a packet that is empty or exceeds the MTU. More packets than Linux puts into a super-frame give `None` too.
     pub fn split<'a>(&'a mut self, frame: &'a mut [u8]) -> Option<ReceivedFrames<'a>> {
         let (head, packet) = frame.split_at_mut_checked(VIRTIO_NET_HDR_LEN)?;
         let mut header = VirtioNetHdr::decode(head).ok()?;

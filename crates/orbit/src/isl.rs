@@ -7,8 +7,8 @@ use crate::{OrbitError, Vector};
 /// No satellite.
 pub(crate) const NO_NODE: u32 = u32::MAX;
 
-/// The minimum altitude of a beam over the ground, km: the mesopause, below which the air refracts it (the limit of
-/// Bhattacherjee and Singla, CoNEXT 2019, and of Hypatia).
+/// The minimum altitude of a beam over the ground, km. It is the mesopause, below which the air refracts the beam. The
+/// limit is that of Bhattacherjee and Singla, CoNEXT 2019, and of Hypatia.
 const MIN_BEAM_ALTITUDE_KM: f64 = 80.0;
 
 /// The links of every satellite: the next and the previous one in its plane, then those in the adjacent planes.

@@ -1,5 +1,5 @@
-//! A Walker constellation on circular orbits: t satellites, p planes, phase factor f (Walker, Satellite constellations,
-//! JBIS 37, 1984), with the secular drifts of the Earth's oblateness.
+//! A Walker constellation on circular orbits, with the secular drifts of the Earth's oblateness. It has t satellites, p
+//! planes and the phase factor f (Walker, Satellite constellations, JBIS 37, 1984).
 
 use libm::{cbrt, cos, fmod, sin, sqrt};
 

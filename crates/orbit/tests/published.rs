@@ -1,5 +1,5 @@
-//! Comparison with Hypatia (Kassing et al., Exploring the "Internet from space" with Hypatia, IMC 2020): Kuiper K1 and
-//! Starlink by Hypatia's conventions, not the correct ones. Figures are from the paper (leo-reference) and its
+//! Comparison with Hypatia (Kassing et al., Exploring the "Internet from space" with Hypatia, IMC 2020). Kuiper K1 and
+//! Starlink follow Hypatia's conventions, not the correct ones. Figures are from the paper (leo-reference) and its
 //! package's tests (satgenpy/tests/data_to_match/kuiper_630 at commit 0ac531c).
 
 use orbit::spec::{

@@ -89,8 +89,8 @@ impl App for Asking {
     }
 }
 
-/// Builds a HEADERS frame of a GET request: static table entries 17 and 23, literals with the names of entries 1 and 0
-/// (RFC 9204 appendix A), without Huffman coding.
+/// Builds a HEADERS frame of a GET request without Huffman coding. It has static table entries 17 and 23 (RFC 9204
+/// appendix A), and literals with the names of entries 1 and 0.
 fn request(path: &str) -> Bytes {
     let mut block = BytesMut::from(&[0, 0, 0xd1, 0xd7, 0x51][..]);
     block.put_u8(path.len() as u8);

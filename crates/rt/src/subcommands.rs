@@ -29,8 +29,8 @@ fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Runs one side of a measurement over real sockets by the plan in file `plan` and returns the exit status: 0 success,
-/// 1 the measurement failed, 2 it could not start as planned.
+/// Runs one side of a measurement over real sockets by the plan in file `plan`. Returns the exit status: 0 for success,
+/// 1 for a failed measurement, 2 for one that could not start as planned.
 ///
 /// # Errors
 /// Returns an error if the plan is invalid.
@@ -47,8 +47,9 @@ pub fn run_perf(plan: &str) -> io::Result<u8> {
     }
 }
 
-/// Runs the page server of the plan in file `plan` until SIGINT, SIGTERM or SIGHUP and returns the exit status: 0
-/// success, 1 it failed, 2 it could not start as planned.
+/// Runs the page server of the plan in file `plan` until SIGINT, SIGTERM or SIGHUP. Returns the exit status: 0 for
+/// success,
+/// 1 for a failure, 2 for a server that could not start as planned.
 ///
 /// # Errors
 /// Returns an error if the text of the plan is invalid.

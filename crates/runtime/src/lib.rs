@@ -1,10 +1,11 @@
-//! Real sockets under the transports of the simulation: the poll loop of QUIC over UDP with controllers and pacer of
-//! the simulation, kernel TCP, TLS, and a connection manager on sockets.
+//! Real sockets under the transports of the simulation: QUIC over UDP, kernel TCP, TLS, and a connection manager on
+//! sockets. The poll loop of QUIC uses controllers and pacer of the simulation.
 //!
-//! Reading order: `clock`, `stdio` and `result_file` (messages and results), `wakeup_lag`, `udp_socket` (batched
-//! datagrams), `quic_driver` (the poll loop), `stream_limit`, `tls` (certificates), `peer_identity` (identity of a
-//! bundle neighbour), `tcp` and `poller` (kernel TCP), `sender_report` (statistics of a connection), `host` (a
-//! connection manager on sockets).
+//! Reading order:
+//! 1. `clock`, `stdio` and `result_file` (messages and results), `wakeup_lag`;
+//! 2. `udp_socket` (batched datagrams), `quic_driver` (the poll loop), `stream_limit`;
+//! 3. `tls` (certificates), `peer_identity` (identity of a bundle neighbour), `tcp` and `poller` (kernel TCP);
+//! 4. `sender_report` (statistics of a connection), `host` (a connection manager on sockets).
 
 // `log_stderr` writes all messages: a failed write of a message must not end the process.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -1,5 +1,5 @@
-//! The expected identity of a neighbour and its proof: a certificate of an authority with the node id (RFC 9174 section
-//! 4.4), or a known key.
+//! The expected identity of a neighbour and its proof. The proof is a certificate of an authority with the node id (RFC
+//! 9174 section 4.4), or a known key.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Types that every other crate uses: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its [`Direction`], named
-//! random streams ([`RandomStream`]), a timer queue ([`TimerQueue`]) and the [`Descriptor`] of what a scenario may write.
+//! Types that every other crate uses. [`Time`], [`Span`] and [`Rate`] are quantities. A [`Packet`] is a header with its
+//! [`Direction`]. [`RandomStream`]s have names, and a [`TimerQueue`] orders timers. A [`Descriptor`] describes the keys
+//! of a scenario.
 //!
 //! No type reads a wall clock or randomness of the operating system.
 

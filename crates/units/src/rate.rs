@@ -48,7 +48,7 @@ pub struct Serializer {
 }
 
 impl Serializer {
-    /// Creates an idle serializer.
+    /// Creates an idle [`Serializer`].
     pub fn new(rate: Rate) -> Serializer {
         Serializer { rate, free: Time::ZERO, remainder: 0 }
     }

@@ -1,8 +1,8 @@
 //! File transfer by a client. Each bundle identifies its file and offset, so that the server needs only bundles, in any
 //! sequence.
 //!
-//! After the mark of a client payload: `F`, the length of the name (two octets, big-endian), the name in UTF-8, the
-//! send ID, the file length and the offset (eight octets each). The file data follows.
+//! The mark of a client payload precedes `F`, the length of the name (two octets, big-endian) and the name in UTF-8.
+//! The send ID, the file length and the offset (eight octets each) follow, then the file data.
 
 use bytes::Bytes;
 

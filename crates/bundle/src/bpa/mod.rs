@@ -1,12 +1,14 @@
 //! The bundle protocol agent (BPA): stores, forwards, delivers and reports bundles (RFC 9171 section 5). Its driver
 //! opens connections and makes bundles durable, as [`BpaAction`]s request.
 //!
-//! Reading order: `bpa_action` (boundary to the driver), `store_api` (bundle store), this file, `events` (rows of
-//! bundle tables), `receive` (session events), `storage` (stored bundles), `forwarding` (route decisions), `epidemic`
-//! (epidemic routing), `neighbour` (queue of a neighbour), `send` (transmission during a contact), `delivery` with
-//! `reassembly` (fragments) and `expiring_ids` (delivered bundles), `dtnperf` (clients), `file_transfer` (files of
-//! clients), `node_failure`, `recovery` (persistent store), `security` (integrity policy), `node` (agent with
-//! connections).
+//! Reading order:
+//! 1. `bpa_action` (boundary to the driver), `store_api` (bundle store), this file, `events` (rows of bundle tables);
+//! 2. `receive` (session events), `storage` (stored bundles), `forwarding` (route decisions), `epidemic` (epidemic
+//!    routing);
+//! 3. `neighbour` (queue of a neighbour), `send` (transmission during a contact);
+//! 4. `delivery` with `reassembly` (fragments) and `expiring_ids` (delivered bundles);
+//! 5. `dtnperf` (clients), `file_transfer` (files of clients);
+//! 6. `node_failure`, `recovery` (persistent store), `security` (integrity policy), `node` (agent with connections).
 
 mod bpa_action;
 mod delivery;

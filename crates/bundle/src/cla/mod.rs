@@ -3,10 +3,11 @@
 //! A CLA builds a [`Session`] from its options, the node ID and the [`Role`]. It states its transport: QUIC with
 //! unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
 //!
-//! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection),
-//! `messages` (wire formats), `parameters` (of sessions), `reassembly` (received bytes), `rfc9174` (the session of
-//! TCPCLv4 and QUICCL), `tcpcl`, `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows
-//! from the contact plan).
+//! Reading order:
+//! 1. `session` (boundary to the node), `session_app` (session as an application of a connection);
+//! 2. `messages` (wire formats), `parameters` (of sessions), `reassembly` (received bytes);
+//! 3. `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`, `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP);
+//! 4. `link_properties` (timers and windows from the contact plan).
 
 mod cla_factory;
 mod cla_transport;

@@ -4,8 +4,8 @@
 //!
 //! Differences from Linux (6.x):
 //! - Recovery lasts until a whole round has passed without loss (`recover_or_restore`).
-//! - Units are bytes instead of packets: no value is rounded to whole or to even numbers of packets, and the gains are
-//!   2.885 and its inverse, not 739/256 and 88/256.
+//! - Units are bytes instead of packets: no value is rounded to whole or to even numbers of packets.
+//! - The gains are 2.885 and its inverse, not 739/256 and 88/256.
 //! - The flight is the data outstanding now, not at the next paced departure.
 //! - The window remains at four packets at least also during packet conservation and after a timeout. A burst has at
 //!   least two packets also below 1.2 Mb/s.

@@ -1,5 +1,5 @@
-//! The loss response of the model: loss lowers the short-term bounds and, during a probe, indicates a flight that is
-//! too high (sections 5.5.10 and 5.5.11). [`LossRoundSignals`] are the signals of the current loss round: the latest
+//! The loss response of the model (sections 5.5.10 and 5.5.11): loss lowers the short-term bounds. During a probe it
+//! indicates a flight that is too high. [`LossRoundSignals`] are the signals of the current loss round: the latest
 //! delivery, and loss (section 5.5.10). [`RecoveryState`] is the recovery (section 5.6.4.4). It lasts until a packet
 //! sent after its last loss is acknowledged, and after a timeout until all losses are repaired.
 

@@ -1,5 +1,5 @@
-//! The state machine: BBR.state with its gains (section 5.6.1), the phase to which arriving ACKs belong, the transitions
-//! of each state, and the cycle of bandwidth probing.
+//! The state machine: BBR.state with its gains (section 5.6.1) and the phase to which arriving ACKs belong. It has the
+//! transitions of each state, and the cycle of bandwidth probing.
 
 use units::{RandomStream, Span, Time};
 
@@ -201,8 +201,8 @@ impl Bbr3 {
         false
     }
 
-    /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: raises the bound by 1, 2, 4... packets per round
-    /// while it limits the flight, at most by one packet per acknowledged packet.
+    /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: raises the bound while it limits the flight. The
+    /// steps are 1, 2, 4... packets per round, at most one packet per acknowledged packet.
     pub(super) fn probe_inflight_longterm_upward(&mut self, ack: &AckEvent) {
         let Some(longterm) = self.inflight.longterm else { return };
         if !self.is_cwnd_limited() || self.cwnd.bytes < longterm {
@@ -299,8 +299,8 @@ const RENO_ROUNDS: u64 = 63;
 /// The maximum number of doublings of the growth of inflight_longterm.
 const MAX_UP_ROUNDS: u32 = 30;
 
-/// The current cycle of bandwidth probing (section 5.3.3): the time of the next probe, the slope of the long-term bound,
-/// and the result of the last probe.
+/// The current cycle of bandwidth probing (section 5.3.3): the next probe, the slope of the long-term bound, and the
+/// result of the last probe.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeCycle {
     /// BBR.ack_phase.

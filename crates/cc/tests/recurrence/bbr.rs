@@ -1,13 +1,13 @@
-//! BBRv3 under independent losses, packet by packet, independent of the controller: when random loss ends Startup, and
-//! the rate that the short-term bounds permit between two probes.
+//! BBRv3 under independent losses, packet by packet, independent of the controller. It computes the end of Startup by
+//! random loss, and the rate that the short-term bounds permit between two probes.
 
 use std::collections::VecDeque;
 
 /// The packet threshold of RFC 9002 section 6.1.1, which delays loss detection.
 const THRESHOLD: u64 = 3;
 
-/// Returns the packets in flight when losses end a Startup on a path of `bdp` packets without congestion, or `None` if
-/// the pipe is full first.
+/// Returns the packets in flight when losses end a Startup on a path of `bdp` packets without congestion. The result is
+/// `None` if the pipe is full first.
 ///
 /// The flight doubles each round trip: when packet `a` is acknowledged, `2 a` packets have been sent. A loss detected
 /// then starts a round that ends with packet `2 a`. It ends Startup if more than 2 % of its flight of `a` were lost, at
@@ -55,10 +55,10 @@ struct SentPacket {
 /// Returns the mean delivery rate over `cycles` as a share of `rate`. The path has `rate` packets per second, `rtt`
 /// seconds and a queue for the whole flight. The sender knows `rate`.
 ///
-/// It is paced 1 % below the gain of its phase: 1, 1.25, and in the rest 0.9 until the queue is empty, then 1 (section
-/// 5.6.1). In the rest each round with a loss reduces rate and flight to the maximum delivered in one of its round
-/// trips. The rate is at most the send rate. Neither falls below `beta` times its value (section 5.5.10.3). Losses
-/// occur before the queue.
+/// It is paced 1 % below the gain of its phase (section 5.6.1). The gains are 1, 1.25, and in the rest 0.9 until the
+/// queue is empty, then 1. In the rest each round with a loss reduces rate and flight to the maximum delivered in one
+/// of its round trips. The rate is at most the send rate. Neither falls below `beta` times its value (section
+/// 5.5.10.3). Losses occur before the queue.
 pub fn share_of_rate(
     (rate, rtt): (f64, f64),
     cycles: &[PhaseDurations],

@@ -1,11 +1,11 @@
-//! Mean windows by the renewal argument of Padhye, Firoiu, Towsley and Kurose 1998 (section II-A): the packets of a
-//! cycle, from one cut to the next, divided by its round trips. It includes two effects that the square root law and
-//! RFC 9438's tables neglect. One is the round of recovery, once per cycle, without growth or cut (RFC 9002 section
-//! 7.3.2). The other is the half packet on average that does not fit a window of whole packets. Timeouts are not
-//! modelled, because none occur here.
+//! Mean windows by the renewal argument of Padhye, Firoiu, Towsley and Kurose 1998 (section II-A). A mean window is the
+//! packets of a cycle, from one cut to the next, divided by its round trips. It includes two effects that the square
+//! root law and RFC 9438's tables neglect. One is the round of recovery, once per cycle, without growth or cut (RFC
+//! 9002 section 7.3.2). The other is the half packet on average that does not fit a window of whole packets. Timeouts
+//! are not modelled, because none occur here.
 
 /// Returns the mean window of NewReno under independent losses of probability `p`. The growth of a cycle follows Ott,
-/// Kemperman and Mathis 1996: 1 / p packets in V rounds, from a window of V, 1.31 = 1 / (V sqrt(p)).
+/// Kemperman and Mathis 1996. It has 1 / p packets in V rounds, from a window of V, with `1.31 = 1 / (V sqrt(p))`.
 pub fn newreno_independent(p: f64) -> f64 {
     let v = 1.0 / (1.31 * p.sqrt());
     (1.0 / p + v) / (v + 1.0) - 0.5
@@ -47,8 +47,8 @@ pub fn westwood_paper(p: f64) -> f64 {
     0.5 / p - 0.5
 }
 
-/// Returns the mean window of Linux's Westwood+. A cycle has n = 1 / (p W) rounds and one more, the round after
-/// recovery, which delivers half a window: n = n / 2 + W / 2 / (n + 1) + p W + 1/2.
+/// Returns the mean window of Linux's Westwood+. A cycle has `n = 1 / (p W)` rounds and one more, the round after
+/// recovery, which delivers half a window: `n = n / 2 + W / 2 / (n + 1) + p W + 1/2`.
 pub fn westwood_linux(p: f64) -> f64 {
     let (mut low, mut high) = (2.0, 0.5 / p);
     for _ in 0..60 {

@@ -49,7 +49,7 @@ pub(super) struct HarqTransmission {
     pub is_duplicate: bool,
     /// Whether the receiver sends feedback.
     pub expects_feedback: bool,
-    /// The segments in the block, if it was decoded just now or never will be.
+    /// The segments in the block, if this slot decoded it or no slot will.
     pub segments: Vec<SduSegment>,
 }
 

@@ -149,8 +149,8 @@ fn order(out: &LinkOutput) -> Vec<(u64, u32)> {
 fn users_take_turns_and_retransmissions_go_first() {
     let mut line = line(8, FEEDBACK, 0.0, 1);
     let (out, _) = run(&mut line, 8, Span(1));
-    // Slots from 0 us: 0 1 2 3, 1 again (feedback at 3.5 us), 4, 3 again, 5 6 7, 5 again, a wait for feedback, 7 again
-    // at 11.5 us, 5 for the third time. Each packet arrives 2 us later.
+    // Slots from 0 us: 0 1 2 3, 1 again (feedback at 3.5 us), 4, 3 again, 5 6 7, 5 again. After a wait for feedback, 7
+    // follows again at 11.5 us, and 5 for the third time. Each packet arrives 2 us later.
     assert_eq!(
         order(&out),
         [(3_000, 0), (5_000, 2), (7_000, 1), (8_000, 4), (9_000, 3), (11_000, 6), (14_500, 7)]

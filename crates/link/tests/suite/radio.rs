@@ -67,8 +67,8 @@ fn frames_a_packet(link_layer: LinkLayerSpec) -> f64 {
     end.nanos() as f64 / FRAME.nanos() as f64 / f64::from(packets)
 }
 
-/// The closed forms of ARQ (Bertsekas and Gallager, Data Networks, section 2.4; Lin and Costello, chapter 22) in frames
-/// per packet, with feedback `delay` frames after the end of an attempt. Stop-and-wait: `(1 + delay) / (1 - p)`.
+/// The closed forms of ARQ in frames per packet (Bertsekas and Gallager, Data Networks, section 2.4; Lin and Costello,
+/// chapter 22). Feedback arrives `delay` frames after the end of an attempt. Stop-and-wait: `(1 + delay) / (1 - p)`.
 /// Go-back-N: `1 + p (1 + delay) / (1 - p)`. Selective repeat: `1 / (1 - p)`.
 #[test]
 fn throughput_is_the_closed_form() {

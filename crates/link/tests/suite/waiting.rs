@@ -288,7 +288,7 @@ fn loads_times_waits_are_conserved() {
     apart(&weighted[2], &bytes[2]);
 }
 
-/// With turns, users of equal statistics have the waits of one queue: polling without switchover times (Takagi,
+/// With turns, users of equal statistics have the waits of one queue. Polling without switchover times (Takagi,
 /// Analysis of Polling Systems, 1986) is M/G/1 by conservation.
 #[test]
 fn equal_users_in_turns_wait_as_in_one_queue() {

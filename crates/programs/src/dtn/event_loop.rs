@@ -24,9 +24,9 @@ const SHUTDOWN_GRACE: Span = Span::from_secs(2);
 /// The interval of checks for time zero.
 const ZERO_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-/// Runs the node of a plan until its duration is over or `stop` is set. Writes JSON lines to `out`: one with the
-/// addresses when the node is ready, then one per bundle event with the columns of the table `bundles`. Other rows name
-/// their table in `table`.
+/// Runs the node of a plan until its duration is over or `stop` is set. Writes JSON lines to `out`. The
+/// first has the addresses when the node is ready. Then each bundle event has a line with the columns of the table
+/// `bundles`. Other rows name their table in `table`.
 ///
 /// # Errors
 /// The defect of the plan, an error of the kernel, or a failed write.

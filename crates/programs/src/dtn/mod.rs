@@ -1,8 +1,10 @@
 //! Bundle nodes on real sockets, with the bundle protocol agent and the sessions of the simulation.
 //!
-//! Reading order: `sessions` (sessions on connections), `disk_store` (a store that outlives the node), `recovery` (its
-//! content at the start), `node` (the agent on a host), `received_files` (files from clients), `plan`, `event_log`
-//! (output of a node), `event_loop`, `certificates` (certificates of a lab).
+//! Reading order:
+//! 1. `sessions` (sessions on connections), `disk_store` (a store that outlives the node), `recovery` (its content at
+//!    the start);
+//! 2. `node` (the agent on a host), `received_files` (files from clients);
+//! 3. `plan`, `event_log` (output of a node), `event_loop`, `certificates` (certificates of a lab).
 
 mod certificates;
 mod disk_store;

@@ -204,7 +204,7 @@ impl BundleHost {
 }
 
 impl BundleHost {
-    /// Lets a session from a peer replace an earlier one, but only once its CLA has identified the peer: an
+    /// Lets a session from a peer replace an earlier one, but only once its CLA has identified the peer. An
     /// unidentified peer must not end a session.
     fn on_peer_identified(&mut self, now: Time, session: SessionId, event: &SessionEvent) {
         if let Some(end) = self.unidentified.remove(&session)

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Datagrams arrive continuously and the process sleeps for 250 ms at the start: every tick until the end counts,
+    /// Datagrams arrive continuously and the process sleeps for 250 ms at the start. Every tick until the end counts,
     /// and the first has the lag of this sleep.
     #[test]
     fn a_receiving_side_counts_every_missed_tick_as_late() {

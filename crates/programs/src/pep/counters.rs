@@ -8,8 +8,8 @@ use runtime::tcp::TcpInfo;
 use runtime::{ResultFile, SenderReport};
 use serde::Serialize;
 
-/// The sockets of one side over all connections so far: the sum of their counters, and the state of the newest open
-/// one, or else of the last closed one.
+/// The sockets of one side over all connections so far. The counters are sums. The state is that of the newest open
+/// socket, or else of the last closed one.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SideCounters {
     /// Connections so far.

@@ -1,9 +1,10 @@
 //! A transparent TCP-splitting proxy on real sockets (RFC 3135 section 2.4) in a separate network namespace: the
 //! counterpart of `transport::pep` in real time.
 //!
-//! Reading order: `plan`, `side_options` (the kernel's options), `rules` (redirection of packets), `syn` (start of a
-//! connection), `proxy_header` (first bytes of a pooled connection), `socket`, `splice` (one connection), `proxy` (the
-//! loop), `counters`.
+//! Reading order:
+//! 1. `plan`, `side_options` (the kernel's options), `rules` (redirection of packets);
+//! 2. `syn` (start of a connection), `proxy_header` (first bytes of a pooled connection);
+//! 3. `socket`, `splice` (one connection), `proxy` (the loop), `counters`.
 
 mod counters;
 mod plan;

@@ -59,7 +59,7 @@ pub struct ResetPacket {
 }
 
 impl ResetPacket {
-    /// Returns whether the reset aborts the handshake of the SYN with number `syn` in the kernel: in SYN-RECEIVED only
+    /// Returns whether the reset aborts the handshake of the SYN with number `syn` in the kernel. In SYN-RECEIVED only
     /// the next number certainly belongs to the client (RFC 9293 section 3.10.7.4, RFC 5961 section 3.2).
     pub fn aborts_handshake(&self, syn: u32) -> bool {
         self.sequence == syn.wrapping_add(1)

@@ -74,8 +74,8 @@ fn lateness_reason(lateness: &Histogram, bound: Span) -> Option<String> {
     })
 }
 
-/// Returns the maximum number of late packets of `count` with the probability [`CONFIDENCE`], if each packet is late
-/// with the probability [`TOLERATED_LATE_SHARE`]: the quantile of the binomial distribution.
+/// Returns the maximum number of late packets of `count` with the probability [`CONFIDENCE`]. Each packet is late with
+/// the probability [`TOLERATED_LATE_SHARE`]. The result is the quantile of the binomial distribution.
 fn max_late_packets(count: u64) -> u64 {
     let n = count as f64;
     let odds = log(TOLERATED_LATE_SHARE / (1.0 - TOLERATED_LATE_SHARE));

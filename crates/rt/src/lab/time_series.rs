@@ -1,5 +1,5 @@
-//! The time series of a session: a row per interval for each link and direction, each user of a radio link, and each
-//! queue of a user.
+//! The time series of a session. Each interval has a row for each link and direction, each user of a radio link, and
+//! each queue of a user.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -88,8 +88,8 @@ impl SocketTables {
     }
 }
 
-/// Reads a row of a socket table: number, local address, peer, state, ... An address is `HEX:PORT`, where `HEX` has
-/// 32-bit words in the byte order of the machine.
+/// Reads a row of a socket table. Its columns are number, local address, peer, state and others. An address is
+/// `HEX:PORT`, where `HEX` has 32-bit words in the byte order of the machine.
 fn parse_row(protocol: TransportProtocol, line: &str) -> Option<(Listener, u8)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (address, port) = fields.next()?.split_once(':')?;

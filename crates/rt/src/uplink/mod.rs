@@ -1,5 +1,5 @@
-//! The connection of a lab to the networks of the machine: address translation, or a user-mode network; and of its
-//! client to the loopback addresses of the server side.
+//! The connection of a lab to the networks of the machine: address translation, or a user-mode network. The client also
+//! has a connection to the loopback addresses of the server side.
 
 pub mod listeners;
 pub mod localhost;

@@ -12,8 +12,8 @@ use units::{Span, Time};
 use crate::nodes::flow;
 use spec::{FlowSpec, RunSpec, TransportSpec};
 
-/// The upper bound of QUIC bytes around a datagram: flags, connection id of 8, packet number of 4, tag, type and length
-/// (RFC 9000 section 17.3.1, RFC 9221 section 4).
+/// The upper bound of QUIC bytes around a datagram (RFC 9000 section 17.3.1, RFC 9221 section 4). It counts flags, a
+/// connection id of 8, a packet number of 4, tag, type and length.
 const QUIC_OVERHEAD_BYTES: u64 = 38;
 
 /// Returns the flow indices of the refused calls.

@@ -129,8 +129,8 @@ impl ConnectionObserver {
             self.spaces[index]
                 .on_sent(number, OutstandingPacket { sent_at: now, bytes, is_ack_eliciting });
         }
-        // The endpoint discards keys and outstanding packets (RFC 9001 section 4.9) in two cases: the client has sent
-        // or the server has received a Handshake packet; the handshake is confirmed.
+        // The endpoint discards keys and outstanding packets (RFC 9001 section 4.9) in two cases. One is a Handshake
+        // packet that the client has sent or the server has received. The other is the confirmation of the handshake.
         let sender =
             if self.side == Side::Client { PacketDirection::Out } else { PacketDirection::In };
         if packet.kind == PacketType::Handshake && direction == sender {

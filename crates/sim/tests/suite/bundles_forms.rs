@@ -17,8 +17,9 @@ fn goodput(acknowledged: &[f64], bundle_bits: f64, from: usize, to: usize) -> f6
     ((to - from) * WINDOW) as f64 * bundle_bits / (last - first)
 }
 
-/// Returns the acknowledgement times of bundles: window 4, 100 kB each, 1 Mbit/s, round trip of 2 s, a hundredth of the
-/// rate in chapter 5. Excess data waits at the sender, where streams share it, and not in the queue of the link.
+/// Returns the acknowledgement times of bundles of 100 kB with window 4. The path has 1 Mbit/s, a hundredth of the rate
+/// in chapter 5, and a round trip of 2 s. Excess data waits at the sender, where streams share it, and not in the queue
+/// of the link.
 fn window(streams: &str) -> Vec<f64> {
     let perf = perf(
         "1",

@@ -183,7 +183,7 @@ fn transfers_continue_in_the_next_contact_and_reports_wait_for_contacts() {
     conserved(&run);
     assert_eq!(times(&run, "delivered", "2").len(), 10);
     assert_eq!(times(&run, "forwarded", "1").len(), 10);
-    // No session ends while the peer cannot send, so no bundle is sent again.
+    // No session ends while the peer cannot send, so no bundle is retransmitted.
     assert_eq!(rows(&run, "bundles").iter().filter(|row| row["event"] == "returned").count(), 0);
     assert_eq!(times(&run, "sent", "1").len(), 10);
 }

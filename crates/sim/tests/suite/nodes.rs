@@ -1,5 +1,5 @@
-//! External nodes in the loop, which needs no knowledge of them: a splitting proxy between two toy endpoints, and a
-//! store with three neighbours that forwards at the start of a contact.
+//! External nodes in the loop, which needs no knowledge of them. One is a splitting proxy between two minimal
+//! endpoints. The other is a store with three neighbours that forwards at the start of a contact.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;

@@ -174,8 +174,8 @@ fn check_packets(run: &Measurements, side: &str, peer: &str) {
     assert_eq!(lost, summary(run, side, "lost_packets"));
 }
 
-/// The step trace wakes links for every step. Otherwise links catch up when they are read: at a sample, and at the end,
-/// which lies between two samples with packets in queues and in flight.
+/// The step trace wakes links for every step. Otherwise reads of a link bring it up to date: at a sample, and at the
+/// end. The end lies between two samples with packets in queues and in flight.
 #[test]
 fn measurements_do_not_depend_on_the_wakeups_of_links() {
     for tcp in [None, Some(json!({}))] {

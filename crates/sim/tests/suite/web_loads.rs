@@ -137,8 +137,8 @@ fn the_load_time_of_one_object_over_quic_is_bytes_over_rate() {
     let changes = json!({"http": "3"});
     let page = Page { rate: rate as u64, window: 1 << 20, objects, changes, ..Page::default() };
     let plt = page.column("plt_s")[0];
-    // A datagram up and one of at least 1200 down before the request; the request; at most 40 bytes of overhead per
-    // packet, and the UDP and IP headers.
+    // A datagram up and one of at least 1200 down precede the request. Each packet has at most 40 bytes of overhead,
+    // and the UDP and IP headers.
     let packets = (body / (MTU as f64 - 40.0)).ceil();
     let bound = 2.0 * RTT_S + (2.0 * 1228.0 + 400.0 + body + packets * (28.0 + 20.0)) * 8.0 / rate;
     println!("PLT {plt:.6} s, at least {bound:.6} s");

@@ -1,4 +1,4 @@
-//! The header of a media datagram: the RTP header (RFC 3550 section 5.1), the instant at which it was full, and the
+//! The header of a media datagram: the RTP header (RFC 3550 section 5.1), the instant of the full datagram, and the
 //! rest of the number.
 
 use units::Time;

@@ -1,9 +1,12 @@
 //! QUIC without I/O: `now` is an argument, datagrams are values. A stack has the protocol; this crate adds window and
 //! pacing.
 //!
-//! Reading order: `spec` (the options), `requirements`, `network_config` (a real network), `requested_controller`,
-//! `datagram_sink`, `endpoint`; `stack` (the boundary to stacks) and `driver`; `controller_shim` (replaces a stack's
-//! controller), `modelled_tls` and `real_tls` (cryptography); then `quinn`, the stack.
+//! Reading order:
+//! 1. `spec` (the options), `requirements`, `network_config` (a real network), `requested_controller`, `datagram_sink`,
+//!    `endpoint`;
+//! 2. `stack` (the boundary to stacks), `driver`;
+//! 3. `controller_shim` (replaces a stack's controller), `modelled_tls` and `real_tls` (cryptography), `quinn` (the
+//!    stack).
 
 mod clock;
 mod controller_shim;

@@ -91,7 +91,7 @@ pub trait Stack: Sized + Send {
         config: Self::ConnectionConfig,
         response: &mut Vec<u8>,
     ) -> Result<(usize, Self::Connection), AcceptError>;
-    /// Requests address validation, or ignores a client that cannot be asked again.
+    /// Requests address validation, or ignores a client that cannot receive a second request.
     fn retry(&mut self, incoming: Self::Incoming, response: &mut Vec<u8>) -> Option<StackTransmit>;
     /// Refuses a connection.
     fn refuse(&mut self, incoming: Self::Incoming, response: &mut Vec<u8>) -> StackTransmit;

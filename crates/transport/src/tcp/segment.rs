@@ -1,5 +1,5 @@
 //! A TCP segment (RFC 9293 section 3.1) as a value. Sequence numbers are 64 bits wide and count from
-//! 0 at the SYN, so they never wrap; a trace writes them modulo 2^32 from the initial number.
+//! 0 at the SYN, so they never wrap. A trace writes them modulo 2^32 from the initial number.
 
 use bytes::Bytes;
 use units::Ecn;

@@ -57,7 +57,7 @@ pub(super) struct Sender {
     pub(super) rto_start: Time,
     /// One segment may be sent regardless of window and pacer.
     pub(super) forced: bool,
-    /// F-RTO runs: only the first segment is sent again, and this number of new segments is allowed.
+    /// F-RTO runs: only the first segment is retransmitted, and this number of new segments is allowed.
     pub(super) frto: Option<u32>,
     /// A tail loss probe is due.
     pub(super) probe_due: bool,

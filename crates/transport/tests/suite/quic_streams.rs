@@ -269,7 +269,7 @@ fn before(priority: i32) -> usize {
 fn a_stream_of_higher_priority_overtakes() {
     let (ahead, beside, behind) = (before(1), before(0), before(-1));
     println!("{ahead} bytes before it when urgent, {beside} in turn, {behind} when it can wait");
-    // One window may be in transit while the last urgent data is sent again.
+    // One window may be in transit while the last urgent data is retransmitted.
     assert!(ahead < 60_000, "{ahead}");
     assert!((70_000..200_000).contains(&beside), "{beside}");
     assert!(behind > 290_000, "{behind}");

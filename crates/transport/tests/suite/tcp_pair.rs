@@ -231,12 +231,12 @@ fn fast_open_saves_a_round_trip() {
     pair.run();
     assert_eq!(pair.received, 500);
     assert_eq!(without.received_at.since(pair.received_at), Span::from_millis(100));
-    // A server that does not know the cookie ignores the data: it is sent again, and no time is saved.
+    // A server that does not know the cookie ignores the data: it is retransmitted, and no time is saved.
     let mut refused = Pair::new(&open, 50, 500);
     refused.server_spec = spec();
     refused.run();
     assert_eq!((refused.received, refused.received_at), (500, without.received_at));
-    // A lost SYN is sent again without data.
+    // A lost SYN is retransmitted without data.
     let mut lost = Pair::new(&open, 50, 500);
     lost.lose = Box::new(|number, _| number == 0);
     lost.run();

@@ -165,7 +165,7 @@ fn reordering_by_time_and_by_count() {
     assert!(stand < congestion_events / 2, "{stand}");
 }
 
-/// A segment overtaken by enough others is sent again. The D-SACK of its second copy restores the window (RFC 3708).
+/// A segment overtaken by enough others is retransmitted. The D-SACK of its second copy restores the window (RFC 3708).
 #[test]
 fn a_spurious_retransmission_is_undone() {
     for name in ["newreno", "cubic", "hybla", "westwood", "fast"] {
@@ -198,8 +198,8 @@ fn a_spurious_retransmission_is_undone() {
     }
 }
 
-/// The path stops for half a second. With F-RTO the late flight is recognised and one segment is sent again; without it
-/// the whole flight is.
+/// The path stops for half a second. With F-RTO the late flight is recognised and one segment is retransmitted; without
+/// it the whole flight is.
 #[test]
 fn a_delay_spike_is_undone() {
     let run = |frto, timestamps, dsack| {

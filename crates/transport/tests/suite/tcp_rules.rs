@@ -209,9 +209,9 @@ fn a_wrap_of_the_timestamp_clock_has_no_effect() {
 
 /// RFC 6675 section 4, IsLost: a segment below DupThresh received segments is lost, also after an undo. Twelve segments
 /// are sent at 100 ms. The first is 5 ms late, the second never arrives, and the last seven are 7 ms late. At 200 ms
-/// three have arrived above the first two, and the first is sent again. At 205 ms an ACK of the original undoes that.
-/// At 207 ms the next SACK reports the second as lost again. Without SACK (RFC 6582) the duplicate ACKs after the undo
-/// report a new loss. The first ACK opens the window and is no duplicate, so one more segment is on time.
+/// three have arrived above the first two, and the first is retransmitted. At 205 ms an ACK of the original undoes
+/// that. At 207 ms the next SACK reports the second as lost again. Without SACK (RFC 6582) the duplicate ACKs after the
+/// undo report a new loss. The first ACK opens the window and is no duplicate, so one more segment is on time.
 #[test]
 fn a_segment_can_be_lost_after_an_undo() {
     for (sack, late_from) in [(true, 5), (false, 6)] {

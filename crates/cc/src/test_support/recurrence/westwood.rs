@@ -50,8 +50,8 @@ impl WestwoodRecurrence {
         }
     }
 
-    /// Returns the paper's variant with the count of ns-3 (TcpSocketBase::ProcessAck): a packet for each duplicate ACK,
-    /// and all from SND.UNA on for the ACK that ends recovery.
+    /// Returns the paper's variant with the count of ns-3 (TcpSocketBase::ProcessAck). It counts a packet for each
+    /// duplicate ACK, and all from SND.UNA on for the ACK that ends recovery.
     pub fn counting_twice(rtt: f64) -> WestwoodRecurrence {
         WestwoodRecurrence { counts_sacked_twice: true, ..WestwoodRecurrence::paper(rtt) }
     }

@@ -1,7 +1,7 @@
 //! HTTP/3 (RFC 9114) by the `h3` crate, inside an application of this project's QUIC transport.
 //!
 //! Reading order: `state` (shared by the futures of the library and the transport), `h3_streams` (the traits of the
-//! library), `app` (the application, which polls the futures), `respond` (the futures).
+//! library). The application `app` polls the futures of `respond`.
 
 pub(crate) mod app;
 mod h3_streams;

@@ -1,5 +1,5 @@
-//! A connection of the proxy from its SYN to its close: the proxy holds or answers the SYN, opens the onward
-//! connection, and forwards data until both sides have finished or one is reset.
+//! A connection of the proxy from its SYN to its close. The proxy holds or answers the SYN and opens the onward
+//! connection. It forwards data until both sides have finished or one is reset.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -20,8 +20,8 @@ const UPLINK_HINT: &str = "ordinary users need pasta or slirp4netns, without --i
 
 impl LabSession {
     /// Starts the forwarding, if the plan has it. `machine_sockets` are the socket tables of the machine, if the server
-    /// side is the machine; `access` is `None` if the server side does not reach its servers. A message tells a command
-    /// that names `localhost` why it has its own.
+    /// side is the machine. `access` is `None` if the server side does not reach its servers. A message gives the
+    /// reason for a separate `localhost` to a command that names it.
     pub(super) fn forward_localhost(
         &self,
         plan: &LabPlan,

@@ -18,7 +18,7 @@ pub(super) struct AppStreams<'a, C> {
     /// Error code of a close.
     pub(super) close_code: &'a mut u64,
     pub(super) write_budget: usize,
-    /// The controller negotiation with the client, and the controller that it has just selected.
+    /// The controller negotiation with the client, and the controller that it has selected last.
     pub(super) negotiated: &'a mut Option<NegotiatedController>,
     pub(super) new_controller: &'a mut Option<Box<dyn CongestionControl>>,
     pub(super) datagrams: Option<&'a mut DatagramQueue>,

@@ -184,7 +184,7 @@ impl TcpConnection {
                 self.establish(now, segment);
                 let all = self.sender.board.next();
                 if self.fast_opened && segment.acknowledgement < all {
-                    // RFC 7413 section 4.2.2: data that the server did not accept is sent again at once.
+                    // RFC 7413 section 4.2.2: the client retransmits data that the server did not accept at once.
                     self.sender.mark_syn_data_lost(now);
                 }
                 self.sender.on_ack(now, segment);

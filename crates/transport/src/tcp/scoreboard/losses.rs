@@ -123,12 +123,12 @@ impl Scoreboard {
         resent
     }
 
-    /// Returns whether a record was declared lost and has not arrived, sent again or not.
+    /// Returns whether a record was declared lost and has not arrived, retransmitted or not.
     pub fn has_unrepaired_loss(&self) -> bool {
         self.records.iter().any(|record| record.has(EVER_LOST) && !record.has(SACKED))
     }
 
-    /// Puts lost records that were not sent again back into the flight. They may be lost by count again.
+    /// Puts lost records that were not retransmitted back into the flight. They may be lost by count again.
     pub fn unmark_all(&mut self, mut found: impl FnMut(&SentSegment)) {
         for record in &mut self.records {
             record.flags &= !EVER_LOST;
@@ -185,7 +185,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks record `id` as sent again at `now`.
+    /// Marks record `id` as retransmitted at `now`.
     pub fn mark_retransmitted(&mut self, id: u64, now: Time) {
         let Some(record) = self.get_mut(id) else { return };
         let was_lost = record.has(LOST);

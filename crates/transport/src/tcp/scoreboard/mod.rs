@@ -43,7 +43,7 @@ pub(super) struct Scoreboard {
     /// Numbers of lost records; some may have arrived since.
     lost_queue: BinaryHeap<Reverse<u64>>,
     /// Transmissions in the order of time; for RACK only. Entries are void if their record has arrived, is lost or was
-    /// sent again.
+    /// retransmitted.
     send_order: Option<VecDeque<(Time, u64)>>,
     /// Retransmissions in sequence: the next sequence number at that time, and the record's number. For
     /// [`LossRule::Fack`] only.
@@ -118,7 +118,7 @@ impl Scoreboard {
         self.sacked_records
     }
 
-    /// Returns the bytes declared lost and not sent again.
+    /// Returns the bytes declared lost and not retransmitted.
     #[cfg(test)]
     pub fn lost_bytes(&self) -> u64 {
         self.lost_bytes

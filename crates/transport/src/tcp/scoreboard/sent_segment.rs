@@ -6,7 +6,7 @@ pub(super) const SACKED: u8 = 1;
 pub(super) const LOST: u8 = 2;
 pub(super) const RETRANSMITTED: u8 = 4;
 pub(super) const FIN: u8 = 8;
-/// The segment was declared lost, and may have been sent again since.
+/// The segment was declared lost, and may have been retransmitted since.
 pub(super) const EVER_LOST: u8 = 16;
 
 /// One segment that was sent.
@@ -46,7 +46,7 @@ impl SentSegment {
         self.has(SACKED)
     }
 
-    /// Returns whether it is declared lost and was not sent again.
+    /// Returns whether it is declared lost and was not retransmitted.
     pub fn is_lost(&self) -> bool {
         self.has(LOST)
     }

@@ -4,7 +4,7 @@
 //! the next probe can be due long after the link is up. An immediate PING ignores the window as a probe does (section
 //! 7.5). Its ACK resets the back-off and reveals losses. The stack offers only the PING, and its timer stays backed off
 //! until then. After a lost PING the next one follows in three RTTs, the timeout of a connection with one sample
-//! (sections 5.3, 6.2.1), then doubled each time.
+//! (sections 5.3, 6.2.1). The timeout then doubles each time.
 
 use units::{Span, Time};
 

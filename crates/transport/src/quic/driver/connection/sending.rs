@@ -13,8 +13,8 @@ use crate::{AppEvent, FlowEvent, FlowEventKind};
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
 const MAX_BATCH_PACKETS: u64 = 64;
 
-/// Minimum header bytes of a 1-RTT packet with one STREAM frame: first byte, connection id, packet number (1), tag
-/// (16), frame type, stream id and offset (1 each).
+/// Minimum header bytes of a 1-RTT packet with one STREAM frame. They are first byte, connection id, packet number (1),
+/// tag (16), frame type, stream id and offset (1 each).
 const MIN_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
 
 /// Maximum bytes of a packet without new stream data: the longest overhead (packet number 4, stream id 2, offset 8).

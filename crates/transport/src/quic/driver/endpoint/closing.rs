@@ -186,7 +186,7 @@ impl ClosingState {
             ShortHeaderPacket::read(packet)?;
         let mut rest = frames;
         let (largest_received, ack_delay, [before, after]) = take_ack(&mut rest)?;
-        // An ACK delay of 0: the packet from which it counts arrived just now.
+        // An ACK delay of 0: the packet from which it counts arrived at this instant.
         let known = ack_delay == 0 && number_bytes(number, largest_acked) == written;
         // The peer encodes this number too, in its ACK.
         let grows = number_bytes(number + LOOKAHEAD_PACKETS, largest_acked) != written

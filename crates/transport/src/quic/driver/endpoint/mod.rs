@@ -90,7 +90,7 @@ pub struct EndpointDriver<S: Stack> {
     pub closed: Vec<ClosedConnection>,
     /// The controller negotiation with clients.
     pub(super) negotiated: Option<NegotiatedController>,
-    /// Indices of connections that were just found draining, and the rest of earlier ones.
+    /// Indices of connections that were found draining last, and the rest of earlier ones.
     pub(super) reapable: Vec<usize>,
     draining: DrainingTable,
     /// See [`EndpointDriver::enable_compact_closing`].
