@@ -1,5 +1,5 @@
-//! A policer: a token bucket that drops each packet without tokens at arrival, and delays none (RFC 2475 section
-//! 2.3.3.4; the single rate and burst of tc-police).
+//! A policer (RFC 2475 section 2.3.3.4): a token bucket that drops each packet without tokens at arrival, and delays none.
+//! It has the single rate and burst of tc-police.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
