@@ -14,7 +14,7 @@ import bentpipe
 from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics.compute import handshake_times, run_metrics
 from bentpipe.metrics.format import UNLIMITED_BYTES, format_metric_mean, mean_of
-from bentpipe.metrics.intervals import ConfidenceInterval, mean_columns
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, mean_columns
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.summary_table import page_rows, summary_rows
 from bentpipe.report.ods import sheets
@@ -60,8 +60,9 @@ def test_each_number_says_of_how_many_runs_it_is(partly: Store) -> None:
     assert 1 < done.len() < 6
     (row,) = summary_rows(partly).rows
     assert row["seeds"] == 6
-    assert row["median completion s"].endswith(f" ({done.len()} of 6)")
-    assert row["median completion s"].startswith(f"{done.mean():.1f}"[:2])
+    text = f"{format_significant(done.mean())}? ({done.len()} of 6)"
+    assert row["completion s"] == text, "no interval: it would be that of the quick runs"
+    assert "; ? (n of m): of the n runs with a value only)" in summary_rows(partly).title
     assert "of 6" not in row["goodput Mbit/s"]
     assert f"({done.len()} of 6)" in text_of(write_report(partly))
 
@@ -85,6 +86,24 @@ def test_a_mean_of_some_runs_says_of_how_many() -> None:
     assert mean_of(mean_columns("delay_ms", []), "delay_ms") is None
 
 
+def test_a_median_of_one_run_is_marked() -> None:
+    metric = METRICS["convergence_s"]
+    assert format_metric_mean(metric, ConfidenceInterval(236.9, None, None, 1), 10) == "236.9? (1 of 10)"
+    assert format_metric_mean(metric, ConfidenceInterval(236.9, None, None, 1), 1) == "236.9"
+    assert format_metric_mean(metric, ConfidenceInterval(236.9, None, None, 9), 10) == "236.9 (9 of 10)"
+
+
+def test_one_transfer_of_a_run_has_one_column(partly: Store, tmp_path: Path) -> None:
+    page = text_of(write_report(partly, tmp_path / "one.html"))
+    assert "completion time" in page
+    assert "completion, " not in page
+    two = stored(scenario(flow(load={"bytes": "50 kB", "streams": 2}), seeds=1), tmp_path / "two")
+    assert "median completion s" in summary_rows(two).rows[0]
+    page = text_of(write_report(two))
+    assert "completion, median" in page
+    assert "completion, p95" in page
+
+
 @pytest.mark.parametrize(
     ("mean", "half", "text"),
     [
@@ -103,6 +122,7 @@ def test_a_metric_has_at_most_four_digits(mean: float, half: float, text: str) -
 def test_the_columns_word_is_what_it_holds(partly: Store) -> None:
     """Over the streams of a run the median, over seeds the mean of these."""
     assert METRICS["completion_p50_s"].heading_alone == "median completion s"
+    assert METRICS["completion_s"].heading_alone == "completion s"
     headings = {metric.heading_alone for metric in METRICS.values()}
     assert summary_rows(partly).rows[0].keys() - {"flow", "direction", "controller", "seeds"} <= headings
 

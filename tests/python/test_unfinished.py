@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 import bentpipe
 import commands
 from bentpipe.figures.context import FigureContext
+from bentpipe.report.findings import findings, variant_pairs
 from bentpipe.report.unfinished import unfinished_note
 from bentpipe.store.reader import open_store
 
@@ -39,12 +42,14 @@ NOTE = "2 of 5 downloads of newreno did not finish in 12 s: raise duration (--se
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unfinished")
     (folder / "mine.toml").write_text(SCENARIO)
+    done = commands.bentpipe(folder, "run", "mine.toml", "--json")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, f"warning: {NOTE}")
     return folder
 
 
 def test_run_show_and_report_say_what_did_not_finish(folder: Path) -> None:
-    done = commands.bentpipe(folder, "run", "mine.toml", "--json")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, f"warning: {NOTE}")
+    again = commands.bentpipe(folder, "run", "mine.toml")
+    assert again.stderr == f"warning: {NOTE}\n"
     shown = commands.bentpipe(folder, "show", "out/mine").stdout.splitlines()
     assert shown.count(f"{NOTE}.") == 1
     for options, name in ([], "report"), (["--brief"], "brief"):
@@ -52,6 +57,36 @@ def test_run_show_and_report_say_what_did_not_finish(folder: Path) -> None:
         page = html.unescape((folder / f"out/mine/{name}.html").read_text()).replace("\u00a0", " ")
         head = page[page.index('<p class="verdict">') : page.index('<div class="figure"')]
         assert f'<p class="warning">{NOTE}.</p>' in head
+
+
+def test_unfinished_downloads_are_compared_by_restricted_means(folder: Path) -> None:
+    """A download that did not finish counts with the time until the end of its run: 12 s less one round trip."""
+    store = open_store(folder / "out/mine")
+    streams = store.rows("streams").join(store.index, on="run")
+    tau = 12 - streams["start_s"].max()  # type: ignore[operator]
+    took = streams.with_columns(value=(pl.col("down_fin_s") - pl.col("start_s")).fill_null(tau))
+    means = {
+        name: took.filter(pl.col("flow.download.congestion") == name)["value"] for name in ("newreno", "bbr")
+    }
+    assert streams["down_fin_s"].null_count() == 2
+    ratios = (means["newreno"] / means["bbr"]).log()
+    text = findings(FigureContext(store))
+    factor = math.exp(ratios.mean())  # type: ignore[arg-type]
+    assert text.startswith(
+        "No variant leads: the largest difference of restricted mean completion time is bbr"
+    ), text
+    assert (
+        f"with {means['bbr'].mean():.3g} s against {means['newreno'].mean():.3g} for newreno "
+        f"({factor:.3g} times as long ["
+    ) in text
+    assert text.endswith(f" with 5 seeds; an unfinished transfer counts as {tau:.3g} s.")
+    table = variant_pairs(FigureContext(store))
+    assert table is not None
+    (row,) = table.text_rows()
+    assert (row["first"], row["second"], row["ahead"]) == ("newreno", "bbr", "–")
+    assert f"({row['ratio first / second']}" in text.replace(" times as long", "")
+    assert any("geometric mean" in note for note in table.notes)
+    assert "Holm's procedure corrects the p-values, not the 95 % intervals." in table.notes
 
 
 def _note(tmp_path: Path, *flows: dict[str, Any], **other: Any) -> str:

@@ -95,7 +95,8 @@ def _print_findings(context: FigureContext, notes: Sequence[str]) -> None:
         return
     print(findings(context))
     if (pairs := variant_pairs(context)) is not None and len(pairs.rows) <= MAX_PAIRS:
-        print_table(pairs.text_rows(), f"Pairwise comparison ({pairs.notes[0].rstrip('.')})")
+        print_table(pairs.text_rows(), "Pairwise comparison")
+        print(*pairs.notes, sep="\n")
 
 
 MAX_PAIRS = 24

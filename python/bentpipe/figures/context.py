@@ -12,6 +12,7 @@ from bentpipe.metrics import compute as metrics
 from bentpipe.metrics import groups
 from bentpipe.metrics import users as sharing
 from bentpipe.metrics.call_quality import rate_calls
+from bentpipe.metrics.transfers import transfers
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
@@ -44,6 +45,11 @@ class FigureContext:
     def metrics(self) -> pl.DataFrame:
         """Result of :func:`bentpipe.metrics.groups.group_metrics`: one row per run, flow or group, and direction."""
         return groups.group_metrics(self.store, self.flow_metrics)
+
+    @cached_property
+    def transfers(self) -> pl.DataFrame:
+        """Result of :func:`bentpipe.metrics.transfers.transfers`: one row per stream of a given size."""
+        return transfers(self.store)
 
     @property
     def grouped(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
@@ -142,8 +142,10 @@ TOO_FEW_SEEDS = "?"
 """Mark of a mean whose interval is wider than its value."""
 
 
-def has_too_few_seeds(interval: ConfidenceInterval) -> bool:
-    """Return whether the half width of an interval exceeds the absolute mean."""
+def has_too_few_seeds(interval: ConfidenceInterval, runs: int | None = None) -> bool:
+    """Return whether the half width of an interval exceeds the mean, or only one of several ``runs`` has a value."""
+    if runs is not None and interval.n == 1 < runs:
+        return True
     if interval.low is None or interval.high is None:
         return False
     return (interval.high - interval.low) / 2 > abs(interval.estimate)
@@ -157,13 +159,16 @@ def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) 
     """Format a mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
 
     ``0.66 [0, 1.6]?`` is an interval that ends at the range of the metric; the mark stands for too few seeds
-    (:func:`has_too_few_seeds`).
+    (:func:`has_too_few_seeds`). ``38.9? (2 of 5)`` is a time of the finished transfers only.
 
     Args:
         metric: metric of the mean.
         interval: mean with its interval over the ``interval.n`` runs with a value, in the unit of the column.
         runs: number of all runs; the text ends with both numbers if they differ.
     """
+    is_partial = metric.is_censored and interval.n < runs
+    if is_partial:  # the interval would be that of the quick runs
+        interval = replace(interval, low=None, high=None)
     unlimited = metric.is_window and interval.estimate >= UNLIMITED_BYTES
     clipped = metric.clip(interval)
     shown = (
@@ -172,7 +177,8 @@ def format_metric_mean(metric: Metric, interval: ConfidenceInterval, runs: int) 
         else format_interval(clipped, metric.scale, 3)
     )
     text = "unlimited" if unlimited else shown
-    text += TOO_FEW_SEEDS if not unlimited and has_too_few_seeds(interval) else ""
+    is_marked = is_partial or has_too_few_seeds(interval, runs)
+    text += TOO_FEW_SEEDS if is_marked and not unlimited else ""
     return text if interval.n == runs else f"{text} ({interval.n:,} of {runs:,})"
 
 

@@ -82,7 +82,7 @@ class Metric:
     is_skewed: bool = False
     """Whether tables show the median over seeds, because a few large values dominate the mean."""
     is_censored: bool = False
-    """Whether unfinished transfers count with the time until the end of the run."""
+    """Whether a run without a value has no smaller one than the others, because its transfers did not finish."""
     is_difference: bool = False
     """Whether ``diff`` compares by difference (share, score or count) instead of by ratio."""
     is_compared: bool = True
@@ -190,12 +190,16 @@ _ALL = (
         definition="finished transfers over the transfers that began at least τ before the end of the run",
     ),
     Metric(
-        "completion_mean_s", "completion, restricted mean", "s", short_title="completion mean", in_show=False,
-        in_report=False, better=-1, is_censored=True, is_primary=True,
+        "completion_mean_s", "completion, restricted mean", "s", short_title="completion mean",
+        single_title="restricted mean completion time", in_show=False, in_report=False, better=-1, is_censored=True,
+        is_primary=True,
         definition="mean of min(T, τ) of the completion times T; an unfinished transfer counts τ",
     ),
-    Metric("completion_s", "completion time", "s", in_show=False, in_report=False,
-           definition="time from the opening of a stream to the last FIN with all bytes"),
+    Metric(
+        "completion_s", "completion time", "s", short_title="completion", in_show=False, in_report=False,
+        better=-1, is_compared=False, is_censored=True,
+        definition="time from the opening of a stream to the last FIN with all bytes",
+    ),
     Metric(
         "completion_p50_s", "completion, median", "s", short_title="completion p50", single_title="median completion",
         better=-1, is_censored=True, definition="median completion time over the finished streams of a run",

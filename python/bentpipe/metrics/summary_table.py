@@ -69,6 +69,7 @@ def summary_rows(
     from bentpipe.metrics.fairness import unknown_convergence
     from bentpipe.metrics.groups import OVER_FLOWS, group_metrics
     from bentpipe.metrics.store_metrics import cell_metrics, store_metrics
+    from bentpipe.metrics.transfers import has_one_transfer, transfers
     from bentpipe.store.reader import open_store
 
     store = open_store(directory)
@@ -82,7 +83,13 @@ def summary_rows(
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     by = [*store.columns, "flow", "direction"]
     known = set(cells["metric"].to_list())
-    present = [(metric, heading) for metric, heading in _COLUMNS if metric.name in known]
+    # The median of one transfer is its completion time.
+    alone = (
+        {"completion_p50_s": METRICS["completion_s"].heading} if has_one_transfer(transfers(store)) else {}
+    )
+    present = [
+        (metric, alone.get(metric.name, heading)) for metric, heading in _COLUMNS if metric.name in known
+    ]
     others = ["flow", "direction", "controller", "seeds", *(heading for _, heading in present)]
     headings = _key_headings(store.columns, others) | {"flow": "flow", "direction": "direction"}
     labels = _value_labels(store)
@@ -97,13 +104,12 @@ def summary_rows(
             if metric.name == entry["metric"]:
                 rows[key][heading] = format_metric_mean(metric, _mean_or_median(metric, entry), runs[key])
     finished = f"{store.index.height} of {len(store.planned)} runs"
-    is_marked = any(
-        str(value).endswith(TOO_FEW_SEEDS)
-        for row in rows.values()
-        for value in (row[name] for _, name in present)
-    )
+    texts = [str(row[name]) for row in rows.values() for _, name in present]
+    is_marked = any(text.endswith(TOO_FEW_SEEDS) for text in texts)
     mark = f"; {TOO_FEW_SEEDS}: too few seeds, the interval exceeds the mean" if is_marked else ""
-    is_clipped = any(" [" in str(row[name]) for row in rows.values() for _, name in present)
+    if any(f"{TOO_FEW_SEEDS} (" in text for text in texts):
+        mark += f"; {TOO_FEW_SEEDS} (n of m): of the n runs with a value only"
+    is_clipped = any(" [" in text for text in texts)
     ends = "; [low, high]: its ends within the range of the metric" if is_clipped else ""
     title = f"{store.title} ({finished}; ±: half of the 95 % confidence interval{ends}{mark})"
     shown = _drop_redundant_columns(list(rows.values()))

@@ -45,6 +45,12 @@ class VariantPair:
     is_unfinished: bool = False
     """Whether the better variant has no lead because a smaller share of its loads finished."""
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both variants; of a ratio, that with the larger value first, so that the ratio is at least 1."""
+        is_less = self.effect is not None and self.scale is Scale.RATIO and 0 < self.effect.estimate < 1
+        return (self.second, self.first) if is_less else (self.first, self.second)
+
     def advantage(self, variant: str) -> ConfidenceInterval | None:
         """Return the ratio or difference of ``variant`` to the other one of the pair."""
         effect = self.effect

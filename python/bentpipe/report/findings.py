@@ -19,11 +19,11 @@ from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_sample
 from bentpipe.figures.sweep_dimensions import Dimension, of_kind
 from bentpipe.metrics.change_table import format_p
 from bentpipe.metrics.compare import Scale
-from bentpipe.metrics.compute import completion_times
 from bentpipe.metrics.format import format_interval, format_mean
 from bentpipe.metrics.groups import as_groups
-from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, mean_ci, median_ci
+from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval, format_significant, mean_ci, median_ci
 from bentpipe.metrics.registry import METRICS, Metric
+from bentpipe.metrics.transfers import has_one_transfer, restricted_completions
 from bentpipe.metrics.variant_comparison import (
     VariantCase,
     VariantPair,
@@ -60,6 +60,8 @@ class _VariantComparison:
     """Cases with several variants."""
     limit: Callable[[Mapping[str, Any]], float | None] = lambda _: None
     """Function that returns the largest possible value of a case, if it is known."""
+    note: str = ""
+    """Clause at the end of the sentence, about its values."""
     medians: bool = False
     """Whether values are medians over seeds, as in the table of the page, and not means."""
 
@@ -98,23 +100,49 @@ def variant_pairs(context: FigureContext) -> HtmlTable | None:
     rows: list[TabularRow] = []
     for case in comparison.cases[:MAX_PAIRED_CASES]:
         for place, pair in enumerate(case.pairs):
-            effect, mark, bounds = format_advantage(metric, pair, pair.first).partition(" [")
-            values = (case.values[name].estimate * metric.scale for name in (pair.first, pair.second))
+            first, second = pair.names
+            effect, mark, bounds = format_advantage(metric, pair, first).partition(" [")
+            values = (case.values[name].estimate * metric.scale for name in (first, second))
             verdict = labels.get(pair.ahead) or ("–" if pair.is_decided else "too few seeds")
             cells: list[str | TabularCell] = [
                 (dim.value_label(case.row[dim.key]) or "–") if place == 0 else "" for dim in dims
             ]
-            cells += [labels[pair.first], labels[pair.second], *map(format_significant, values)]
+            cells += [labels[first], labels[second], *map(format_significant, values)]
             cells += [TabularCell(effect.removeprefix("×"), small=f"[{bounds}" if mark else "")]
             cells += [format_p(pair.p), TabularCell(verdict, hint=pair.reason)]
             rows.append(TabularRow(cells, place == 0))
+    more = max(0, len(comparison.cases) - MAX_PAIRED_CASES)
+    return HtmlTable(heads, rows, more, "cells", _pair_notes(comparison, is_ratio=is_ratio))
+
+
+def _pair_notes(comparison: _VariantComparison, *, is_ratio: bool) -> list[str]:
+    """Return the notes below the table of pairs: test, effect, and what Holm's procedure corrects."""
     name = _metric_text(comparison, begins=True)
-    note = (
+    test = (
         f"{name}: paired t-tests by seed, corrected by Holm's procedure within each cell. A variant is ahead if the "
         "difference is significant and above 1 %."
     )
-    more = max(0, len(comparison.cases) - MAX_PAIRED_CASES)
-    return HtmlTable(heads, rows, more, "cells", [note])
+    notes = [test]
+    pairs = [pair for case in comparison.cases for pair in case.pairs]
+    if is_ratio and any(pair.effect is not None and pair.effect.n > 1 for pair in pairs):
+        notes.append(
+            "A ratio is the geometric mean of the ratios of each seed, so it differs from the quotient of the means "
+            "beside it. The larger value is first."
+        )
+    if any(pair.p is not None for pair in pairs):
+        text = "Holm's procedure corrects the p-values, not the 95 % intervals."
+        if any(_is_only_uncorrected(pair) for pair in pairs):
+            text += f" Hence an interval here excludes {1 if is_ratio else 0} although p is above 0.05."
+        notes.append(text)
+    return notes
+
+
+def _is_only_uncorrected(pair: VariantPair) -> bool:
+    """Return whether the uncorrected interval excludes equality and the corrected p-value does not."""
+    effect, equal = pair.effect, 1.0 if pair.scale is Scale.RATIO else 0.0
+    if effect is None or effect.low is None or effect.high is None or pair.p is None:
+        return False
+    return pair.p > 1 - CONFIDENCE and not effect.low <= equal <= effect.high
 
 
 MAX_PAIRED_CASES = 200
@@ -134,9 +162,8 @@ def _comparisons(context: FigureContext) -> list[_VariantComparison]:
         return []
     if context.shared and frame["jain"].null_count() < frame.height:
         return [_compare_runs(context), *_shares_of_first(context)]
-    median = _median_completion(context, frame)
-    if median["value"].null_count() == 0:
-        return [_compare_flows(context, median, METRICS["completion_p50_s"])]
+    if (completion := _compare_completions(context, frame)) is not None:
+        return [completion]
     goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
     found = _compare_flows(context, goodput, METRICS["goodput_bit_s"])
     return [replace(found, limit=lambda row: _constant_rate(context, row))]
@@ -164,16 +191,40 @@ def _constant_rate(context: FigureContext, row: Mapping[str, Any]) -> float | No
     return min(rates, default=None)
 
 
+def _compare_completions(context: FigureContext, frame: pl.DataFrame) -> _VariantComparison | None:
+    """Compare the completion times of transfers of a given size; None if a flow of some run has none.
+
+    The values are medians. They are restricted means if half of the transfers of a run did not finish.
+    """
+    median = _median_completion(context, frame)
+    if median["value"].null_count() == 0:
+        name = "completion_s" if has_one_transfer(context.transfers) else "completion_p50_s"
+        return _compare_flows(context, median, METRICS[name])
+    first = frame["run"][0]
+    flows = context.store.specs([first]).get(first, {"flows": []})["flows"]
+    if any(flow["load"]["kind"] not in ("perf", "poisson") for flow in flows):
+        return None
+    variant = _variant_dim(context)
+    keys = [key for dim in context.dims if dim is not variant for key in dim.keys]
+    times = restricted_completions(context.store, context.transfers, keys)
+    restricted = frame.join(times, on=["run", "flow"], how="left", maintain_order="left")
+    restricted = restricted.rename({"mean_s": "value"})
+    if restricted["value"].null_count():
+        return None
+    limits = sorted({format_significant(limit, 3) for limit in restricted["tau_s"]}, key=float)
+    span = " to ".join(dict.fromkeys((limits[0], limits[-1])))
+    found = _compare_flows(context, restricted, METRICS["completion_mean_s"])
+    return replace(found, note=f"an unfinished transfer counts as {span} s")
+
+
 def _median_completion(context: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
     """Return ``frame`` with the median completion time of each flow in ``value``, s.
 
     Unfinished transfers count as longer than all others, so that a variant does not gain by leaving them unfinished.
     The value is null if half of the transfers did not finish.
     """
-    store = context.store
-    times = as_groups(completion_times(store.rows("streams")), store.rows("flow_summary", ["flow"]))
     median = pl.col("completion_s").fill_null(math.inf).quantile(0.5, "linear")
-    values = times.group_by("run", "flow").agg(value=median)
+    values = context.transfers.group_by("run", "flow").agg(value=median)
     values = values.with_columns(value=pl.when(pl.col("value").is_finite()).then("value"))
     return frame.join(values, on=["run", "flow"], how="left", maintain_order="left")
 
@@ -345,10 +396,15 @@ def _case_places(
     return place
 
 
+def _variant_dim(context: FigureContext) -> Dimension | None:
+    """Return the dimension of the variants; None without alternatives."""
+    return of_kind([item for item in context.dims if not item.is_quantity], "congestion", "other")
+
+
 def _compare_variants(
     context: FigureContext, frame: pl.DataFrame, metric: Metric, prefix: str
 ) -> _VariantComparison:
-    dim = of_kind([item for item in context.dims if not item.is_quantity], "congestion", "other")
+    dim = _variant_dim(context)
     variants = {} if dim is None else {value: _value_label(context, dim, value) for value in dim.values}
     dims = tuple(item for item in context.dims if item is not dim)
     keys = tuple(key for item in dims for key in item.keys)
@@ -365,6 +421,10 @@ def _compare_variants(
 def _sentence(comparison: _VariantComparison) -> str:
     if not comparison.frame.height:
         return f"No value of {comparison.metric.title} is available"
+    return "; ".join(filter(None, [_main_clause(comparison), comparison.note]))
+
+
+def _main_clause(comparison: _VariantComparison) -> str:
     if not comparison.cases:
         return _range(comparison)
     metric_text = _metric_text(comparison, valued=comparison.medians)

@@ -133,7 +133,7 @@ def _behind_clause(contest: Contest, case: VariantCase, main: str) -> str:
         few = _few_seeds(case)
         return f"{place} {few}" if few else f"{place} it is level with {join_names(level)}"
     other, pair = max(ahead, key=lambda item: _size(item[1]))
-    return f"{place} it is {_behind_text(contest, pair, main)} {contest.labels[other]}"
+    return f"{place} it {_behind_text(contest, pair, main)} {contest.labels[other]}"
 
 
 def _farthest_behind(cases: Sequence[VariantCase], main: str) -> VariantCase | None:
@@ -166,11 +166,22 @@ def _advantage(contest: Contest, case: VariantCase, best: str, other: str, pair:
     text = f"{value} for {contest.labels[other]}"
     if case.values[other].estimate == 0 and not contest.metric.is_difference:
         return text
+    if pair.scale is Scale.RATIO and contest.metric.better < 0:
+        return f"{text} ({_times_as_long(format_advantage(contest.metric, pair, other))})"
     return f"{text} ({format_advantage(contest.metric, pair, best)})"
 
 
+def _times_as_long(ratio: str) -> str:
+    """Format a ratio of times: ``×7.65 [6.98, 8.38]`` is ``7.65 times as long [6.98, 8.38]``."""
+    estimate, mark, bounds = ratio.removeprefix("×").partition(" [")
+    return f"{estimate} times as long{mark}{bounds}"
+
+
 def format_advantage(metric: Metric, pair: VariantPair, variant: str) -> str:
-    """Format the ratio or difference of ``variant`` to the other one: ``×1.35 [1.26, 1.44]``, ``+0.9 [0.7, 1.1]``."""
+    """Format the ratio or difference of ``variant`` to the other one: ``×1.35 [1.26, 1.44]``, ``+0.9 [0.7, 1.1]``.
+
+    A ratio of times is the other way round in sentences, so that it is above 1, too.
+    """
     effect = pair.advantage(variant)
     if effect is None:
         return "–"
@@ -199,12 +210,12 @@ def _few_seeds(case: VariantCase) -> str:
 def _behind_text(contest: Contest, pair: VariantPair, variant: str) -> str:
     effect = pair.advantage(variant)
     if effect is None:
-        return "behind"
-    if pair.scale is Scale.RATIO and contest.metric.better > 0 and effect.estimate < 1:
-        return f"{format_significant(100 * (1 - effect.estimate), 2)} % behind"
+        return "is behind"
+    if pair.scale is Scale.RATIO and contest.metric.better < 0:
+        return f"takes {format_significant(effect.estimate, 3)} times as long as"
     if pair.scale is Scale.RATIO:
-        return f"behind, with ×{format_significant(effect.estimate, 3)} of"
-    return f"{format_significant(abs(effect.estimate) * contest.metric.scale, 3)} behind"
+        return f"is {format_significant(100 * (1 - effect.estimate), 2)} % behind"
+    return f"is {format_significant(abs(effect.estimate) * contest.metric.scale, 3)} behind"
 
 
 def _sentence_without_lead(contest: Contest) -> str:

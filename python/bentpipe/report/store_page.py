@@ -59,7 +59,8 @@ INTERVAL_DEFINITION = {
     "± and bars": (
         "half-width of the 95 % confidence interval of the mean over seeds (Student's t); seeds are "
         "paired between cells. Two ends in brackets are an interval that ends at the range of the metric, such as 0. "
-        "A question mark after it means too few seeds: it exceeds the mean"
+        "A question mark after it means too few seeds: it exceeds the mean. “? (n of m)” is of the n runs with a value "
+        "only, such as a completion time of the finished transfers"
     ),
 }
 GROUP_DEFINITION = {
@@ -335,7 +336,7 @@ def _facts(store: Store) -> list[tuple[str, str]]:
 def _definitions(context: FigureContext) -> list[tuple[str, str]]:
     """Return the definitions of the terms of the page."""
     groups = tables.GROUPS if context.grouped else ()
-    metrics = (METRICS[name] for name in (*tables.RESULTS, *groups, *tables.LINKS))
+    metrics = (*tables.result_metrics(context), *(METRICS[name] for name in (*groups, *tables.LINKS)))
     terms = {metric.title: metric.definition for metric in metrics} | INTERVAL_DEFINITION
     terms |= GROUP_DEFINITION if context.grouped else {}
     terms |= page_load_tables.DEFINITIONS if context.pages.height else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from bentpipe.metrics.format import mean_of, seed_mean
 from bentpipe.metrics.groups import OVER_FLOWS
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS, OVER_SEEDS, Metric, Scope, select
+from bentpipe.metrics.transfers import has_one_transfer
 from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, aggregate_cells, aggregate_users
 from bentpipe.report.html_table import (
     MAX_ROWS,
@@ -34,12 +36,27 @@ RUN_METRICS = frozenset(metric.name for metric in select(Scope.RUN))
 """Metrics of the whole run, which appear once for each cell."""
 
 
+def result_metrics(context: FigureContext) -> list[Metric]:
+    """Return the columns of the table of results; the quantiles of one transfer are its completion time."""
+    metrics = [METRICS[name] for name in RESULTS]
+    if not has_one_transfer(context.transfers):
+        return metrics
+    alone = METRICS["completion_s"]
+    return [
+        replace(metric, title=alone.title, definition=alone.definition)
+        if metric.name == "completion_p50_s"
+        else metric
+        for metric in metrics
+        if metric.name != "completion_p95_s"
+    ]
+
+
 def results(context: FigureContext, most: int = MAX_ROWS) -> HtmlTable:
     """Return one row for each cell and flow, at most ``most``: mean ± half of the interval over seeds."""
     cells = context.cells
     sizes, runs = _sizes(context), _runs(context.metrics, [*context.store.columns, "flow", "direction"])
     present = set(cells["metric"].unique().to_list())
-    columns = [METRICS[name] for name in RESULTS if name in present]
+    columns = [metric for metric in result_metrics(context) if metric.name in present]
     many = context.directions.height > 1 or context.directions["flow"].is_duplicated().any()
     heads = [Heading(context.title(dim), text=True) for dim in context.dims]
     heads += [Heading("flow", text=True)] if many or not context.dims else []
