@@ -126,7 +126,7 @@ def _pair_notes(comparison: _VariantComparison, *, is_ratio: bool) -> list[str]:
     pairs = [pair for case in comparison.cases for pair in case.pairs]
     if is_ratio and any(pair.effect is not None and pair.effect.n > 1 for pair in pairs):
         notes.append(
-            "A ratio is the geometric mean of the ratios of each seed, so it differs from the quotient of the means "
+            "A ratio is the geometric mean of the ratios of each seed, so it can differ from the quotient of the means "
             "beside it. The larger value is first."
         )
     if any(pair.p is not None for pair in pairs):
