@@ -44,7 +44,7 @@ def check_cell(controller: Controller) -> CellResult:
     for row in rows:
         exemption = row.get("exemption")
         keys = {"measure": row["name"], "class": "trend" if exemption else "exact", "at_least": 1.0}
-        criterion = Criterion(**keys, source=row["rfc_section"])
+        criterion = Criterion(**keys, source=row["source"])
         passed = bool(row["passed"])
         detail = f"{row['detail']}; documented deviation: {exemption}" if exemption else row["detail"]
         verdict = Verdict.AGREES if passed else Verdict.DIFFERS
