@@ -14,7 +14,6 @@ from bentpipe.scenario.base import DurationText, ProbabilityText, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.scenario.quantities import Duration
 
 __all__ = ["Criterion", "OracleClass", "Window", "expected_text", "judge", "window_of"]
 
@@ -35,6 +34,11 @@ class Window(Table):
 
     start: DurationText
     end: DurationText
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Start and end in s."""
+        return self.start.ns / 1e9, self.end.ns / 1e9
 
 
 class Criterion(Table):
@@ -130,10 +134,4 @@ def judge(criterion: Criterion, values: Sequence[float], expected: float | None 
 
 def window_of(criterion: Criterion) -> tuple[float, float] | None:
     """Return start and end of the window in s; None: the whole run."""
-    if criterion.window is None:
-        return None
-    return _seconds(criterion.window.start), _seconds(criterion.window.end)
-
-
-def _seconds(duration: Duration) -> float:
-    return duration.ns / 1e9
+    return None if criterion.window is None else criterion.window.seconds

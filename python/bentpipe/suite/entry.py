@@ -15,7 +15,7 @@ from typing import Any
 from bentpipe.metrics.registry import METRICS
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError, unknown_name
-from bentpipe.suite.criterion import Criterion
+from bentpipe.suite.criterion import Criterion, Window
 from bentpipe.suite.laws import LAWS
 from bentpipe.suite.measures import FLOW, MEASURES
 
@@ -39,6 +39,8 @@ class SuiteTable(Table):
     """Measure of the figure."""
     compared: str = ""
     """Measure of the comparison of two controllers; empty: ``primary``."""
+    window: Window | None = None
+    """Interval of the run for these measures; None: the whole run."""
     criterion: tuple[Criterion, ...]
 
 

@@ -232,8 +232,9 @@ def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
                 measured = tuple(value / mean for value in measured) if mean else ()
             verdict = judge(criterion, measured, expected)
             found.append(CriterionResult(controller.built_in, criterion, cell, measured, expected, verdict))
-    primary = {cell_text(cell): values.of(key, cell, entry.suite.primary, None) for cell in cells}
-    compared = {cell_text(cell): values.of(key, cell, entry.compared, None) for cell in cells}
+    window = None if entry.suite.window is None else entry.suite.window.seconds
+    primary = {cell_text(cell): values.of(key, cell, entry.suite.primary, window) for cell in cells}
+    compared = {cell_text(cell): values.of(key, cell, entry.compared, window) for cell in cells}
     seeds = max(len(cell.seeds) for cell in part.plan.cells)
     return CellResult(entry, controller, seeds, tuple(found), primary, compared, error)
 
