@@ -249,7 +249,7 @@ fn an_excluded_neighbour_and_a_minimum_confidence_give_different_reasons() {
         Plan::new(&PlanSpec { contacts, ranges, ..PlanSpec::default() }).unwrap()
     };
     let excluded = "all contacts from 1 to 6 begin with an excluded neighbour";
-    let unlikely = "lead over some that are less likely than 0.9";
+    let unlikely = "lead over contacts with a confidence below 0.9";
     let only = "contacts lead from 1 to 6, but only over contacts with a confidence below 0.9";
     for (neighbours, without, expected) in [
         (vec![("2", 1.0), ("3", 0.5)], "2", format!("{excluded} or {unlikely}")),

@@ -216,7 +216,7 @@ mod tests {
         let description = NoProgress::PastDeadline.describe(Time(999_999_999), Time(1_000_000_000));
         assert_eq!(
             description,
-            "asks at 1.000000000 s to be woken at 0.999999999 s, which has passed"
+            "requests at 1.000000000 s a wake-up at 0.999999999 s, which has passed"
         );
     }
 }
