@@ -12,7 +12,7 @@ resumes it, and ``report`` reads it as any other store. A difference is a result
 - ``page_loads``: page loads of a cell, slow start and opinion scores
 - ``evidence``: controllers nearer to picoquic
 - ``output``: findings as text, tables and JSON
-- ``headline``: the first sentence of the page of a study
+- ``headline``: the first sentences of the page of a study
 - ``page``: the HTML page of a study
 - ``andreotti_2025``: QUIC over LEO and GEO, and bundles over QUIC
 - ``thomas_2019``: Google QUIC over a public satellite access
@@ -98,10 +98,11 @@ def run(
     """
     from bentpipe.runners.execute import InterruptedExecution
     from bentpipe.runners.local import Idle
+    from bentpipe_studies.headline import build_headline
     from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import figures_of, write_page
     from bentpipe_studies.parts import Measurements, plan_part, run_part
-    from bentpipe_studies.study import select_parts
+    from bentpipe_studies.study import decidable_selections, select_parts
 
     study = find(name).to_full_length() if full else find(name)
     if engine == "emu":
@@ -123,13 +124,23 @@ def run(
             }
     except KeyboardInterrupt:
         raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
-    findings = study.findings(Measurements(directory, study.parts()), selection)
-    data = {"study": name, "title": study.title, "stores": _store_rows(summaries), **to_json(findings)}
-    page = write_page(directory, study.title, findings, data)
+    measurements = Measurements(directory, study.parts())
+    findings = study.findings(measurements, selection)
+    head = {"study": name, "title": study.title, "stores": _store_rows(summaries)}
+    data = {**head, **to_json(findings)}
+    # The page has the verdicts of earlier parts too.
+    whole = study.findings(measurements, decidable_selections(study, measurements, selection))
+    page = write_page(directory, study.title, whole, {**head, **to_json(whole)})
+    headline = build_headline(whole)
     failed = [failure for report in summaries.values() for failure in report.failed]
     output = StudyOutput(
         data,
-        (*format_findings(study.title, findings), *_format_stores(list(summaries.values()), page)),
+        (
+            *format_findings(study.title, findings),
+            *_format_stores(list(summaries.values()), page),
+            f"\n{headline.sentence}",
+            *([headline.tally] if headline.tally else []),
+        ),
         tuple(
             f"failed: {planned_part.run}: {planned_part.error}\n  again: {planned_part.replay}"
             for planned_part in failed[:10]

@@ -1,4 +1,4 @@
-"""First sentence of the page of a study: the share that agrees, and the main explanation of the rest."""
+"""First sentences of the page of a study: main result, share that agrees, main explanation of the rest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from bentpipe.metrics.verdicts import Check, Verdict
 from bentpipe.report.headline import NO_INTERVAL, Headline, join_names
 
 if TYPE_CHECKING:
-    from bentpipe.metrics.verdicts import Claim
-    from bentpipe_studies.study import Findings, Row
+    from bentpipe_studies.study import Findings
 
 __all__ = ["build_headline", "term_definitions"]
 
@@ -33,14 +32,25 @@ def term_definitions(findings: Findings) -> dict[str, str]:
 
 
 def build_headline(findings: Findings) -> Headline:
-    """Return the headline: verdicts on rows and claims, under each interpretation."""
-    items = _items(findings)
-    if not items:
-        return Headline("The selected parts have no published value with a verdict.")
-    counts = Counter(item.verdict for item in items)
-    agree, total = counts[Verdict.AGREES], len(items)
-    if counts[Verdict.NOT_RUN] == total:
-        return Headline(f"No verdict yet, because runs are missing: {_count_items(findings)}.")
+    """Return the headline: the main result and its assumption, then the numbers of verdicts.
+
+    Without a main result the numbers of verdicts come first.
+    """
+    share, *tally = _count_verdicts(findings)
+    main = findings.main_result
+    sentence, before = (share, []) if main is None else (main.sentence, [main.assumption, share])
+    return Headline(sentence, " ".join(filter(None, [*before, *tally])))
+
+
+def _count_verdicts(findings: Findings) -> list[str]:
+    """Return the sentences about all verdicts; the first has the share that agrees."""
+    if not findings.items:
+        return ["The selected parts have no published value with a verdict."]
+    decided = findings.decided()
+    if not decided.items:
+        return [f"No verdict yet, because runs are missing: {_count_items(findings)}."]
+    counts = Counter(item.verdict for item in decided.items)
+    agree, total = counts[Verdict.AGREES], len(decided.items)
     share = (
         f"{agree} of {total} {'agrees' if agree == 1 else 'agree'}" if agree else f"None of {total} agrees"
     )
@@ -51,42 +61,38 @@ def build_headline(findings: Findings) -> Headline:
         for verdict in Verdict
         if verdict is not Verdict.AGREES and counts[verdict]
     ]
-    sentence = f"{share} with the publication{f'; {join_names(others)}' if others else ''}."
-    return Headline(
-        sentence,
-        " ".join(
-            filter(
-                None,
-                [
-                    f"Rated: {_count_items(findings)}.",
-                    _explain_differences(findings),
-                    _describe_single_seeds(findings),
-                ],
-            )
-        ),
-    )
-
-
-def _items(findings: Findings) -> list[Row | Claim]:
-    return [*findings.rows, *findings.claims]
+    missing = len(findings.items) - total
+    return [
+        f"{share} with the publication{f'; {join_names(others)}' if others else ''}.",
+        f"Rated: {_count_items(decided)}.",
+        f"Not run: {missing}." if missing else "",
+        _explain_differences(decided),
+        _describe_single_seeds(decided),
+    ]
 
 
 def _count_items(findings: Findings) -> str:
-    """Return the number of rows, claims and interpretations as text."""
+    """Return the number of different rows and claims as text, and of the verdicts on them if these are more."""
     parts = []
     for found, one, many in (
         (findings.rows, "published row", "published rows"),
         (findings.claims, "claim", "claims"),
     ):
-        if found:
-            parts.append(f"{len(found)} {one if len(found) == 1 else many}")
-    interpretations = len({item.interpretation for item in _items(findings)})
-    return join_names(parts) + (f", in {interpretations} interpretations" if interpretations > 1 else "")
+        if number := len({item.id for item in found}):
+            parts.append(f"{number} {one if number == 1 else many}")
+    different = len({item.id for item in findings.rows}) + len({item.id for item in findings.claims})
+    interpretations = len({item.interpretation for item in findings.items} - {""})
+    if different == len(findings.items):
+        return join_names(parts)
+    return (
+        f"{join_names(parts)} with {len(findings.items)} verdicts, under {interpretations} interpretations "
+        f"({findings.interpretation_title})"
+    )
 
 
 def _explain_differences(findings: Findings) -> str:
     """Return the explanation that covers most of what does not agree, as text."""
-    differing = [item for item in _items(findings) if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
+    differing = [item for item in findings.items if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
     explanations = Counter(item.explanation for item in differing if item.explanation)
     if not differing:
         return ""
@@ -101,7 +107,7 @@ def _explain_differences(findings: Findings) -> str:
     explained = explanations.total()
     if len(differing) == 1:
         return f"Explanation of the other item: {first}"
-    count = "all" if explained == len(differing) else str(explained)
+    count = "All" if explained == len(differing) else str(explained)
     suffix = f", {most} of them alike" if most < explained else " so"
     verb = "is" if explained == 1 else "are"
     return f"{count} of the {len(differing)} items that do not agree {verb} explained{suffix}: {first}"

@@ -206,7 +206,9 @@ def _check(check: Check | Fact) -> dict[str, Any]:
 
 def to_json(findings: Findings) -> dict[str, Any]:
     """Return all findings as JSON data."""
+    main = findings.main_result
     return {
+        "main_result": None if main is None else {"sentence": main.sentence, "assumption": main.assumption},
         "rows": [
             {
                 "id": row.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Findings",
+    "MainResult",
     "PublishedStudy",
     "Row",
     "Study",
+    "decidable_selections",
     "match_any",
     "match_cells",
     "read_toml",
@@ -84,6 +86,15 @@ class Row:
 
 
 @dataclass(frozen=True)
+class MainResult:
+    """Main result of a study as a person would state it: the measured number beside the published one."""
+
+    sentence: str
+    assumption: str = ""
+    """Sentence about the assumption that decides the result."""
+
+
+@dataclass(frozen=True)
 class Findings:
     """Findings of a study."""
 
@@ -100,6 +111,19 @@ class Findings:
     """Title of the rows in the terminal."""
     interpretation_title: str = "queue"
     """Name of the ambiguity that an interpretation of a row or claim resolves."""
+    main_result: MainResult | None = None
+    """Main result of the study; None while its runs are missing."""
+
+    @property
+    def items(self) -> tuple[Row | Claim, ...]:
+        """Rows and claims."""
+        return (*self.rows, *self.claims)
+
+    def decided(self) -> Findings:
+        """Return the findings without rows and claims whose runs are missing."""
+        rows = tuple(row for row in self.rows if row.verdict is not Verdict.NOT_RUN)
+        claims = tuple(claim for claim in self.claims if claim.verdict is not Verdict.NOT_RUN)
+        return replace(self, rows=rows, claims=claims)
 
 
 @dataclass(frozen=True)
@@ -183,6 +207,24 @@ def select_parts(study: Study, only: str | None) -> tuple[list[str], dict[str, C
         for part, cell_filter in known[name].items():
             filters.setdefault(part, []).append(cell_filter)
     return names, {part: match_any(tests) for part, tests in filters.items()}
+
+
+def decidable_selections(study: Study, measurements: Measurements, selected: Sequence[str]) -> list[str]:
+    """Return the selections whose parts all have a store, and those of ``selected``.
+
+    Args:
+        study: the study.
+        measurements: its stores.
+        selected: selections of ``--part``; empty: all. A selection without parts needs no store and is
+            returned only if it is selected.
+    """
+    return [
+        name
+        for name, parts in study.selections().items()
+        if name in selected
+        or (parts and all(measurements.store(part) is not None for part in parts))
+        or not (parts or selected)
+    ]
 
 
 def match_any(filters: Sequence[CellFilter]) -> CellFilter:

@@ -6,6 +6,7 @@ import html
 import itertools
 import math
 import re
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from bentpipe.report.page_load_tables import tables
 from bentpipe.store.reader import open_store
 from bentpipe_studies.headline import build_headline as of_study
 from bentpipe_studies.headline import term_definitions
-from bentpipe_studies.study import Findings, Row
+from bentpipe_studies.study import Findings, MainResult, Row
 from store_edit import put
 
 if TYPE_CHECKING:
@@ -466,6 +467,25 @@ def test_a_study_of_which_some_agrees() -> None:
     assert message.endswith(
         "3 of the 4 items that do not agree are explained, 2 of them alike: The stack sends more."
     )
+
+
+def test_a_study_begins_with_its_main_result() -> None:
+    """The assumption follows, then the verdicts of what has run; three interpretations of a claim are one claim."""
+    claims = [
+        replace(_claim(verdict, "It is old. It is slow."), interpretation=text)
+        for verdict, text in ((Verdict.AGREES, "cubic"), (Verdict.DIFFERS, "bbr"), (Verdict.DIFFERS, "hybla"))
+    ]
+    missing = _row("b", 3.0, values=())
+    main = MainResult("QUIC takes twice as long; they found so too.", "The proxy decides it.")
+    findings = Findings((_row("a", 9.4), missing), tuple(claims), (), "95 %", main_result=main)
+    found = of_study(findings)
+    assert found.sentence == main.sentence
+    assert found.tally == (
+        "The proxy decides it. 2 of 4 agree with the publication; 2 differ. "
+        "Rated: 1 published row and 1 claim with 4 verdicts, under 4 interpretations (queue). Not run: 1. "
+        "All of the 2 items that do not agree are explained so: It is old."
+    )
+    assert findings.decided().rows == findings.rows[:1]
 
 
 def test_a_study_of_one_seed() -> None:

@@ -292,6 +292,7 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
     message = capsys.readouterr().out
     assert "Criterion: Jain's index of both flows' goodput ≥ 0.9" in message
     assert "7 of 7 rows within 0.0001" in message
+    assert "with the publication" in message.split("bentpipe report")[-1], "the headline is last"
 
 
 def test_c1_can_hold_and_can_fail() -> None:

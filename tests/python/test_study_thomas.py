@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from bentpipe.metrics.verdicts import Verdict
 from bentpipe_studies.output import claim_rows, to_json
 from bentpipe_studies.page import write_page
 from bentpipe_studies.parts import Measurements
-from bentpipe_studies.study import select_parts
+from bentpipe_studies.study import decidable_selections, select_parts
 from bentpipe_studies.thomas_2019 import STUDY
 from bentpipe_studies.thomas_2019.claims import CRITERIA
 from store_edit import put
@@ -78,9 +79,30 @@ def test_tables_and_the_page(measured: Measurements, tmp_path: Path) -> None:
     assert {row["protocol"] for row in findings.tables[0].rows} == {"h2", "h3"}
     assert claim_rows(findings)[0]["claim"] == "r1"
     page = write_page(tmp_path, STUDY.title, findings, to_json(findings)).read_text()
-    assert "target A, SATCOM, loads 2 and 3" in page
+    assert "r1 agrees: target A, SATCOM, loads 2 and 3" in page
     assert 'data-key="time-sequence"' in page
+    main = findings.main_result
+    assert main is not None
+    assert re.match(
+        r"Page loads over QUIC take (1\.[5-9]|2)[0-9.]* times as long as over split TCP; ", main.sentence
+    )
+    assert "starts at line rate" in main.assumption
+    assert page.index(main.sentence) < page.index('id="claims"') < page.index('id="drawing-1"')
+    assert "Not run: " in page
+    rated = {row["claim"] for row in claim_rows(findings.decided())}
+    assert "r1" in rated
+    assert "r10" not in rated
+    assert STUDY.findings(Measurements(tmp_path, STUDY.parts()), ()).main_result is None
     assert "default-src 'none'" in page
+
+
+def test_a_page_has_what_earlier_parts_decide(measured: Measurements, tmp_path: Path) -> None:
+    """A selection without a verdict keeps the results of the stores that exist, and adds no other."""
+    found = decidable_selections(STUDY, measured, ["head-of-line"])
+    assert {"r1", "r4", "satcom", "head-of-line"} <= set(found)
+    assert not {"r5", "r10", "results", "4g"} & set(found)
+    assert set(verdicts(measured, *found)) == {"r1", "r2", "r3", "r4", "r6", "r7", "r8"}
+    assert decidable_selections(STUDY, Measurements(tmp_path, STUDY.parts()), ["r1"]) == ["r1"]
 
 
 def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measurements:

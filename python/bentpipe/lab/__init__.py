@@ -20,6 +20,7 @@ The executable ``bentpipe-rt`` runs a lab.
 * ``shell``: any command over an access, and labs in general.
 * ``recording``: reader of ``shell --record``.
 * ``single_run``: one timed command over an access.
+* ``path_summary``: rates and round-trip time of an access in one line.
 * ``command_timing``: repeated timing of a command over several access networks.
 * ``perf``: QUIC and TCP throughput over real sockets.
 * ``perf_recording``: reader of the recordings of ``perf``.

@@ -34,7 +34,7 @@ from bentpipe_studies.andreotti_2025.cells import (
     pair,
     queue,
 )
-from bentpipe_studies.andreotti_2025.claims import CRITERIA
+from bentpipe_studies.andreotti_2025.claims import CRITERIA, main_result
 from bentpipe_studies.andreotti_2025.extensions import (
     alone_table,
     grid_table,
@@ -145,7 +145,7 @@ class Andreotti2025(PublishedStudy):
         if "why" in selection:
             tables += [why_table(measurements), why_alone_table(measurements), *why_tcp_tables(measurements)]
         if not selection & set(dtn.WORDS):
-            return self.answer(rows, claims, tables)
+            return replace(self.answer(rows, claims, tables), main_result=main_result(measurements))
         chapter = dtn.chapter_5(measurements, selection, self.published, self.notes["dtn"])
         findings = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
         # With bundles alone the interpretations are controllers.
@@ -153,6 +153,7 @@ class Andreotti2025(PublishedStudy):
             findings,
             notes=(*chapter.notes, *findings.notes),
             charts=chapter.charts,
+            main_result=main_result(measurements),
             interpretation_title="interpretation" if rows or claims else "controller",
             rows_title=findings.rows_title if rows else "Numbers in the text of chapter 5, s",
         )

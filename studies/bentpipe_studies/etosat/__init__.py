@@ -24,7 +24,7 @@ from bentpipe.metrics.verdicts import Check, Claim, Fact, Verdict
 from bentpipe_studies.etosat.figures import downloads
 from bentpipe_studies.etosat.transfers import transfer_times
 from bentpipe_studies.parts import CellFilter, Measurements, Part
-from bentpipe_studies.study import Findings, PublishedStudy, match_cells, sweep_text
+from bentpipe_studies.study import Findings, MainResult, PublishedStudy, match_cells, sweep_text
 
 __all__ = ["STUDY", "Etosat"]
 
@@ -149,6 +149,7 @@ class Etosat(PublishedStudy):
             TOLERANCE,
             charts=tuple(figure for figure in [downloads(points)] if figure is not None),
             interpretation_title="transport",
+            main_result=main_result(claims),
         )
 
     def _claim(
@@ -163,6 +164,29 @@ class Etosat(PublishedStudy):
         )
         explanation = self.notes["objectives"].get(name, "")
         return Claim(name, text, "each time ≤ objective", variant, checks, explanation)
+
+
+def main_result(claims: Sequence[Claim]) -> MainResult | None:
+    """Return the number of times of the draft that QUIC and split TCP meet; None without one of both."""
+    counts: dict[str, tuple[int, int]] = {}
+    for claim in claims:
+        met = sum(check.verdict is Verdict.AGREES for check in claim.checks)
+        before = counts.get(claim.interpretation, (0, 0))
+        counts[claim.interpretation] = (before[0] + met, before[1] + len(claim.checks))
+    best = {}
+    for transport in ("QUIC", "TCP split"):
+        variants = [variant for variant in counts if variant.startswith(transport)]
+        if not variants:
+            return None
+        best[transport] = max(variants, key=lambda variant: counts[variant][0])
+    texts = {
+        transport: f"{counts[variant][0]} of {counts[variant][1]}" for transport, variant in best.items()
+    }
+    sentence = (
+        f"QUIC meets at most {texts['QUIC']} completion times of the draft ({best['QUIC'].split()[-1]}); "
+        f"split TCP meets at most {texts['TCP split']} ({best['TCP split'].split(', ')[-1]})."
+    )
+    return MainResult(sentence, "The controller decides the number, and the draft names none.")
 
 
 def _points(

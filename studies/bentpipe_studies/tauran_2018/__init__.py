@@ -31,7 +31,7 @@ from bentpipe_studies.parts import CellFilter, Measurements, Part
 from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.tauran_2018 import chapter_6 as users
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, SNR, VARIANT
-from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
+from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA, main_result
 from bentpipe_studies.tauran_2018.comparison import StudyRuns
 from bentpipe_studies.tauran_2018.evidence import evidence
 from bentpipe_studies.tauran_2018.figures import figures
@@ -134,6 +134,7 @@ class Tauran2018(PublishedStudy):
             charts=(*figures(measurements, material, self.published), *last.charts),
             rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: published and measured",
             interpretation_title="interpretation",
+            main_result=main_result(material),
         )
 
     def claims(self, material: StudyRuns) -> list[Claim]:

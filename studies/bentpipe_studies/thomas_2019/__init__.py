@@ -36,7 +36,7 @@ from bentpipe_studies.thomas_2019.cells import (
     WITH,
     WITHOUT,
 )
-from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_INTERPRETATIONS
+from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_INTERPRETATIONS, main_result
 from bentpipe_studies.thomas_2019.figures import figures
 
 __all__ = ["STUDY", "Thomas2019"]
@@ -128,6 +128,7 @@ class Thomas2019(PublishedStudy):
             tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
             charts=figures(measurements),
             interpretation_title="controller",
+            main_result=main_result(measurements),
         )
 
     def claims(self, measurements: Measurements) -> list[Claim]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.samples import median_ratio
 from bentpipe.metrics.verdicts import Check, Fact, Verdict
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measurements
+from bentpipe_studies.study import MainResult
 from bentpipe_studies.thomas_2019 import orderings
 from bentpipe_studies.thomas_2019.cells import (
     CONTROLLERS,
@@ -21,9 +23,10 @@ from bentpipe_studies.thomas_2019.cells import (
     g4,
     satcom,
 )
+from bentpipe_studies.thomas_2019.extensions import model_ratios
 from bentpipe_studies.thomas_2019.phases import growth, parts_of_load
 
-__all__ = ["CRITERIA", "TCP_INTERPRETATIONS"]
+__all__ = ["CRITERIA", "TCP_INTERPRETATIONS", "main_result"]
 
 Checks = tuple[Check | Fact, ...]
 
@@ -67,6 +70,25 @@ def r1(measurements: Measurements, _reading: str) -> Checks:
         checks.append(orderings.ratio(f"load {load}, median PLT ratio, QUIC to TCP", quic, tcp, *TWICE))
         checks.append(orderings.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
     return tuple(checks)
+
+
+def main_result(measurements: Measurements) -> MainResult | None:
+    """Return the ratio of page load times, QUIC to split TCP, and its dependence on the proxy."""
+    found = [_satcom(measurements, "target-a", load) for load in (2, 3)]
+    quic, tcp = (tuple(chain.from_iterable(times)) for times in zip(*found, strict=True))
+    if not quic or len(quic) != len(tcp):
+        return None
+    ratio = format_significant(median_ratio(quic, tcp).estimate, 3)
+    sentence = (
+        f"Page loads over QUIC take {ratio} times as long as over split TCP; Thomas et al. found about twice."
+    )
+    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measurements)}
+    other = ratios.get(("pooled, IW 10", "BBRv1, IW 32"))
+    assumption = "The proxy decides the ratio: as the paper supposes, it starts at line rate."
+    if other is not None:
+        text = format_significant(other, 3)
+        assumption += f" Through a proxy with an initial window of 10 segments, the ratio is {text}."
+    return MainResult(sentence, assumption)
 
 
 def r2(measurements: Measurements, _reading: str) -> Checks:
