@@ -79,6 +79,8 @@ pub struct PathBounds {
     pub rates: [Option<u64>; 2],
     /// Lower bound of the round-trip propagation delay.
     pub propagation: Span,
+    /// Upper bound of the round-trip time without queueing and serialisation; `None` if unknown.
+    pub max_propagation: Option<Span>,
 }
 
 /// The nodes, links and routes of a lab.
@@ -357,12 +359,19 @@ fn compute_path_bounds(
         let slowest = |path: &HostPath| {
             path.links.iter().filter_map(|l| topology.simplex_links[*l].rate_bit_s()).min()
         };
-        let links = forward.links.iter().chain(&reverse.links);
+        let links = || {
+            let links = forward.links.iter().chain(&reverse.links);
+            links.map(|link| &topology.simplex_links[*link])
+        };
         PathBounds {
             hosts: [index[&forward.from], index[&forward.to]],
             valid_from: *valid_from,
             rates: [slowest(forward), slowest(reverse)],
-            propagation: Span(links.map(|l| topology.simplex_links[*l].propagation_ns()).sum()),
+            propagation: Span(links().map(SimplexLink::propagation_ns).sum()),
+            max_propagation: links()
+                .map(SimplexLink::max_propagation_ns)
+                .sum::<Option<u64>>()
+                .map(Span),
         }
     };
     paths.first_complete.values().map(bounds_of).collect()

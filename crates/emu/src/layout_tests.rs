@@ -65,6 +65,7 @@ fn a_linear_path_is_split_only_at_proxies() {
     assert_eq!(between, [[0, 1], [1, 2]]);
     assert_eq!(net.path_bounds.len(), 1);
     assert_eq!(net.path_bounds[0].propagation, Span(30));
+    assert_eq!(net.path_bounds[0].max_propagation, Some(Span(30)));
     // From the far end the sequence is reversed.
     let net = NetworkLayout::new(&spec("c r:router p:proxy s", &links, "", &["s", "c"])).unwrap();
     assert_eq!(node_names(&net), ["s", "p", "c"]);

@@ -313,6 +313,12 @@ impl SimplexLink {
         self.bounds.propagation_ns()
     }
 
+    /// Returns an upper bound of the one-way delay in nanoseconds, without serialisation and queueing. `None` for a
+    /// stage without a known maximum, such as jitter, outages or retransmissions of a radio link.
+    pub fn max_propagation_ns(&self) -> Option<u64> {
+        self.bounds.max_propagation_ns()
+    }
+
     /// Returns the packets and bytes inside the link: neither delivered nor dropped.
     pub fn in_transit(&self) -> (u64, u64) {
         let c = &self.counters;

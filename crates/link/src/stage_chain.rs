@@ -67,6 +67,8 @@ pub(crate) fn scheduled_updates(specs: &[StageSpec]) -> Vec<(Time, usize, StageU
 pub(crate) struct LinkBounds {
     /// Smallest constant delay per stage; `None` for a stage without such a delay.
     min_delays: Vec<Option<u64>>,
+    /// Largest delay per stage without queueing; `None` if no maximum is known.
+    max_delays: Vec<Option<u64>>,
     /// Largest rate per stage; `None` for a stage without a transmitter.
     max_rates: Vec<Option<u64>>,
 }
@@ -74,6 +76,11 @@ pub(crate) struct LinkBounds {
 impl LinkBounds {
     pub fn propagation_ns(&self) -> u64 {
         self.min_delays.iter().flatten().sum()
+    }
+
+    /// Returns the largest delay without queueing; `None` if a stage has no known maximum.
+    pub fn max_propagation_ns(&self) -> Option<u64> {
+        self.max_delays.iter().copied().sum()
     }
 
     /// Returns the minimum delay of a packet in each stage.
@@ -91,6 +98,9 @@ impl LinkBounds {
             StageUpdate::Delay(delay) => {
                 if let Some(Some(least)) = self.min_delays.get_mut(index) {
                     *least = (*least).min(delay.nanos());
+                }
+                if let Some(Some(most)) = self.max_delays.get_mut(index) {
+                    *most = (*most).max(delay.nanos());
                 }
             }
             StageUpdate::Rate(rate) => {
@@ -110,6 +120,7 @@ impl LinkBounds {
 pub(crate) fn link_bounds(specs: &[StageSpec]) -> LinkBounds {
     let mut bounds = LinkBounds {
         min_delays: specs.iter().map(|spec| spec.factory().min_delay_ns()).collect(),
+        max_delays: specs.iter().map(|spec| spec.factory().max_delay_ns()).collect(),
         max_rates: specs.iter().map(|spec| spec.factory().max_rate_bit_s()).collect(),
     };
     for (_, index, update) in scheduled_updates(specs) {

@@ -45,6 +45,11 @@ pub(crate) trait StageFactory {
         None
     }
 
+    /// Returns the largest delay before any update, without queueing; `None` if no maximum is known.
+    fn max_delay_ns(&self) -> Option<u64> {
+        Some(self.min_delay_ns().unwrap_or(0))
+    }
+
     /// Returns the largest rate before any update; `None` for a stage without a transmitter.
     fn max_rate_bit_s(&self) -> Option<u64> {
         None

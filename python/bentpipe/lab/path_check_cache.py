@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.process_plans import to_json
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.store.cache_dir import cache_directory
 from bentpipe.store.files import write_atomic
 
@@ -48,10 +49,11 @@ class CachedCheck:
 
     def line(self) -> str:
         """Return the message before the command starts."""
-        up, down = ("unlimited" if rate is None else f"{rate / 1e6:.4f} Mbit/s"
+        up, down = ("unlimited" if rate is None else f"{format_significant(rate / 1e6, 3)} Mbit/s"
                     for rate in (self.up_bit_s, self.down_bit_s))  # fmt: skip
+        rtt = format_significant(self.rtt_ms, 3)
         return (
-            f"bentpipe: measured {format_age(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, "
+            f"bentpipe: measured {format_age(self.age_s)} ago: RTT {rtt} ms, up {up}, "
             f"down {down}; --path-check repeats the measurement"
         )
 

@@ -38,6 +38,11 @@ impl ReconfigurationDelaySpec {
         Ok(())
     }
 
+    /// Returns the largest delay.
+    pub(crate) fn max_ns(&self) -> u64 {
+        self.delay_ns.last().copied().unwrap_or(0) + self.jitter_ns.last().copied().unwrap_or(0)
+    }
+
     /// Returns the smallest delay.
     pub(crate) fn min_ns(&self) -> u64 {
         self.delay_ns.first().copied().unwrap_or(0) + self.jitter_ns.first().copied().unwrap_or(0)

@@ -120,6 +120,10 @@ impl StageFactory for DelayTraceSpec {
     fn min_delay_ns(&self) -> Option<u64> {
         self.points.iter().map(|(_, delay)| *delay).min()
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        self.points.iter().map(|(_, delay)| *delay).max()
+    }
 }
 
 #[cfg(test)]

@@ -107,4 +107,8 @@ impl StageFactory for JitterSpec {
     fn supports(&self, update: &StageUpdate) -> bool {
         matches!(update, StageUpdate::InFlight(policy) if !self.reorder || *policy == InFlightPolicy::Drop)
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        None
+    }
 }

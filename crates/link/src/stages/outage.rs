@@ -125,6 +125,10 @@ impl StageFactory for OutageSpec {
     fn supports(&self, update: &StageUpdate) -> bool {
         *update == StageUpdate::InFlight(InFlightPolicy::Drop)
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -76,4 +76,8 @@ impl StageFactory for ReorderSpec {
     fn supports(&self, update: &StageUpdate) -> bool {
         *update == StageUpdate::InFlight(InFlightPolicy::Drop)
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        None
+    }
 }

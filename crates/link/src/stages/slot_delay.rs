@@ -156,4 +156,8 @@ impl StageFactory for ReconfigurationDelaySpec {
     fn min_delay_ns(&self) -> Option<u64> {
         Some(self.min_ns())
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        Some(self.max_ns())
+    }
 }

@@ -96,6 +96,10 @@ impl StageFactory for RadioSpec {
     fn max_rate_bit_s(&self) -> Option<u64> {
         Some(self.link_layer.max_goodput_bit_s())
     }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl StageFactory for NrSpec {
@@ -131,6 +135,10 @@ impl StageFactory for NrSpec {
 
     fn max_rate_bit_s(&self) -> Option<u64> {
         Some(self.max_goodput_bit_s())
+    }
+
+    fn max_delay_ns(&self) -> Option<u64> {
+        None
     }
 }
 

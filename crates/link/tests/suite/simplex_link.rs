@@ -118,7 +118,7 @@ fn a_falling_delay_keeps_the_order() {
     line.poll(Time::MAX, &mut out);
     let due: Vec<_> = out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect();
     assert_eq!(due, [(100, 0), (109, 1), (109, 2), (115, 3)]);
-    assert_eq!(line.propagation_ns(), 20);
+    assert_eq!((line.propagation_ns(), line.max_propagation_ns()), (20, Some(100)));
 }
 
 /// Sends packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, with `policy` from 10.
