@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import bentpipe
 import commands
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.scenario.errors import ScenarioError
@@ -18,6 +19,7 @@ from bentpipe.suite.document import check_document
 from bentpipe.suite.entry import Entry, entries, read_entry
 from bentpipe.suite.execution import plan_parts
 from bentpipe.suite.laws import ideal_slow_start, window_goodput
+from bentpipe.suite.measures import measure_values
 
 MINE = """
 class Mine:
@@ -227,3 +229,50 @@ def test_the_checker_finds_what_is_wrong(change: Any, message: str) -> None:
     assert check_document(data) == []
     change(data)
     assert any(message in problem for problem in check_document(data))
+
+
+def _constant_rates(tmp_path: Path, rate: str, flows: dict[str, int], **direction: Any) -> Any:
+    """Run senders of constant rates and return the store; the congestion controller reacts to nothing."""
+    from bentpipe.store.reader import open_store
+
+    scenario = {
+        "duration": "20 s",
+        "sample_interval": "100 ms",
+        "seeds": 1,
+        "path": {"segment": [{"name": "link", "delay": "50 ms", "up": {"rate": "10 Mbit/s"},
+                              "down": {"rate": rate, "queue": "1 BDP", **direction}}]},
+        "flow": [{"name": name, "direction": "down", "congestion": {"name": "fixed", "rate_bit_s": bit_s}}
+                 for name, bit_s in flows.items()],
+    }  # fmt: skip
+    return open_store(bentpipe.run(scenario, out=tmp_path / "store", jobs=1).path)
+
+
+def _measured(store: Any, measure: str, window: tuple[float, float] | None = None) -> float:
+    (value,) = measure_values(store, measure, window)["value"]
+    return float(value)
+
+
+def test_measures_of_constant_rates_are_those_rates(tmp_path: Path) -> None:
+    """A sender of 2 Mbit/s beside one of 6 has a quarter of the bytes, and no queue or loss."""
+    pytest.importorskip("bentpipe._engine")
+    store = _constant_rates(tmp_path, "10 Mbit/s", {"main": 2_000_000, "rival": 6_000_000})
+    assert _measured(store, "load_ratio") == pytest.approx(0.25, abs=0.002)
+    assert _measured(store, "goodput_bit_s", (2.0, 18.0)) == pytest.approx(2e6, rel=0.03)
+    assert _measured(store, "lost_packets") == 0
+    # 2 Mbit/s for 100 ms of round trip, and less than two packets.
+    assert _measured(store, "in_flight_max_bytes") == pytest.approx(25_000, abs=2 * 1500)
+    assert 100 < _measured(store, "rtt_max_ms", (2.0, 18.0)) < 106
+    assert _measured(store, "rise_s", (2.0, 18.0)) == pytest.approx(1.0, abs=0.2)
+
+
+def test_measures_of_an_overload(tmp_path: Path) -> None:
+    """A sender of 8 Mbit/s at a link of 4 loses half of its packets; from 10 s on the link has 16 Mbit/s."""
+    pytest.importorskip("bentpipe._engine")
+    changes = [{"at": "10 s", "rate": "16 Mbit/s"}]
+    store = _constant_rates(tmp_path, "4 Mbit/s", {"main": 8_000_000}, changes=changes)
+    assert _measured(store, "loss_ratio", (3.0, 9.0)) == pytest.approx(0.5, abs=0.04)
+    assert _measured(store, "loss_ratio", (12.0, 19.0)) < 0.01
+    # The second before the change has half of the later goodput; a second after it, all of it.
+    assert _measured(store, "rise_s", (10.0, 20.0)) == pytest.approx(1.0, abs=0.4)
+    assert _measured(store, "rise_s", (8.0, 20.0)) == pytest.approx(3.0, abs=0.4)
+    assert _measured(store, "finish_s") == pytest.approx(20.0, abs=0.1)

@@ -398,7 +398,7 @@ _ALL = (
            "has the time until the end of the run"),
     Metric("loss_ratio", "packets lost", *_PERCENT, scope=Scope.SUITE, better=-1, is_difference=True, is_compared=False,
            definition="packets that the sender declares lost over its sent packets, in an interval of the run"),
-    Metric("lost_packets", "packets lost", "packets", scope=Scope.SUITE, better=-1, is_difference=True,
+    Metric("lost_packets", "number of packets lost", scope=Scope.SUITE, better=-1, is_difference=True,
            is_compared=False, definition="packets that the sender declares lost"),
     Metric("rtt_max_ms", "RTT, max", "ms", scope=Scope.SUITE, better=-1, is_compared=False,
            definition="largest RTT of the samples with data in flight"),

@@ -125,11 +125,12 @@ def _load(store: Store, _: Window) -> pl.DataFrame:
 def _rise(store: Store, window: Window) -> pl.DataFrame:
     """Return the time from the start of the window until the flow has 95 % of its later goodput.
 
-    The later goodput is the mean of the last quarter of the window. A sample counts with the goodput of the second
-    before it. A run that does not reach the goodput has the length of the window.
+    Bytes count in any order, so that a repaired gap is no jump. The later goodput is the mean of the last quarter of the
+    window. A sample counts with the goodput of the second before it. A run that does not reach the goodput has the
+    length of the window.
     """
-    rows = _series(store, RECEIVER, ["received_in_order_bytes"], window)
-    received, time = pl.col("received_in_order_bytes").cast(pl.Float64), pl.col("time_s")
+    rows = _series(store, RECEIVER, ["received_bytes"], window)
+    received, time = pl.col("received_bytes").cast(pl.Float64), pl.col("time_s")
     begin, end = (0.0, float("inf")) if window is None else window
     found = []
     for run, samples in rows.group_by("run", maintain_order=True):
