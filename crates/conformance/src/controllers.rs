@@ -209,7 +209,10 @@ fn minimum_window(make: BuildControllerFn) -> CheckOutcome {
     let model = run_model(path, vec![build_flow(make, 1)], 30);
     let min_window =
         model.flows[0].records.iter().map(|record| record.control.cwnd).min().unwrap_or(0);
-    (min_window >= 2 * MSS, format!("least window {min_window} bytes, asked {} or more", 2 * MSS))
+    (
+        min_window >= 2 * MSS,
+        format!("minimum window {min_window} bytes, required {} or more", 2 * MSS),
+    )
 }
 
 /// Checks that no two reductions by more than a fifth are less than the minimum RTT apart.
@@ -243,7 +246,7 @@ fn application_limited(make: BuildControllerFn) -> CheckOutcome {
     let max_window = (early + early / 4 + 4 * MSS).clamp(100_000, 400_000);
     (
         late <= max_window,
-        format!("window {early} bytes after 5 s, {late} after 60 s, asked {max_window} or less"),
+        format!("window {early} bytes after 5 s, {late} after 60 s, required {max_window} or less"),
     )
 }
 
@@ -259,7 +262,9 @@ fn ack_aggregation(make: BuildControllerFn) -> CheckOutcome {
     let max_window = smooth.min(4 * BDP) * 3 / 2 + 2 * BDP;
     (
         bursts <= max_window,
-        format!("greatest window {smooth} bytes, with bursts {bursts}, asked {max_window} or less"),
+        format!(
+            "maximum window {smooth} bytes, with bursts {bursts}, required {max_window} or less"
+        ),
     )
 }
 
@@ -278,7 +283,10 @@ fn persistent_congestion(make: BuildControllerFn) -> CheckOutcome {
     };
     let before = model.flows[0].control.cwnd;
     let after = model.flows[0].controller.on_event(at(10), &ControllerEvent::Ack(ack)).cwnd;
-    (after <= 2 * MSS, format!("window {before} bytes before, {after} after, asked {}", 2 * MSS))
+    (
+        after <= 2 * MSS,
+        format!("window {before} bytes before, {after} after, required {} or less", 2 * MSS),
+    )
 }
 
 /// Checks that the path is in use 20 s after an outage of 5 s.
@@ -286,7 +294,10 @@ fn outage(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { outage: Some((at(20), at(25))), ..ModelPath::bottleneck(RATE, BDP) };
     let mut model = BottleneckModel::new(path, vec![build_flow(make, 1)]);
     let used = utilisation(&mut model, 45, 60);
-    (used > 0.5, format!("utilisation {used:.2} from 20 to 35 s after the outage, asked 0.5"))
+    (
+        used > 0.5,
+        format!("utilisation {used:.2} from 20 to 35 s after the outage, required above 0.5"),
+    )
 }
 
 /// Checks the same outage with a retransmission timer, which expires with an empty flight. At most two packets may be
@@ -308,9 +319,9 @@ fn retransmission_timeout(make: BuildControllerFn) -> CheckOutcome {
     (
         window <= 2 * MSS && first <= 8 * MSS && used > 0.5,
         format!(
-            "window {window} bytes after a timeout, asked {}; {first} after the first \
-             acknowledgement, asked {} or less; utilisation {used:.2} from 20 to 35 s after the \
-             outage, asked 0.5",
+            "window {window} bytes after a timeout, required {} or less; {first} after the first \
+             acknowledgement, required {} or less; utilisation {used:.2} from 20 to 35 s after the \
+             outage, required above 0.5",
             2 * MSS,
             8 * MSS
         ),
@@ -328,7 +339,9 @@ fn no_collapse(make: BuildControllerFn) -> CheckOutcome {
     let used = delivered as f64 * 8.0 / 60.0 / (RATE.0 / 10) as f64;
     (
         share < 0.3 && used > 0.6,
-        format!("loss {share:.3}, asked 0.3 or less; utilisation {used:.2}, asked 0.6 or more"),
+        format!(
+            "loss {share:.3}, required 0.3 or less; utilisation {used:.2}, required 0.6 or more"
+        ),
     )
 }
 
@@ -343,7 +356,7 @@ fn fairness_with_itself(make: BuildControllerFn) -> CheckOutcome {
     let [a, b] =
         [0, 1].map(|i| (model.flows[i].delivered() - before[i]) as f64 * 8.0 / 120.0 / 1e6);
     let jain = (a + b) * (a + b) / (2.0 * (a * a + b * b)).max(1e-9);
-    (jain >= 0.7, format!("{a:.2} and {b:.2} Mb/s, Jain {jain:.3}, asked 0.7"))
+    (jain >= 0.7, format!("{a:.2} and {b:.2} Mb/s, Jain {jain:.3}, required 0.7 or more"))
 }
 
 /// Checks that windows, rates and recorded variables are finite, with loss, an outage and idle time.
@@ -382,7 +395,7 @@ fn bounded_under_overload(make: BuildControllerFn) -> CheckOutcome {
     let max_window = 3 * 2 * BDP / 2;
     (
         peak <= max_window,
-        format!("greatest window {peak} bytes after 20 s, asked {max_window} or less"),
+        format!("maximum window {peak} bytes after 20 s, required {max_window} or less"),
     )
 }
 
@@ -395,7 +408,7 @@ fn loss_response(make: BuildControllerFn) -> CheckOutcome {
         used.push(utilisation(&mut model, 10, 60));
     }
     let monotone = used.windows(2).all(|pair| pair[1] <= pair[0] + 0.05);
-    (monotone, format!("utilisation at 0, 0.1, 1, 10 % loss: {used:.2?}, asked not to rise"))
+    (monotone, format!("utilisation at 0, 0.1, 1, 10 % loss: {used:.2?}, required not to rise"))
 }
 
 /// Checks that the timers of a controller are in the future and not too frequent.
@@ -403,5 +416,5 @@ fn time_passes(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { loss: ModelLoss::Bernoulli(0.01), ..ModelPath::bottleneck(RATE, BDP) };
     let model = run_model(path, vec![build_flow(make, 1)], 10);
     let held_up = model.flows[0].timer_fault.clone();
-    (held_up.is_none(), held_up.unwrap_or_else(|| "every timer lies ahead".into()))
+    (held_up.is_none(), held_up.unwrap_or_else(|| "every timer is in the future".into()))
 }

@@ -125,8 +125,8 @@ def _load(store: Store, _: Window) -> pl.DataFrame:
 def _rise(store: Store, window: Window) -> pl.DataFrame:
     """Return the time from the start of the window until the flow has 95 % of its later goodput.
 
-    Bytes count in any order, so that a repaired gap is no jump. The later goodput is the mean of the last quarter of the
-    window. A sample counts with the goodput of the second before it. A run that does not reach the goodput has the
+    Bytes count in any order, so that a repaired gap is no jump. The later goodput is the mean of the last quarter of
+    the window. A sample counts with the goodput of the second before it. A run that does not reach the goodput has the
     length of the window.
     """
     rows = _series(store, RECEIVER, ["received_bytes"], window)

@@ -33,8 +33,8 @@ fn startup_plateau(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let share = bench.steps[exit].variables.max_bw / RATE.0 as f64;
     let third = third.map_or(0, |third| third as i64 - exit as i64);
     require(third == 0, || format!("third round without growth {third} events after the exit"))?;
-    require((share - 1.0).abs() <= 0.02, || format!("max_bw {share:.4} of the rate, asked 2 %"))?;
-    Ok(format!("DRAIN at the third round without growth, max_bw {share:.4} of the rate, asked 2 %"))
+    require((share - 1.0).abs() <= 0.02, || format!("max_bw {share:.4} of the rate, required 2 %"))?;
+    Ok(format!("DRAIN at the third round without growth, max_bw {share:.4} of the rate, required 2 %"))
 }
 
 /// Loss above LossThresh in more than six ranges ends Startup although the application limits every sample.
@@ -183,11 +183,11 @@ fn bdp_below_a_packet(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let cruising = steps.iter().filter(|step| step.variables.state == CRUISE);
     let error = |step: &super::bench::BbrStep| (step.pacing() / 0.99 / rate.0 as f64 - 1.0).abs();
     let error = cruising.map(error).fold(0.0, f64::max);
-    require(window == 4, || format!("least window {window} packets, asked 4"))?;
-    require(error <= 0.02, || format!("pacing rate off by {error:.3}, asked 2 %"))?;
+    require(window == 4, || format!("minimum window {window} packets, required 4"))?;
+    require(error <= 0.02, || format!("pacing rate off by {error:.3}, required 2 %"))?;
     require(used >= 0.9, || format!("utilisation {used:.3}, asked 0.9"))?;
     Ok(format!(
-        "{} bit/s: least window {window} packets, asked 4; pacing within {error:.4}, asked 2 %; \
+        "{} bit/s: minimum window {window} packets, required 4; pacing within {error:.4}, required 2 %; \
          utilisation {used:.3}, asked 0.9",
         rate.0
     ))
