@@ -31,7 +31,7 @@ def test_the_table_excuses_only_the_failed_part(tmp_path: Path) -> None:
     lines = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert "exempt" in lines["bbr-case-16 600 ms"]
     assert "exempt" not in lines["bbr-case-16 100 ms"]
-    assert "max_bw 1.0000 of the rate after 2 cycles, asked 2" in lines["bbr-case-16 100 ms"]
+    assert "max_bw 1.0000 of the rate after 2 cycles, required 2" in lines["bbr-case-16 100 ms"]
 
 
 @pytest.mark.parametrize(

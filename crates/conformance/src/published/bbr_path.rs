@@ -58,12 +58,14 @@ fn probe_rtt(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let held = low.map_or(Span::ZERO, |low| bench.steps[exit].now.since(low));
     let state = bench.steps[exit].variables.state;
     require((5.0..5.0 + 2.0 * rtt.seconds()).contains(&waited), || format!("after {waited:.2} s"))?;
-    require((window - half).abs() <= MSS as f64, || format!("window {window}, asked {half:.0}"))?;
+    require((window - half).abs() <= MSS as f64, || {
+        format!("window {window}, required {half:.0}")
+    })?;
     require(held >= Span::from_millis(200).max(rtt), || format!("flight low for {held:?}"))?;
     require(bench.steps[exit].variables.is_probe_bw(), || format!("to {}", state_name(state)))?;
     Ok(format!(
-        "after {waited:.2} s, asked 5; window {window:.0} bytes, asked {half:.0}; {:.3} s, of these \
-         {:.3} at low flight, asked 0.2 and a round; then {}",
+        "after {waited:.2} s, required 5; window {window:.0} bytes, required {half:.0}; {:.3} s, of these \
+         {:.3} at low flight, required 0.2 and a round; then {}",
         lasted.seconds(),
         held.seconds(),
         state_name(state)
@@ -92,7 +94,7 @@ fn idle_instead_of_probe_rtt(make: BuildWithOptionsFn, rtt: Span) -> CaseResult 
     let skipped = steps.iter().all(|step| step.variables.state != PROBE_RTT);
     require(is_restart && silent > 5.0, || format!("restart {is_restart}, silent {silent:.2} s"))?;
     require(skipped, || "PROBE_RTT within 4.9 s after the pause".into())?;
-    Ok(format!("first ACK after {silent:.2} s, asked over 5; no PROBE_RTT in the next 4.9 s"))
+    Ok(format!("first ACK after {silent:.2} s, required over 5; no PROBE_RTT in the next 4.9 s"))
 }
 
 /// Runs to PROBE_CRUISE on a path with a queue of half a BDP.
@@ -137,13 +139,13 @@ fn ten_times_the_rate(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
         most = most.max(doublings);
     }
     let packets = rate.bytes_per_second() * rtt.seconds() / MSS as f64;
-    let asked = (ROUNDS_PER_DOUBLING * libm::log2(packets)) as usize;
+    let expected = (ROUNDS_PER_DOUBLING * libm::log2(packets)) as usize;
     let text = format!(
-        "0.95 of the rate after {} rounds, asked {asked} for {packets:.0} packets; {most} doublings of \
-         the step in a row, asked {DOUBLINGS}",
+        "0.95 of the rate after {} rounds, required {expected} for {packets:.0} packets; {most} doublings of \
+         the step in a row, required {DOUBLINGS}",
         starts.len()
     );
-    require(starts.len() <= asked && most >= DOUBLINGS, || text.clone())?;
+    require(starts.len() <= expected && most >= DOUBLINGS, || text.clone())?;
     Ok(text)
 }
 
@@ -165,8 +167,8 @@ fn a_tenth_of_the_rate(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
         .filter_map(|(was, is)| Some(is.bw_shortterm? / was.bw_shortterm.unwrap_or(is.max_bw)));
     let lowest = factors.fold(f64::INFINITY, f64::min);
     let text = format!(
-        "bw_shortterm falls to {lowest:.4} a round, asked 0.7; max_bw {:.4} of the rate after {cycles} \
-         cycles, asked 2",
+        "bw_shortterm falls to {lowest:.4} a round, required 0.7; max_bw {:.4} of the rate after {cycles} \
+         cycles, required 2",
         bench.steps[end].variables.max_bw / RATE.0 as f64
     );
     require((lowest - 0.7).abs() < 1e-4 && cycles <= 2, || text.clone())?;
@@ -191,7 +193,7 @@ fn policer(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let used = bench.utilisation(RATE, span);
     let lost = (bench.model.flows[0].estimator.lost() - lost) as f64 * 8.0;
     let share = lost / (lost + used * RATE.0 as f64 * span.seconds());
-    let text = format!("{used:.3} of the token rate, asked 0.8; {share:.4} lost, asked 0.05");
+    let text = format!("{used:.3} of the token rate, required 0.8; {share:.4} lost, required 0.05");
     require(used >= 0.8 && share < 0.05, || text.clone())?;
     Ok(text)
 }
@@ -237,7 +239,9 @@ fn spurious(make: BuildWithOptionsFn, rtt: Span, is_timeout: bool) -> CaseResult
         bench.model.path.reordering = None;
     }
     let was_timeout = matches!(bench.steps[loss].event, ControllerEvent::Timeout { .. });
-    require(was_timeout == is_timeout, || format!("timeout: {was_timeout}, asked {is_timeout}"))?;
+    require(was_timeout == is_timeout, || {
+        format!("timeout: {was_timeout}, required {is_timeout}")
+    })?;
     let saved = bench.steps[loss - 1];
     let undo = bench.run_until("spurious loss", rtt * 20 + Span::from_secs(4), &|step| {
         step.event == ControllerEvent::SpuriousLoss

@@ -52,7 +52,7 @@ fn up_plateau(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     require(third == Some(exit), || {
         format!("left at step {exit}, third round without growth at {third:?}")
     })?;
-    Ok("gain 1.25; PROBE_DOWN at the third round without growth, asked 3".into())
+    Ok("gain 1.25; PROBE_DOWN at the third round without growth, required 3".into())
 }
 
 /// Loss above LossThresh ends PROBE_UP although the application limits every sample. HandleInflightTooHigh then leaves
@@ -75,10 +75,13 @@ fn up_loss(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     require([DOWN, CRUISE].contains(&state), || format!("to {}", state_name(state)))?;
     require(loss.is_app_limited && share > 0.02, || format!("left at {share:.3} lost"))?;
     require(was.inflight_longterm == is.inflight_longterm, || {
-        format!("inflight_longterm {:?}, asked {:?}", is.inflight_longterm, was.inflight_longterm)
+        format!(
+            "inflight_longterm {:?}, required {:?}",
+            is.inflight_longterm, was.inflight_longterm
+        )
     })?;
     Ok(format!(
-        "PROBE_UP ends at {share:.3} lost, asked 0.02; app-limited, so inflight_longterm stays"
+        "PROBE_UP ends at {share:.3} lost, required 0.02; app-limited, so inflight_longterm stays"
     ))
 }
 
@@ -159,7 +162,7 @@ fn down_on_time(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let by_rounds = waited < 2.0 && (reno - 2.0..=reno + 1.0).contains(&rounds);
     require(by_time || by_rounds, || format!("PROBE_REFILL after {waited:.2} s, {rounds} rounds"))?;
     Ok(format!(
-        "PROBE_REFILL after {waited:.2} s and {rounds} rounds, asked 2 to 3 s or {reno:.0} rounds"
+        "PROBE_REFILL after {waited:.2} s and {rounds} rounds, required 2 to 3 s or {reno:.0} rounds"
     ))
 }
 
@@ -175,9 +178,9 @@ fn cruise_with_aggregation(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let extra = bench.steps[last].variables.extra_acked;
     let bdp = RATE.bytes_per_second() * rtt.seconds();
     require(extra > 0.0 && used >= 0.95, || {
-        format!("utilisation {used:.3}, asked 0.95; extra_acked {extra:.0}")
+        format!("utilisation {used:.3}, required 0.95; extra_acked {extra:.0}")
     })?;
-    Ok(format!("extra_acked {:.2} BDP; utilisation {used:.3}, asked 0.95", extra / bdp))
+    Ok(format!("extra_acked {:.2} BDP; utilisation {used:.3}, required 0.95", extra / bdp))
 }
 
 /// A loss in PROBE_UP above LossThresh lowers inflight_longterm to the flight at the loss, or to Beta times the target if
@@ -196,13 +199,15 @@ fn loss_in_up(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let lost_prev = loss.lost.saturating_sub(ack.lost) as f64;
     let at_loss = inflight_prev + (0.02 * inflight_prev - lost_prev) / 0.98;
     let target = before.variables.bdp(before.variables.bw).min(before.control.cwnd as f64);
-    let asked = at_loss.max(0.7 * target);
+    let expected = at_loss.max(0.7 * target);
     let found = step.variables.inflight_longterm.ok_or("no inflight_longterm")?;
     require(step.variables.state == DOWN, || format!("to {}", state_name(step.variables.state)))?;
-    require((found - asked).abs() <= MSS as f64 / 2.0, || {
-        format!("inflight_longterm {found:.0} bytes, asked {asked:.0}")
+    require((found - expected).abs() <= MSS as f64 / 2.0, || {
+        format!("inflight_longterm {found:.0} bytes, required {expected:.0}")
     })?;
-    Ok(format!("PROBE_DOWN, inflight_longterm {bound:.0} to {found:.0} bytes, asked {asked:.0}"))
+    Ok(format!(
+        "PROBE_DOWN, inflight_longterm {bound:.0} to {found:.0} bytes, required {expected:.0}"
+    ))
 }
 
 /// The application pauses for the round of PROBE_REFILL: max_bw stays, and PROBE_UP follows.
@@ -219,5 +224,8 @@ fn limited_refill(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let lowest = bench.steps[entry..=after].iter().map(|step| step.variables.max_bw);
     let lowest = lowest.fold(f64::INFINITY, f64::min);
     require(lowest >= before, || format!("max_bw {:.3} of that before", lowest / before))?;
-    Ok(format!("PROBE_UP after the round; max_bw {:.3} of that before, asked 1", lowest / before))
+    Ok(format!(
+        "PROBE_UP after the round; max_bw {:.3} of that before, required 1",
+        lowest / before
+    ))
 }

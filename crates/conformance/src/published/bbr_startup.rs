@@ -33,8 +33,12 @@ fn startup_plateau(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let share = bench.steps[exit].variables.max_bw / RATE.0 as f64;
     let third = third.map_or(0, |third| third as i64 - exit as i64);
     require(third == 0, || format!("third round without growth {third} events after the exit"))?;
-    require((share - 1.0).abs() <= 0.02, || format!("max_bw {share:.4} of the rate, required 2 %"))?;
-    Ok(format!("DRAIN at the third round without growth, max_bw {share:.4} of the rate, required 2 %"))
+    require((share - 1.0).abs() <= 0.02, || {
+        format!("max_bw {share:.4} of the rate, required 2 %")
+    })?;
+    Ok(format!(
+        "DRAIN at the third round without growth, max_bw {share:.4} of the rate, required 2 %"
+    ))
 }
 
 /// Loss above LossThresh in more than six ranges ends Startup although the application limits every sample.
@@ -66,7 +70,9 @@ fn startup_loss(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     require(state == DRAIN || flight <= step.inflight(step.variables.bw), || {
         format!("to {} at {flight:.0} bytes in flight", state_name(state))
     })?;
-    Ok(format!("STARTUP ends at {lost:.3} lost in {ranges} ranges, asked 0.02 and 6; app-limited"))
+    Ok(format!(
+        "STARTUP ends at {lost:.3} lost in {ranges} ranges, required 0.02 and 6; app-limited"
+    ))
 }
 
 /// Returns a bench that has just entered Drain.
@@ -101,8 +107,8 @@ fn drain_on_flight(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let flight = bench.steps[exit].ack().map_or(0, |ack| ack.in_flight);
     let is_probe_bw = bench.steps[exit].variables.is_probe_bw();
     require(drained == Some(exit) && is_probe_bw, || format!("left at {flight} bytes in flight"))?;
-    let asked = bench.steps[exit - 1].inflight(bench.steps[exit - 1].variables.bw);
-    Ok(format!("gain 0.5; PROBE_BW at {flight} bytes in flight, asked {asked:.0}"))
+    let expected = bench.steps[exit - 1].inflight(bench.steps[exit - 1].variables.bw);
+    Ok(format!("gain 0.5; PROBE_BW at {flight} bytes in flight, required {expected:.0}"))
 }
 
 /// Drain ends after three full rounds although the flight is above Inflight(1.0). A rate lower by a tenth, as the draft
@@ -117,7 +123,8 @@ fn drain_on_time(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     require(rounds == 4 && is_start && !drained, || {
         format!("PROBE_DOWN after {rounds} round starts, flight drained: {drained}")
     })?;
-    Ok("rate x 0.45 in DRAIN; PROBE_DOWN after 3 full rounds above Inflight(1.0), asked 3".into())
+    Ok("rate x 0.45 in DRAIN; PROBE_DOWN after 3 full rounds above Inflight(1.0), required 3"
+        .into())
 }
 
 /// ACKs in bursts: extra_acked holds the surplus, the window exceeds two BDPs, and Startup finds the rate.
@@ -130,9 +137,11 @@ fn startup_with_aggregation(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let last = &bench.steps[exit];
     let share = last.variables.max_bw / RATE.0 as f64;
     let window = last.control.cwnd as f64 / (RATE.bytes_per_second() * rtt.seconds());
-    require(share >= 0.98, || format!("max_bw {share:.3} of the rate, asked 0.98"))?;
-    require(window > 2.0, || format!("window {window:.2} BDP, asked more than 2"))?;
-    Ok(format!("max_bw {share:.3} of the rate, asked 0.98; window {window:.2} BDP, asked over 2"))
+    require(share >= 0.98, || format!("max_bw {share:.3} of the rate, required 0.98"))?;
+    require(window > 2.0, || format!("window {window:.2} BDP, required more than 2"))?;
+    Ok(format!(
+        "max_bw {share:.3} of the rate, required 0.98; window {window:.2} BDP, required over 2"
+    ))
 }
 
 /// Requires extra_acked to be at least the surplus of each ACK over the bandwidth, and at most the largest surplus of
@@ -165,7 +174,7 @@ pub(super) fn require_extra_acked(bench: &BbrBench, from: usize, to: usize) -> R
         let most = recent.map(|(_, extra)| *extra).fold(0.0, f64::max);
         let found = step.variables.extra_acked;
         require((extra - 1.0..=most + 1.0).contains(&found), || {
-            format!("extra_acked {found:.0} bytes, asked {extra:.0} to {most:.0}")
+            format!("extra_acked {found:.0} bytes, required {extra:.0} to {most:.0}")
         })?;
     }
     Ok(())
@@ -185,10 +194,10 @@ fn bdp_below_a_packet(make: BuildWithOptionsFn, rtt: Span) -> CaseResult {
     let error = cruising.map(error).fold(0.0, f64::max);
     require(window == 4, || format!("minimum window {window} packets, required 4"))?;
     require(error <= 0.02, || format!("pacing rate off by {error:.3}, required 2 %"))?;
-    require(used >= 0.9, || format!("utilisation {used:.3}, asked 0.9"))?;
+    require(used >= 0.9, || format!("utilisation {used:.3}, required 0.9"))?;
     Ok(format!(
         "{} bit/s: minimum window {window} packets, required 4; pacing within {error:.4}, required 2 %; \
-         utilisation {used:.3}, asked 0.9",
+         utilisation {used:.3}, required 0.9",
         rate.0
     ))
 }

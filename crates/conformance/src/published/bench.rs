@@ -291,10 +291,10 @@ pub(super) fn require(holds: bool, text: impl FnOnce() -> String) -> Result<(), 
 /// Requires a pacing rate of `gain` times the bandwidth in use, less the margin of 1 %, in these steps.
 pub(super) fn require_pacing_gain(steps: &[BbrStep], gain: f64) -> Result<(), String> {
     for step in steps {
-        let asked = gain * 0.99 * step.variables.bw;
-        require((step.pacing() / asked - 1.0).abs() < 1e-6, || {
+        let expected = gain * 0.99 * step.variables.bw;
+        require((step.pacing() / expected - 1.0).abs() < 1e-6, || {
             let found = step.pacing() / step.variables.bw / 0.99;
-            format!("pacing gain {found:.3}, asked {gain}")
+            format!("pacing gain {found:.3}, required {gain}")
         })?;
     }
     Ok(())

@@ -58,7 +58,7 @@ fn compare(
             label,
             has_passed: error <= TOLERANCE && windows.len() >= expected.len(),
             detail: format!(
-                "at most {error:.3} packets of difference after any of {} ACKs, asked {TOLERANCE}",
+                "at most {error:.3} packets of difference after any of {} ACKs, required {TOLERANCE}",
                 expected.len()
             ),
         }

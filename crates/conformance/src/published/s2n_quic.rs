@@ -147,7 +147,7 @@ fn compare(windows: &[f64], published: &[(usize, f64)], rfc: &dyn Fn(f64) -> f64
         } else if (rfc(*round as f64 - 1.0)..=rfc(*round as f64)).contains(&window) {
             by_rfc += 1;
         } else {
-            wrong.get_or_insert(format!("round {round}: {window:.1} packets, asked {expected}"));
+            wrong.get_or_insert(format!("round {round}: {window:.1} packets, required {expected}"));
         }
     }
     let detail = wrong.clone().unwrap_or_else(|| {
@@ -219,7 +219,7 @@ fn application_limited(make: BuildWithOptionsFn) -> CheckOutcome {
     (
         passed && stands && (used - 1.0..=889.0).contains(&end),
         format!(
-            "{detail}; from round 91 on {end:.0} packets, asked constant and from the \
+            "{detail}; from round 91 on {end:.0} packets, required constant and from the \
              application's {used} to the published 888"
         ),
     )
