@@ -8,31 +8,8 @@ use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath, sample_
 use cc::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
 use units::{Rate, Span, Time};
 
-use crate::published::{CasePart, run_published_checks};
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ControllerCheckResult {
-    /// The name of the check.
-    pub name: &'static str,
-    /// The source of the requirement.
-    pub source: &'static str,
-    /// Whether the controller met the requirement.
-    pub has_passed: bool,
-    /// The measured and the required values.
-    pub detail: String,
-    /// The reason why a failure is accepted.
-    pub exemption: Option<&'static str>,
-    /// The parts of a check at several RTTs; else empty.
-    pub parts: Vec<CasePart>,
-}
-
-impl ControllerCheckResult {
-    /// Returns whether the check passed or has an exemption.
-    pub fn is_accepted(&self) -> bool {
-        self.has_passed || self.exemption.is_some()
-    }
-}
+use crate::check_result::ControllerCheckResult;
+use crate::published::run_published_checks;
 
 /// A function that builds the controller of a flow.
 pub type BuildControllerFn<'a> = &'a mut dyn FnMut(&ControllerConfig) -> Box<dyn CongestionControl>;

@@ -23,5 +23,6 @@
 - ``transfers``: streams of a given size, and those that a run's end cuts off
 - ``users``: metrics of the users of a shared link
 - ``variant_comparison``: verdicts of all pairs of controllers (or other swept words) in each cell
+- ``verdicts``: verdicts on published numbers and statements
 - ``windows``: goodput in time windows
 """

@@ -5,11 +5,12 @@ use cc::test_support::{ModelPath, ModelPolicer, ModelReordering};
 use serde_json::json;
 use units::{Rate, Span, Time};
 
+use super::bench::bbr_case;
 use super::bench::{
     BbrBench, BbrStep, CRUISE, CaseResult, DEEP, MSS, PROBE_RTT, RATE, REFILL, UP, path_with_queue,
     require, state_name, without_probe_rtt,
 };
-use super::{BuildWithOptionsFn, PublishedCheck, bbr_case};
+use super::case::{BuildWithOptionsFn, PublishedCheck};
 
 /// The checks.
 pub const CHECKS: &[PublishedCheck] = &[

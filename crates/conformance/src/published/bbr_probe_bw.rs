@@ -5,11 +5,12 @@ use cc::test_support::{ModelLoss, ModelPath};
 use units::{Rate, Span};
 
 use super::bbr_startup::require_extra_acked;
+use super::bench::bbr_case;
 use super::bench::{
     BbrBench, BbrStep, CRUISE, CaseResult, DEEP, DOWN, MSS, RATE, REFILL, STARTUP, UP,
     path_with_queue, require, require_pacing_gain, state_name, without_probe_rtt,
 };
-use super::{BuildWithOptionsFn, PublishedCheck, bbr_case};
+use super::case::{BuildWithOptionsFn, PublishedCheck};
 
 /// The checks.
 pub const CHECKS: &[PublishedCheck] = &[

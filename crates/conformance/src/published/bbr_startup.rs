@@ -5,11 +5,12 @@ use cc::test_support::{ModelLoss, ModelPath};
 use serde_json::json;
 use units::{Rate, Span};
 
+use super::bench::bbr_case;
 use super::bench::{
     BbrBench, CRUISE, CaseResult, DEEP, DOWN, DRAIN, MSS, PROBE_RTT, RATE, STARTUP, require,
     require_pacing_gain, state_name, without_probe_rtt,
 };
-use super::{BuildWithOptionsFn, PublishedCheck, bbr_case};
+use super::case::{BuildWithOptionsFn, PublishedCheck};
 
 /// The checks.
 pub const CHECKS: &[PublishedCheck] = &[

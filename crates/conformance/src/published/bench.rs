@@ -7,7 +7,8 @@ use cc::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, Controlle
 use serde_json::{Value, json};
 use units::{Rate, Span, Time};
 
-use super::{BuildWithOptionsFn, CasePart};
+use super::case::BuildWithOptionsFn;
+use crate::check_result::CasePart;
 
 pub(super) const MSS: u64 = 1200;
 /// The draft's example rate.
@@ -299,3 +300,16 @@ pub(super) fn require_pacing_gain(steps: &[BbrStep], gain: f64) -> Result<(), St
     }
     Ok(())
 }
+
+/// A test case of the draft, at three RTTs.
+macro_rules! bbr_case {
+    ($name:literal, $number:literal, $case:path) => {
+        $crate::published::case::PublishedCheck {
+            name: $name,
+            source: concat!("draft-ietf-ccwg-bbr-06, test case ", $number),
+            controller: "bbr3",
+            run: |make| $crate::published::bench::at_each_rtt(make, $case),
+        }
+    };
+}
+pub(super) use bbr_case;

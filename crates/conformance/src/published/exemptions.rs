@@ -1,6 +1,6 @@
 //! The published cases that a built-in controller may fail.
 
-use super::CasePart;
+use crate::check_result::CasePart;
 
 /// A case, or parts of it, that a controller may fail.
 pub struct PublishedExemption {

@@ -9,7 +9,8 @@ use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use serde_json::json;
 use units::{Rate, Span, Time};
 
-use super::{BuildWithOptionsFn, CasePart, PublishedCheck};
+use super::case::{BuildWithOptionsFn, PublishedCheck};
+use crate::check_result::CasePart;
 
 /// The checks.
 pub const CHECKS: &[PublishedCheck] = &[

@@ -11,7 +11,7 @@ use cc::{
 use serde_json::json;
 use units::{Span, Time};
 
-use super::{BuildWithOptionsFn, CheckOutcome, PublishedCheck};
+use super::case::{BuildWithOptionsFn, CheckOutcome, PublishedCheck};
 
 /// The checks.
 pub const CHECKS: &[PublishedCheck] = &[
