@@ -262,8 +262,8 @@ def test_a_brief_report_has_two_printed_pages(
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) == 2
 
 
-LONG = "document.querySelectorAll('.fold')[1]"
-"""The second table of the study: long, so folded."""
+LONG = "document.querySelectorAll('.fold')[2]"
+"""The third table of the study, after its claims: long, so folded."""
 
 COLUMN = f"""[...{LONG}.querySelectorAll('tbody tr')].slice(0, 5).map(
   row => row.cells[{{}}].textContent.replace('\\u00a0', ' '))"""
