@@ -359,7 +359,7 @@ def test_a_check_is_saved_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp
     way = {"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}
     assert run() == {"check": False, "calibrations": [[way, way]]}
     assert message == [
-        "bentpipe: measured 2 hours ago: RTT 240.3 ms, up 5.0000 Mbit/s, down unlimited; --path-check repeats the measurement"
+        "bentpipe: measured 2 hours ago: RTT 240 ms, up 5 Mbit/s, down unlimited; --path-check repeats the measurement"
     ]
     assert run(check=True) == anew
     assert message == []

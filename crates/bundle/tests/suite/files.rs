@@ -91,7 +91,7 @@ fn impossible_files_are_refused() {
     };
     assert!(refused(45, "photo.raw", file(1)).contains("more than 45"));
     assert!(refused(300, "photo.raw", file(0)).contains("empty"));
-    assert!(refused(3000, &"x".repeat(256), file(1)).contains("255 bytes"));
+    assert!(refused(3000, &"x".repeat(256), file(1)).contains("256 bytes, expected at most 255"));
     client(46, 1).send_file(0, "photo.raw", 1, file(1)).expect("one byte a part");
 }
 

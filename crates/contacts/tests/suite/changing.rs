@@ -253,7 +253,7 @@ fn an_excluded_neighbour_and_a_minimum_confidence_give_different_reasons() {
     let only = "contacts lead from 1 to 6, but only over contacts with a confidence below 0.9";
     for (neighbours, without, expected) in [
         (vec![("2", 1.0), ("3", 0.5)], "2", format!("{excluded} or {unlikely}")),
-        (vec![("2", 0.5)], "2", format!("{excluded}, and {unlikely}")),
+        (vec![("2", 0.5)], "2", format!("{excluded} and {unlikely}")),
         (vec![("2", 1.0)], "2", excluded.to_owned()),
         (vec![("2", 0.5), ("3", 0.5)], "2", only.to_owned()),
         (vec![("2", 0.5), ("4", 1.0)], "3", "4".to_owned()),

@@ -140,7 +140,7 @@ mod tests {
             bytes[at] = byte;
             parse(&bytes).unwrap_err()
         };
-        assert!(with(0, b'G').contains("signature"));
+        assert!(with(0, b'G').contains("no header of the PROXY protocol"));
         assert!(with(12, 0x20).contains("command"));
         assert!(with(13, 0x12).contains("protocol"));
         assert!(with(15, 11).contains("shorter"));

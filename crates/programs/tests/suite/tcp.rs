@@ -119,8 +119,7 @@ fn a_controller_without_kernel_twin_serves_only_quic() {
         for load in [data(0, None, 9, 9), data(0, None, 1_000_000, 0), time(0, 60_000, "up")] {
             let (_, refused) = run_client(over(transport, server.address.port(), json!([load])));
             let message = refused.unwrap_err().to_string();
-            let expected =
-                "the server refuses TCP for its controller: found \"fast\", which is FAST TCP";
+            let expected = "the server refuses TCP for its controller: found \"fast\" (FAST TCP)";
             assert!(message.contains(expected), "{transport}, {load}: {message}");
         }
     }

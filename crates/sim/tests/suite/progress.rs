@@ -89,7 +89,10 @@ fn an_application_without_progress_is_named() {
     for tcp in [false, true] {
         let spec = Case { load: load.clone(), ..short(tcp) }.spec();
         let error = sim::run(&spec, &mut |_, _| None).unwrap_err();
-        assert!(error.starts_with("flow main, its client: its application asks to be"), "{error}");
+        assert!(
+            error.starts_with("flow main, its client: its application requests more than"),
+            "{error}"
+        );
     }
 }
 

@@ -387,7 +387,7 @@ fn a_named_key_must_exist() {
     assert!(BundleProtocolAgent::new(&spec(true), "2", &[]).is_ok());
     assert_eq!(
         BundleProtocolAgent::new(&spec(false), "2", &[]).err().as_deref(),
-        Some("no key \"k\"")
+        Some("unknown key \"k\"")
     );
     let secrets: Secrets = serde_json::from_value(json!({"k": "00".repeat(16)})).expect("keys");
     assert!(BundleProtocolAgent::with_keys(&spec(false), "2", &[], &secrets).is_ok());
