@@ -27,9 +27,7 @@ def suite(
     against: Annotated[
         str, typer.Option(metavar="OTHER", help="another controller, as the baseline of a comparison")
     ] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="some scenarios with two seeds, in a minute")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="some scenarios with two seeds")] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="number of seeds, instead of the scenarios'")
     ] = None,

@@ -39,7 +39,6 @@ class SuiteConfig:
     entries: tuple[Entry, ...]
     seeds: int | None = None
     """Number of seeds; None: that of each scenario."""
-    quick: bool = False
     has_checks: bool = True
     """Whether the checks of each controller run too."""
     against: str = ""
@@ -80,7 +79,7 @@ def parse_config(
         chosen = [entry for entry in chosen if entry.suite.quick]
     label = found[-1].label if against else ""
     count = seeds or (QUICK_SEEDS if quick else None)
-    return SuiteConfig(tuple(found), tuple(chosen), count, quick, not only or CHECKS in only, label)
+    return SuiteConfig(tuple(found), tuple(chosen), count, not only or CHECKS in only, label)
 
 
 def _controllers(texts: Sequence[str]) -> list[Controller]:

@@ -47,7 +47,6 @@ class SuitePart:
 class SuiteExecution:
     """Counts of all parts."""
 
-    planned: int = 0
     reused: int = 0
     done: int = 0
     seconds: float = 0.0
@@ -124,7 +123,6 @@ def run_parts(
             summary: ExecutionSummary = execute(
                 part.plan, runner, part.store_path(out), watch=watch, command="suite"
             )
-            result.planned += summary.planned
             result.reused += summary.reused
             result.done += summary.done
             result.seconds += summary.seconds

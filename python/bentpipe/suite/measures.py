@@ -47,9 +47,9 @@ def _metric(name: str) -> Compute:
     return compute
 
 
-def _series(store: Store, side: str, columns: list[str], window: Window, flow: str = FLOW) -> pl.DataFrame:
-    """Return the samples of a flow and side with ``run`` and ``time_s``, within the window, in order."""
-    where = (pl.col("flow") == flow) & (pl.col("side") == side)
+def _series(store: Store, side: str, columns: list[str], window: Window) -> pl.DataFrame:
+    """Return the samples of a side of the flow under test with ``run`` and ``time_s``, within the window, in order."""
+    where = (pl.col("flow") == FLOW) & (pl.col("side") == side)
     if window is not None:
         where = where & pl.col("time_s").is_between(*window)
     return store.rows("flows", ["time_s", "flow", "side", *columns], where=where).sort(

@@ -161,6 +161,7 @@ class _Values:
         self._stores: dict[tuple[str, str], Store | None] = {}
         self._parts, self._out = {(one.entry.name, one.controller.label): one for one in parts}, out
         self._found: dict[tuple[Any, ...], dict[str, float]] = {}
+        self._runs = {key: _runs_by_cell(part.plan) for key, part in self._parts.items()}
 
     def store(self, key: tuple[str, str]) -> Store | None:
         """Return the store of a scenario and a controller; None without a finished run."""
@@ -181,9 +182,7 @@ class _Values:
             frame = None if store is None else measure_values(store, measure, window)
             self._found[place] = {} if frame is None else dict(frame.select("run", "value").iter_rows())
         found = self._found[place]
-        plan = self._parts[key].plan
-        runs = [run for run in plan.runs if _texts(plan, run.cell) == cell]
-        return tuple(found[run.id] for run in runs if run.id in found)
+        return tuple(found[run] for run in self._runs[key][tuple(cell.items())] if run in found)
 
 
 def read_results(
@@ -243,6 +242,14 @@ def _cells(plan: Plan) -> list[dict[str, str]]:
     """Return the cells of the sweep in order, as texts."""
     cells = [_texts(plan, run.cell) for run in plan.runs]
     return [cell for number, cell in enumerate(cells) if cell not in cells[:number]]
+
+
+def _runs_by_cell(plan: Plan) -> dict[tuple[tuple[str, str], ...], list[str]]:
+    """Return the ids of the runs by the items of their cell, in the order of seeds."""
+    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in plan.runs:
+        found.setdefault(tuple(_texts(plan, run.cell).items()), []).append(run.id)
+    return found
 
 
 def _texts(plan: Plan, cell: Mapping[str, Any]) -> dict[str, str]:
