@@ -257,7 +257,7 @@ def test_measures_of_constant_rates_are_those_rates(tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     store = _constant_rates(tmp_path, "10 Mbit/s", {"main": 2_000_000, "rival": 6_000_000})
     assert _measured(store, "load_ratio") == pytest.approx(0.25, abs=0.002)
-    assert _measured(store, "goodput_bit_s", (2.0, 18.0)) == pytest.approx(2e6, rel=0.03)
+    assert _measured(store, "interval_goodput_bit_s", (2.0, 18.0)) == pytest.approx(2e6, rel=0.03)
     assert _measured(store, "lost_packets") == 0
     # 2 Mbit/s for 100 ms of round trip, and less than two packets.
     assert _measured(store, "in_flight_max_bytes") == pytest.approx(25_000, abs=2 * 1500)

@@ -396,6 +396,8 @@ _ALL = (
     Metric("finish_s", "time to the last byte", "s", scope=Scope.SUITE, better=-1, is_compared=False,
            definition="time from the start of the flow to its last byte, handshake included; an unfinished transfer "
            "has the time until the end of the run"),
+    Metric("interval_goodput_bit_s", "goodput of an interval", *_GOODPUT, scope=Scope.SUITE, better=1,
+           is_compared=False, definition="in-order bytes that arrive in an interval of the run, over its duration"),
     Metric("loss_ratio", "packets lost", *_PERCENT, scope=Scope.SUITE, better=-1, is_difference=True, is_compared=False,
            definition="packets that the sender declares lost over its sent packets, in an interval of the run"),
     Metric("lost_packets", "number of packets lost", scope=Scope.SUITE, better=-1, is_difference=True,

@@ -91,12 +91,13 @@ def _lost_packets(store: Store, window: Window) -> pl.DataFrame:
     return rows.group_by("run", maintain_order=True).agg(value=gain.cast(pl.Float64))
 
 
-def _samples(column: str, statistic: Callable[[pl.Expr], pl.Expr]) -> Compute:
-    """Return a measure of the sender's samples while data is in flight."""
+def _samples(column: str, statistic: Callable[[pl.Expr], pl.Expr], *, in_flight: bool = False) -> Compute:
+    """Return a measure of the sender's samples, or of those with data in flight."""
 
     def compute(store: Store, window: Window) -> pl.DataFrame:
         columns = list(dict.fromkeys((column, "in_flight_bytes")))
-        rows = _series(store, SENDER, columns, window).filter(pl.col("in_flight_bytes") > 0)
+        rows = _series(store, SENDER, columns, window)
+        rows = rows.filter(pl.col("in_flight_bytes") > 0) if in_flight else rows
         return rows.group_by("run", maintain_order=True).agg(value=statistic(pl.col(column).cast(pl.Float64)))
 
     return compute
@@ -152,7 +153,7 @@ STEP_S = 1.0
 
 MEASURES: Mapping[str, Compute] = {
     "finish_s": _finish,
-    "goodput_bit_s": _goodput,
+    "interval_goodput_bit_s": _goodput,
     "completion_p50_s": _metric("completion_p50_s"),
     "retransmission_ratio": _metric("retransmission_ratio"),
     "queueing_p95_ms": _metric("queueing_p95_ms"),
@@ -160,7 +161,7 @@ MEASURES: Mapping[str, Compute] = {
     "loss_ratio": _lost_share,
     "lost_packets": _lost_packets,
     "smoothed_rtt_ms": _samples("smoothed_rtt_ms", lambda column: column.mean()),
-    "rtt_max_ms": _samples("latest_rtt_ms", lambda column: column.max()),
+    "rtt_max_ms": _samples("latest_rtt_ms", lambda column: column.max(), in_flight=True),
     "in_flight_max_bytes": _samples("in_flight_bytes", lambda column: column.max()),
     "load_ratio": _load,
     "rise_s": _rise,
