@@ -3,6 +3,7 @@
 A command is
 - a line of a fenced block `sh`, without its comment and with its continuation lines;
 - a line `$ COMMAND` of a block `console`, with the exit status that the block states;
+- a line of a step `run` in a block `yaml` of a continuous integration;
 - inline code `bentpipe ...` with an argument that is no option, without a word in CAPITALS outside the tables of the README;
 - an example of a command's help.
 
@@ -18,12 +19,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from bentpipe.cli.command_examples import EXAMPLES
 
 __all__ = [
     "CLASSES", "FOLLOWED", "HELP", "NOT_RUN", "PLACEHOLDERS", "SHORTER", "Command", "File", "classify", "collect",
-    "command_words", "list_commands", "list_pages", "split_parts",
+    "command_words", "job_commands", "list_commands", "list_pages", "split_parts",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,6 +125,7 @@ SHORTER: Mapping[str, str] = {
     "bentpipe study thomas-2019": "--seeds 1",
     "bentpipe suite --controller mine=cc.py:Mine": "--quick --seeds 1",
     "bentpipe suite --controller mine=cc.py:Mine --against cubic": "--quick --seeds 1",
+    "bentpipe suite --controller aimd --quick": "--seeds 1",
     "bentpipe suite --controller mine=cc.py:Mine --only geo-bulk": "--seeds 1",
 }
 """Options that the nightly tests add to a command of more than some minutes, by its text: the last value of an option holds."""
@@ -193,11 +198,14 @@ def parse(page: str, text: str) -> Iterator[Command | File]:
         body = re.sub(f"^{block[1]}", "", block[3], flags=re.MULTILINE)
         if title:
             yield File(title, body)
+        if kind == "yaml":
+            yield from job_commands(page, body)
+        elif title:
+            continue
         elif kind == "console":
             yield from _console(page, body)
         elif kind == "sh":
-            lines = re.sub(r"\s*\\\n\s*", " ", body).splitlines()
-            yield from (Command(page, found) for line in lines if (found := _uncommented(line)))
+            yield from (Command(page, line) for line in _script_lines(body))
         elif re.search(r"^(bentpipe|make|pip|curl|python3?|cargo) ", body, re.MULTILINE) and not kind:
             raise ValueError(f"{page}: a block of commands without a language; write ```sh\n{body}")
     yield from _inline(page, text[place:])
@@ -208,6 +216,26 @@ def _console(page: str, body: str) -> Iterator[Command]:
         command, _, output = step.partition("\n")
         status = re.search(r"^\[exit status (\d+)\]$", output, re.MULTILINE)
         yield Command(page, _uncommented(command), int(status[1]) if status else 0, compared=page in FOLLOWED)
+
+
+def job_commands(page: str, text: str) -> list[Command]:
+    """Return the commands of the steps ``run`` of a job, in order; those of a checkout without their ``.venv/bin/``."""
+    lines = [line for script in _scripts(yaml.safe_load(text)) for line in _script_lines(script)]
+    return [Command(page, line.removeprefix(".venv/bin/")) for line in lines]
+
+
+def _scripts(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from [value] if key == "run" else _scripts(value)
+    elif isinstance(node, list):
+        for one in node:
+            yield from _scripts(one)
+
+
+def _script_lines(text: str) -> list[str]:
+    """Return the commands of a shell script without comments, with their continuation lines."""
+    return [found for line in re.sub(r"\s*\\\n\s*", " ", text).splitlines() if (found := _uncommented(line))]
 
 
 def _inline(page: str, text: str) -> Iterator[Command]:

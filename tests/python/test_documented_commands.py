@@ -59,6 +59,15 @@ error: no
 [exit status 2]
 $ bentpipe help
 ```
+```yaml title=job.yml
+steps:
+  - uses: actions/checkout@v4
+  - run: bentpipe check c.toml    # a comment
+  - run: |
+      mkdir a
+      .venv/bin/bentpipe check \\
+        d.toml
+```
 """
     assert [(getattr(step, "text", ""), getattr(step, "status", None)) for step in parse("page", text)] == [
         ("bentpipe show out/a", 0),
@@ -67,6 +76,10 @@ $ bentpipe help
         ("bentpipe run b.toml", 0),
         ("bentpipe check b.toml", 2),
         ("bentpipe help", 0),
+        (text.partition("job.yml\n")[2].removesuffix("```\n"), None),
+        ("bentpipe check c.toml", 0),
+        ("mkdir a", 0),
+        ("bentpipe check d.toml", 0),
     ]
     with pytest.raises(ValueError, match="page: a block of commands without a language"):
         list(parse("page", "```\nbentpipe help\n```\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import bentpipe
 import commands
+import documented_commands
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.suite.config import parse_config
@@ -20,6 +22,7 @@ from bentpipe.suite.entry import Entry, entries, read_entry
 from bentpipe.suite.execution import plan_parts
 from bentpipe.suite.laws import ideal_slow_start, window_goodput
 from bentpipe.suite.measures import measure_values
+from documented_commands import File
 
 MINE = """
 class Mine:
@@ -29,6 +32,8 @@ class Mine:
     def on_event(self, now, event):
         return self.window
 """
+
+PAGE = "docs/how-to/suite.md"
 
 BROKEN = MINE.replace("return self", "raise RuntimeError('broken law')\n        return self")
 
@@ -162,6 +167,49 @@ def test_a_suite_with_a_broken_controller(tmp_path: Path) -> None:
     assert (tmp_path / "out/suite/suite.html").stat().st_size > 10_000
     again = commands.bentpipe(tmp_path, *arguments, "cubic")
     assert "0 runs in 0 s, 1 from earlier runs" in again.stdout
+
+
+def _run_job(folder: Path, *changes: str) -> tuple[int, dict[str, Any]]:
+    """Run the job of the page for a controller in Python, with fewer scenarios; return exit status and document."""
+    files = {step.name: step.text for step in documented_commands.collect(PAGE) if isinstance(step, File)}
+    (job,) = (
+        one.text
+        for one in documented_commands.job_commands(PAGE, files[".github/workflows/suite.yml"])
+        if one.text.startswith("bentpipe ")
+    )
+    text = files["cc.py"]
+    for change in changes:
+        old, new = change.split(" -> ")
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "cc.py").write_text(text, encoding="utf-8")
+    shorter = ["--only", "app-limited", "--only", "checks", "--only", "rtt-step", "--seeds", "1"]
+    done = commands.bentpipe(folder, *shlex.split(job)[1:], *shorter)
+    data = json.loads((folder / "out/suite/suite.json").read_text(encoding="utf-8"))
+    assert check_document(data) == []
+    assert all(cell["implementation"] == "cc.py:Mine" for cell in data["cells"])
+    assert '<h2 id="checks">' in (folder / "out/suite/suite.html").read_text(encoding="utf-8")
+    return done.returncode, {cell["scenario"]: cell["outcome"] for cell in data["cells"]}
+
+
+def test_the_job_of_the_page(tmp_path: Path) -> None:
+    """Its class passes. An edited one, which ignores that the application limits it, breaks a bound and a check."""
+    pytest.importorskip("bentpipe._engine")
+    status, outcomes = _run_job(tmp_path)
+    assert (status, outcomes) == (0, {"checks": "passes", "app-limited": "passes", "rtt-step": "passes"})
+    status, outcomes = _run_job(tmp_path, "event.credited if slow_start -> self.mss if slow_start")
+    assert (status, outcomes["checks"], outcomes["app-limited"]) == (1, "fails", "fails")
+
+
+def test_a_scenario_without_a_criterion_is_on_the_page(tmp_path: Path) -> None:
+    """No criterion of ACK aggregation concerns a class of the user."""
+    pytest.importorskip("bentpipe._engine")
+    (tmp_path / "cc.py").write_text(MINE)
+    arguments = ["--only", "ack-aggregation", "--controller", "cc.py:Mine", "--seeds", "1"]
+    done = commands.bentpipe(tmp_path, "suite", *arguments)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out/suite/suite.html").read_text(encoding="utf-8")
+    assert "No criterion concerns these controllers." in page
 
 
 def test_a_controller_against_another(tmp_path: Path) -> None:

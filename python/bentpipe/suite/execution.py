@@ -39,8 +39,10 @@ class SuitePart:
     """Whether the controller is none of the command: a criterion of another one is relative to it."""
 
     def store_path(self, out: Path) -> Path:
-        """Return the directory of the store below ``out``."""
-        return out / self.entry.name / self.controller.label
+        """Return the directory of the store below ``out``; an edited class has another one."""
+        user_class = self.controller.user_class
+        version = "" if user_class is None else f"-{fingerprint(user_class)[:8]}"
+        return out / self.entry.name / f"{self.controller.label}{version}"
 
 
 @dataclass
