@@ -303,6 +303,22 @@ def test_nobody_waits_for_folders_at_the_end(
 
 
 @pytest.mark.lab
+def test_a_lab_that_gets_no_plan_ends_at_once(tmp_path: Path) -> None:
+    """A caller that fails before it sends a plan waits neither for the lab nor for its watchdog (5 s)."""
+
+    def fail() -> None:
+        with labs.start_lab(executable(), [tmp_path / "own"]):
+            time.sleep(0.2)
+            raise LookupError
+
+    start = time.monotonic()
+    with pytest.raises(LookupError):
+        fail()
+    assert time.monotonic() - start < 4
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.lab
 def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     """A caller that is interrupted gets the result of a session that ended cleanly."""
     word = "bentpipe-test-interrupt"

@@ -64,7 +64,7 @@ pub fn run(lab: &str, folders: &[&str]) -> io::Result<u8> {
     let (life, parent) = (input.as_fd(), output.as_fd());
     let exists = || folders.iter().any(|folder| Path::new(folder).exists());
     // The parent process may remove the folders as soon as the lab has ended.
-    let (mut has_seen_folders, mut waited_ms) = (folders.is_empty(), 0u16);
+    let (mut has_seen_folders, mut waited_ms) = (folders.is_empty() || exists(), 0u16);
     while !has_ended(&life, PollTimeout::from(POLL_INTERVAL_MS)) {
         has_seen_folders = has_seen_folders || exists();
         if has_ended(&parent, PollTimeout::ZERO) {

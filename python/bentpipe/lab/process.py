@@ -88,6 +88,8 @@ class LabProcess:
         """End the lab; kill it if it does not end in time."""
         if self.process.poll() is None:
             self.process.terminate()
+            with contextlib.suppress(BrokenPipeError):
+                self._plan.close()  # a lab that waits for its plan would not end
             try:
                 self.process.wait(END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
