@@ -475,6 +475,7 @@ def test_the_waterfall_has_the_load_nearest_to_the_median() -> None:
     assert LoadTimes({1: 50.0}, 50.0, 1).typical is None
 
 
+@pytest.mark.nightly
 def test_no_window_of_an_application_limits_a_long_object(tmp_path: Path) -> None:
     """From 100 to 300 MB every variant needs the time of 200 MB at the link's rate, so that none is limited by a window."""
     config = parse_config(

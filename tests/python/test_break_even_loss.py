@@ -161,6 +161,7 @@ def test_a_map_with_loss_has_a_first_picture(tmp_path: Path, monkeypatch: pytest
 
 @settings(max_examples=2, deadline=None)
 @given(loss=st.sampled_from(["0.5 %", "2 %", "5 %"]), rtt=st.sampled_from(["40 ms", "100 ms"]))
+@pytest.mark.nightly
 def test_loss_makes_no_load_faster_on_average(loss: str, rtt: str) -> None:
     """The mean over seeds of a load that crosses a lossy link is not below that of one without loss.
 

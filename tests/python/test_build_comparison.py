@@ -188,6 +188,7 @@ def test_a_controller_of_one_side_has_the_name_of_the_other(
     assert tuple(" ".join(build.options) for build in named) == options
 
 
+@pytest.mark.nightly
 def test_controllers_of_every_flow_keep_their_names(tmp_path: Path) -> None:
     """The stores and the headline have the names of the controllers; a second comparison keeps the first."""
     (tmp_path / "held_cc.py").write_text(OWN)
@@ -262,6 +263,7 @@ class Held:
 """
 
 
+@pytest.mark.nightly
 def test_built_in_controllers_are_compared_where_the_change_touches(tmp_path: Path) -> None:
     """Two cells of three have other controllers: they are left out, and equal builds touch nothing."""
     (tmp_path / "held_cc.py").write_text(OWN)

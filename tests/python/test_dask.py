@@ -26,6 +26,7 @@ from bentpipe.runners.dask import AHEAD, DaskRunner
 from bentpipe.runners.runner import RunnerError
 from bentpipe.store.codec import RunFiles
 from bentpipe.store.writer import Writer
+from nightly import keep
 
 pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]
@@ -269,7 +270,7 @@ def begin_and_lose_this_engine(
     return session
 
 
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("before", keep([False], [True, False]))
 def test_runs_move_to_the_replacement_of_the_last_worker_of_this_engine(
     cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, before: bool
 ) -> None:
@@ -294,6 +295,7 @@ def test_a_cluster_that_is_left_with_another_engine_ends_the_session(
     assert any((tmp_path / "store" / "runs").iterdir())
 
 
+@pytest.mark.nightly
 def test_a_run_fails_if_its_workers_end_repeatedly(
     cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +310,7 @@ def test_a_run_fails_if_its_workers_end_repeatedly(
     assert len(error.results.finished()) == SEEDS - len(error.summary.failed)
 
 
+@pytest.mark.nightly
 def test_a_cluster_without_workers_is_reported_and_waited_for(
     cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,6 +278,7 @@ def test_a_clock_that_delivers_nothing_does_not_agree(
     assert found.exceeded
 
 
+@pytest.mark.nightly
 def test_the_published_table_is_what_its_stores_say(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     with tarfile.open(root / "docs/validation.tar.xz") as archive:
@@ -311,6 +312,8 @@ stack = [
 """
 
 
+@pytest.mark.lab
+@pytest.mark.nightly
 def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     realtime.need_namespaces()
     lab = realtime.program()

@@ -22,7 +22,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("page", keep(PAGES[:2], PAGES), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", keep(PAGES[1:2], PAGES), ids=lambda page: page.stem)
 def test_a_question_is_answered_as_written(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     assert messages.follow(page, tmp_path) >= 2

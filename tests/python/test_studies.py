@@ -180,6 +180,7 @@ def test_other_scenarios_differ_from_the_matrix_only_where_they_say() -> None:
             assert satellite["up"] == {"loss": "0.01 %", "loss_position": "before-queue"}, file.name
 
 
+@pytest.mark.nightly
 def test_the_manual_says_how_many_runs() -> None:
     import importlib
 

@@ -54,6 +54,7 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
     assert set(STUDY.notes["objectives"]) == judged
 
 
+@pytest.mark.nightly
 def test_the_short_form(tmp_path: Path) -> None:
     """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
     message = bentpipe_studies.run(STUDY.name, part="small", seeds=1, jobs=1, out=tmp_path)
