@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,6 +171,57 @@ def test_interrupted_it_says_what_it_has(program: Path, tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=10)
         assert process.returncode == 0
         assert "from 127.0.0.1" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_python_ends_the_server_with_its_table(program: Path, number: signal.Signals) -> None:
+    """No process remains."""
+    with _server(program) as (port, process):
+        sent = _perf(program, "client", f"127.0.0.1:{port}", "--bytes", "10kB")
+        assert sent.returncode == 0, sent.stderr
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert "from 127.0.0.1" in out
+        assert len(children) == 1
+        assert not Path(f"/proc/{children[0]}").exists()
+
+
+def test_a_repeated_signal_does_not_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timeout` sends a signal twice; a later one of a person ends `bentpipe-rt` at once."""
+    from bentpipe.lab import process
+
+    sent: list[int] = []
+    now = [10.0]
+    monkeypatch.setattr(process.time, "monotonic", lambda: now[0])
+    end = process.request_end(SimpleNamespace(send_signal=sent.append))  # type: ignore[arg-type]
+    end()
+    end()
+    assert sent == [signal.SIGINT]
+    now[0] += process.REPEAT_S + 0.1
+    end()
+    assert sent == [signal.SIGINT] * 2
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_signal_to_python_ends_the_client_with_its_result(program: Path, is_ignored: bool) -> None:
+    """A shell without job control starts background processes with SIGINT ignored."""
+    ignored = ["env", "--ignore-signal=INT"] if is_ignored else []
+    with _server(program) as (port, _):
+        command, environment = _command(
+            program, "client", f"127.0.0.1:{port}", "--time", "60s", "--interval", "0.2s"
+        )
+        with subprocess.Popen(
+            [*ignored, *command], env=environment, stdout=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdout is not None
+            while not re.search(r"\d", client.stdout.readline()):
+                pass
+            client.send_signal(signal.SIGINT)
+            out, _ = client.communicate(timeout=10)
+        assert client.returncode == 130
+        assert "goodput: UP" in out, out
 
 
 def test_errors_are_one_line(program: Path) -> None:

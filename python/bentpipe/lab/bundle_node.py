@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.executable import executable
-from bentpipe.lab.process import plan_descriptor
+from bentpipe.lab.process import forward_signals, plan_descriptor
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError
 
@@ -112,22 +110,7 @@ def run_node(plan: BundleNodePlan) -> Iterator[RunningNode]:
         with process:
             node = RunningNode(process)
             try:
-                with _forward_signals(node):
+                with forward_signals(node.end):
                     yield node
             finally:
                 process.kill()
-
-
-@contextmanager
-def _forward_signals(node: RunningNode) -> Iterator[None]:
-    """Forward signals to ``node`` as requests to end; only the main thread can do so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    previous = {number: signal.signal(number, lambda _number, _frame: node.end()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

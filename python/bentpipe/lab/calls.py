@@ -16,7 +16,7 @@ import polars as pl
 from bentpipe.lab.call_rows import call_rows
 from bentpipe.lab.executable import executable
 from bentpipe.lab.perf import TIMEOUT, listen_address, parse_host, parse_time
-from bentpipe.lab.process import plan_descriptor
+from bentpipe.lab.process import forward_signals, plan_descriptor, request_end
 from bentpipe.metrics.call_quality import RatingConfig
 from bentpipe.metrics.call_quality.rating import rate_rows
 from bentpipe.plan.flow.datagrams import datagrams_spec
@@ -137,15 +137,17 @@ def call(plan: CallerPlan) -> list[dict[str, Any]]:
     program = executable()
     with plan_descriptor(plan) as descriptor:
         command = [str(program), "perf", f"/proc/self/fd/{descriptor}"]
-        with subprocess.Popen(
-            command, pass_fds=[descriptor], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            while True:
-                try:
-                    output, error = process.communicate()
-                    break
-                except KeyboardInterrupt:
-                    continue  # Ctrl-C ends the calls; bentpipe-rt then reports their results.
+        with (
+            subprocess.Popen(
+                command,
+                pass_fds=[descriptor],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            ) as process,
+            forward_signals(request_end(process)),
+        ):
+            output, error = process.communicate()  # after a signal, bentpipe-rt still reports its results
     lines = [json.loads(line) for line in output.splitlines()]
     if not lines:
         raise RunnerError(error.decode(errors="replace").strip().removeprefix("error: "))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
-from bentpipe.lab.process import plan_descriptor
+from bentpipe.lab.process import forward_signals, plan_descriptor, request_end
 from bentpipe.plan.flow.loads import senders, stream_specs
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
 from bentpipe.scenario.errors import ScenarioError, unknown_name
@@ -312,18 +312,19 @@ def client_plan(client: Client, options: Options, output: Output) -> PerfClientP
 def run(plan: PerfServerPlan | PerfClientPlan | CalleePlan) -> int:
     """Run an endpoint and return its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
+    A signal to this process ends the measurement; bentpipe-rt then prints its result.
+
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
     executable_path = executable()
     with plan_descriptor(plan) as descriptor:
         command = [str(executable_path), "perf", f"/proc/self/fd/{descriptor}"]
-        with subprocess.Popen(command, pass_fds=[descriptor]) as process:
-            while True:
-                try:
-                    return process.wait()
-                except KeyboardInterrupt:
-                    continue  # Ctrl-C ends the measurement; bentpipe-rt then prints its result.
+        with (
+            subprocess.Popen(command, pass_fds=[descriptor], process_group=0) as process,
+            forward_signals(request_end(process)),
+        ):
+            return process.wait()
 
 
 def _check_transport(transport: str, known: tuple[str, ...], options: Options, output: Output) -> str:

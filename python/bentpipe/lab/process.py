@@ -26,13 +26,22 @@ from bentpipe.interrupts import defer_import, send_later
 from bentpipe.lab.process_plans import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from sys import UnraisableHookArgs
     from types import FrameType
 
     from bentpipe.lab.process_plans import LabPlan, WirePlan
 
-__all__ = ["LabProcess", "defer_signals", "folder_name", "plan_descriptor", "remove", "start_lab"]
+__all__ = [
+    "LabProcess",
+    "defer_signals",
+    "folder_name",
+    "forward_signals",
+    "plan_descriptor",
+    "remove",
+    "request_end",
+    "start_lab",
+]  # fmt: skip
 
 END_TIMEOUT_S = 8.0
 """Time from the request to end until the lab is killed, s. Its commands have 3 s, and so have its services
@@ -40,6 +49,9 @@ afterwards."""
 
 REMOVAL_TIMEOUT_S = 5.0
 """Maximum wait for processes that the kernel has yet to end, s. They may still write, or use a device."""
+
+REPEAT_S = 1.0
+"""Time in s in which a further signal repeats the request to end: `timeout` sends its signal twice."""
 
 POLL_S = 0.2
 """Maximum time until Ctrl-C is handled, s (see bentpipe.runners.worker_pool)."""
@@ -188,6 +200,44 @@ def defer_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
         if received:
             signal.raise_signal(received[0])
+
+
+@contextmanager
+def forward_signals(end: Callable[[], object]) -> Iterator[None]:
+    """Call ``end`` on SIGINT, SIGTERM and SIGHUP during the block, which waits for the end of a process.
+
+    The process has its own group, so that Ctrl-C at a terminal reaches it only once. SIGINT counts even if the shell
+    ignores it for background processes; SIGHUP does not after ``nohup``. Only the main thread handles signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {
+        number: signal.signal(number, lambda _number, _frame: end())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def request_end(process: subprocess.Popen[bytes]) -> Callable[[], None]:
+    """Return a function that asks ``process`` to end with its results, for :func:`forward_signals`.
+
+    A call within ``REPEAT_S`` after the first has no effect. A later call ends ``bentpipe-rt`` at once.
+    """
+    first_s: list[float] = []
+
+    def end() -> None:
+        now_s = time.monotonic()
+        if not first_s or now_s - first_s[0] > REPEAT_S:
+            first_s.append(now_s)
+            process.send_signal(signal.SIGINT)
+
+    return end
 
 
 @contextmanager
