@@ -18,6 +18,7 @@ from bentpipe.metrics.censoring import restricted_times, restriction_times
 from bentpipe.metrics.compare import Criteria
 from bentpipe.metrics.compute import completion_times
 from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.runners import engine
 from bentpipe.store.reader import open_store
@@ -456,6 +457,40 @@ def _both(folder: Path, scenario: str, change: str) -> tuple[Path, Path]:
         done = bentpipe(folder, "run", "s.toml", "--out", name, "--jobs", "1", *words)
         assert done.returncode == 0, done.stderr
     return folder / "a", folder / "b"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (["completion_s"], 'error: --metric: no metric "completion_s", expected one of: '),
+        (["plt_s"], "error: a and b have no plt_s; they have "),
+    ],
+)
+def test_suggested_metrics_exist_in_the_stores(
+    synthetic: ModuleType, tmp_path: Path, metrics: list[str], message: str
+) -> None:
+    """The stores have downloads for a time, so that no completion time can be compared."""
+    for name in ("a", "b"):
+        synthetic.pair_store(tmp_path / name, SHARES)
+    done = bentpipe(tmp_path, "diff", "a", "b", *(word for name in metrics for word in ("--metric", name)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+    listed = done.stderr.removeprefix(message).partition(";")[0].strip().split(", ")
+    assert listed == [
+        name
+        for name in METRICS
+        if name in {c.metric for c in compare(tmp_path / "a", tmp_path / "b").changes}
+    ]
+    assert listed[0] == "goodput_bit_s"
+    assert "completion_p95_s" not in done.stderr
+
+
+def test_a_missing_metric_beside_another_is_a_note(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.pair_store(tmp_path / "a", SHARES)
+    got = compare(store, store, criteria=Criteria(metrics=("plt_s", "goodput_bit_s")))
+    assert {change.metric for change in got.changes} == {"goodput_bit_s"}
+    assert "a and a have no plt_s." in got.notes
 
 
 def test_calls_are_compared_and_those_of_a_group_are_one(tmp_path: Path) -> None:

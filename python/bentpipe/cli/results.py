@@ -360,12 +360,18 @@ def diff(
     from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.compare import OF_STORES, Criteria
     from bentpipe.metrics.scenario_differences import path_differences
-    from bentpipe.metrics.store_comparison import compare_stores
+    from bentpipe.metrics.store_comparison import compare_stores, shared_metrics
+    from bentpipe.scenario.errors import ScenarioError
     from bentpipe.store.files import StoreError
     from bentpipe.store.reader import Store
 
     with options():
-        criteria = Criteria.parse(thresholds or (), metrics or (), OF_STORES)
+        try:
+            criteria = Criteria.parse(thresholds or (), metrics or (), OF_STORES)
+        except ScenarioError:
+            # The suggestions of the message are metrics that these stores have.
+            Criteria.parse(thresholds or (), metrics or (), shared_metrics(before, after) or OF_STORES)
+            raise
     try:
         comparison = compare_stores(before, after, criteria=criteria, catalogue=catalogue)
     except StoreError:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec.run_spec import RunSpec
 
-__all__ = ["KINDS", "Kind", "compare_stores"]
+__all__ = ["KINDS", "Kind", "compare_stores", "shared_metrics"]
 
 Catalogue = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -91,10 +91,16 @@ def compare_stores(
         raise ValueError(f"{stores.names} have no run in common (same cell and seed)")
     pairs = sorted(stores.pairs(criteria), key=lambda item: (not item.primary, _ORDER[item.metric]))
     changes = compare_pairs(pairs, confidence, criteria)
-    if criteria.metrics and not changes:
-        raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
+    compared_names = {change.metric for change in changes}
+    missing = [metric for metric in criteria.metrics if metric not in compared_names]
+    if missing and not changes:
+        raise ValueError(
+            f"{stores.names} have no {' and no '.join(missing)}; they have {', '.join(stores.metrics)}"
+        )
     only_before, only_after = stores.unpaired
     notes = [*stores.unchanged_notes()]
+    if missing:
+        notes.append(f"{stores.names} have no {' and no '.join(missing)}.")
     notes += [*scenario_differences(stores.before, stores.after, stores.first_specs)]
     notes.extend(
         f"{store.index.height} of {len(store.planned)} runs of {store.path.name} have finished."
@@ -102,6 +108,15 @@ def compare_stores(
         if store.index.height < len(store.planned)
     )
     return Comparison(changes, only_before, only_after, tuple(notes))
+
+
+def shared_metrics(before: Store | Path | str, after: Store | Path | str) -> list[str]:
+    """Return the metrics that a comparison of two stores has, in the order of :data:`METRICS`.
+
+    Raises:
+        StoreError: a directory is not a store, or a newer bentpipe made it.
+    """
+    return _StorePair(open_store(before), open_store(after)).metrics
 
 
 @dataclass
@@ -116,6 +131,13 @@ class _StorePair:
     @property
     def names(self) -> str:
         return f"{self.before.path.name} and {self.after.path.name}"
+
+    @property
+    def metrics(self) -> list[str]:
+        """Metrics with a value, in the order of :data:`METRICS`."""
+        return sorted(
+            {change.metric for change in compare_pairs(self.pairs(Criteria()))}, key=_ORDER.__getitem__
+        )
 
     @cached_property
     def keys(self) -> list[str]:
