@@ -19,9 +19,10 @@ from bentpipe.metrics import fairness as fair
 from bentpipe.metrics.bundles import bundle_metrics
 from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls, rate_calls
 from bentpipe.metrics.compute import link_metrics, run_metrics
+from bentpipe.metrics.flow_kinds import KINDS
 from bentpipe.metrics.groups import group_metrics
 from bentpipe.metrics.registry import METRICS
-from bentpipe.metrics.store_comparison import KINDS, compare_stores
+from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.metrics.users import aggregate_users, user_metrics
 from bentpipe.metrics.windows import goodput_windows, sample_intervals, smoothing_span

@@ -9,6 +9,7 @@
 - ``compute``: metrics of runs, links and cells, by the expressions of the registry
 - ``computed_tables``: tables of metrics for SQL and exports
 - ``fairness``: Jain's index over time and convergence time
+- ``flow_kinds``: metrics of a comparison that only calls, users or bundle clients have
 - ``format``: numbers as text, tables and output of commands
 - ``groups``: one row for all flows of a group
 - ``intervals``: confidence intervals of means and medians
