@@ -20,7 +20,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.browser import har_export
-from bentpipe.lab.browser.site_load import address, visit
+from bentpipe.lab.browser.site_load import SiteLoad, address, visit
 from bentpipe.lab.free_port import free_port
 from bentpipe.lab.shell import InterruptedLab
 from bentpipe.report import site_page as pages
@@ -221,6 +221,44 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "\ninterrupted before the first request; nothing was saved\n"
     assert [one.read_text() for one in (tmp_path / "o").iterdir()] == ["an earlier one"]
+
+
+def test_each_load_over_an_access_has_its_number_as_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: dict[str, list[int | None]] = {"starlink": [], "lte-4g": []}
+
+    def load(url: str, access: str, folder: Path, *, seed: int | None = None, **_: object) -> SiteLoad:
+        seeds[access].append(seed)
+        return SiteLoad(url, access, folder, "", {"loaded": 1e3 * len(access)}, [], 0.0, 1.0, [], [], "")
+
+    monkeypatch.setattr("bentpipe.lab.browser.site_load.visit", load)
+    words = ["browse", "http://x/", "--access", "starlink,lte-4g", "--loads", "3", "--out", "o"]
+    done = bentpipe(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert seeds == {"starlink": [1, 2, 3], "lte-4g": [1, 2, 3]}
+    assert "note: load k has seed k; each load has other random values of starlink\n" in done.stdout
+    assert json.loads(bentpipe(tmp_path, *words, "--json").stdout)["seeds"] == [1, 2, 3]
+    refused = bentpipe(tmp_path, *words, "--set", "seeds=[4]")
+    expected = "error: --set seeds: load k has seed k, expected --loads with the number of loads\n"
+    assert (refused.returncode, refused.stderr) == (2, expected)
+
+
+@pytest.mark.parametrize(("given", "seed"), [(None, 4), (7, 7)])
+def test_a_load_has_the_seed_of_its_access_or_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: int | None, seed: int
+) -> None:
+    plans: list[Any] = []
+
+    def interrupted(plan: object) -> None:
+        plans.append(plan)
+        raise InterruptedLab({})
+
+    monkeypatch.setattr("bentpipe.lab.browser.site_load.run_lab", interrupted)
+    monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
+    with pytest.raises(InterruptedLab):
+        visit("http://x/", "starlink", tmp_path / "o", overrides=[("seeds", [4])], seed=given)
+    assert plans[0]["lab"]["seed"] == seed
 
 
 @pytest.mark.lab

@@ -72,10 +72,13 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
     order: list[str] = []
     base = {"ftth": 1.0, "adsl": 2.0, "oneweb": 4.0}
 
-    def once(access: str, _path: object, _command: object) -> tuple[float, bool]:
+    def once(access: str, _path: object, _command: object) -> tuple[float, tuple[str, ...]]:
         order.append(access)
         turn = (len(order) - 1) // 3
-        return base[access] * (100 if turn < 2 else 1 + 0.1 * (turn - 2)), turn != 3
+        return base[access] * (100 if turn < 2 else 1 + 0.1 * (turn - 2)), (
+            "late",
+            "full",
+        ) if turn == 3 else ()
 
     monkeypatch.setattr(comparing, "_time_once", once)
     found = {one.access: one for one in comparing.time_command(list(base), ["true"], runs=3, warmup=2)}
@@ -84,7 +87,7 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
     assert found["adsl"].seconds == pytest.approx((2.0, 2.2, 2.4))
     assert found["adsl"].mean == pytest.approx(2.2)
     assert found["adsl"].deviation == pytest.approx(0.2)
-    assert [one.invalid for one in found.values()] == [1, 1, 1]
+    assert [one.invalid for one in found.values()] == [{2: "late; full"}] * 3
     assert found["ftth"].ratio is None
     # what all accesses have in common in a round cancels out: the ratio is 4 in every one
     ratio = found["oneweb"].ratio
@@ -97,9 +100,9 @@ def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: 
 def test_every_access_has_the_proxy_and_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     paths: dict[str, SharedPath] = {}
 
-    def once(access: str, path: SharedPath, _command: object) -> tuple[float, bool]:
+    def once(access: str, path: SharedPath, _command: object) -> tuple[float, tuple[str, ...]]:
         paths[access] = path
-        return 1.0, True
+        return 1.0, ()
 
     monkeypatch.setattr(comparing, "_time_once", once)
     comparing.time_command([NEAR, FAR], ["true"], runs=1, pep="early", users=3, mix="tcp=1")
@@ -119,11 +122,11 @@ def test_each_run_has_a_seed_and_all_accesses_of_a_round_the_same(monkeypatch: p
     seeds: dict[str, list[tuple[int, int | None]]] = {"starlink": [], NEAR: []}
     graphs = []
 
-    def once(access: str, path: SharedPath, _command: object) -> tuple[float, bool]:
+    def once(access: str, path: SharedPath, _command: object) -> tuple[float, tuple[str, ...]]:
         seeds[access].append((path.lab["seed"], path.background["seed"] if path.background else None))
         if access == NEAR:
             graphs.append({**path.lab, "seed": 0})
-        return 1.0, True
+        return 1.0, ()
 
     monkeypatch.setattr(comparing, "_time_once", once)
     star, near = comparing.time_command(["starlink", NEAR], ["true"], runs=3, warmup=2)
@@ -147,7 +150,8 @@ def test_an_access_is_described_by_its_numbers_and_their_origin(tmp_path: Path) 
     assert describe("starlink") == starlink
     konnect = "Konnect (KA-SAT), France (measured), 25 Mbit/s down, 5 Mbit/s up, RTT 750 ms"
     assert describe(FAR) == f"{konnect}, without PEP (--pep early or relayed adds one)"
-    assert describe(FAR, pep="early") == konnect
+    assert describe(FAR, pep="early") == f"{konnect}, with PEP (early)"
+    assert describe(NEAR, pep="relayed").endswith("RTT 80 ms, with PEP (relayed)")
     changed = describe(FAR, ("path.konnect.delay", "100 ms"))
     assert changed == "Konnect (KA-SAT), France (with --set), 25 Mbit/s down, 5 Mbit/s up, RTT 200 ms"
     scenario = tmp_path / "two.toml"
@@ -156,6 +160,9 @@ def test_an_access_is_described_by_its_numbers_and_their_origin(tmp_path: Path) 
         '[[path.segment]]\nname = "fibre"\ndelay = "5 ms"\ndown = { rate = "4 Mbit/s" }\n'
     )
     assert describe(str(scenario)) == "4 Mbit/s down, 10 Mbit/s up, RTT 30 ms"
+    with scenario.open("a") as file:
+        file.write('[[path.proxy]]\nname = "gateway"\nbetween = ["radio", "fibre"]\nhandshake = "pooled"\n')
+    assert describe(str(scenario), pep="early").endswith("RTT 30 ms, with PEP (pooled)")
 
 
 def test_the_headline_has_every_access_and_the_ratios_of_the_table() -> None:
@@ -166,13 +173,14 @@ def test_the_headline_has_every_access_and_the_ratios_of_the_table() -> None:
 
 
 def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    times = iter([(1.0, True), (4.0, True), (5.0, False), (1.5, True)])
+    times = iter([(1.0, ()), (4.0, ()), (5.0, ("radio down: 3 packets late",)), (1.5, ())])
     monkeypatch.setattr(comparing, "_time_once", lambda *_: next(times))
     words = f"{NEAR} {FAR} --runs 2 --pep relayed --background-users 1 --report times.html --export-json times.json"
     done = commands.bentpipe(tmp_path, "time", *words.split(), "--", "sh", "-c", "exit 0 </dev/null")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "times.html"
-    assert done.stderr.splitlines()[-1] == f"warning: {FAR}: the lab missed its deadlines in 1 run"
+    invalid = "the lab missed its deadlines in 1 of 2 runs, which count: run 2 (radio down: 3 packets late)"
+    assert done.stderr.splitlines()[-1] == f"warning: {FAR}: {invalid}"
     page = (tmp_path / "times.html").read_text()
     for text in (
         f"takes 1.25 s over {NEAR} and 4.5 s over {FAR} (3.65 times as long).",
@@ -181,13 +189,14 @@ def test_a_page_has_every_run_and_the_table(monkeypatch: pytest.MonkeyPatch, tmp
         "2 runs over each access network",
         "A proxy (relayed) splits TCP",
         "1 simulated user shares each access",
-        f"{FAR}: the lab missed its deadlines in 1 run.",
+        f"{FAR}: {invalid}.",
         "sh -c &#39;exit 0 &lt;/dev/null&#39;",
     ):
         assert text in page.replace("\u00a0", " "), text
     assert f"seeds: run k has seed k; each run draws other random values of {NEAR}, {FAR}" in done.stdout
     found = json.loads((tmp_path / "times.json").read_text())
     assert found["seeds"] == [1, 2]
+    assert found["accesses"][1]["invalid_runs"] == [{"run": 2, "reason": "radio down: 3 packets late"}]
     assert (found["pep"], found["background_users"]) == ("relayed", 1)
     assert [one["seconds"] for one in found["accesses"]] == [[1.0, 1.5], [4.0, 5.0]]
     report = timing_page.TimingReport("sh", {NEAR: (1.0, 1.5), FAR: (4.0, 5.0)}, [], [])

@@ -74,9 +74,11 @@ def visit_several(
 ) -> None:
     """Load the site several times over each access, in rounds, and write one page side by side.
 
+    Load k has seed k, so that the loads differ in the random values of a path.
     The exit status is 1 if a load fails. Each load has a folder with its HAR file and its screenshots.
     """
     from bentpipe.cli.console import emit, patience, print_table
+    from bentpipe.lab.access import resolve_shared_path
     from bentpipe.lab.browser import site_load
     from bentpipe.lab.browser.chromium import ChromiumError
     from bentpipe.lab.shell import InterruptedLab, LabError
@@ -87,6 +89,13 @@ def visit_several(
     site_load.address(url)
     directory = out or Path("out") / f"{_host_name(url)}-{'-'.join(Path(one).stem for one in accesses)}"
     overrides = [parse_override(text) for text in settings]
+    if any(key == "seeds" for key, _ in overrides):
+        refuse("--set seeds: load k has seed k, expected --loads with the number of loads")
+    stochastic = [
+        access
+        for access in accesses
+        if resolve_shared_path(access, overrides, pep=pep, has_uplink=True).is_stochastic
+    ]
     results: dict[str, list[SiteLoad]] = {access: [] for access in accesses}
     tell = patience("loading", "loads")
     try:
@@ -96,7 +105,7 @@ def visit_several(
                 folder = directory / Path(access).stem / str(number + 1)
                 result = site_load.visit(
                     url, access, folder, overrides=overrides, pep=pep, timeout_s=timeout_s or 300.0, spki=spki,
-                    without_sandbox=without_sandbox,
+                    without_sandbox=without_sandbox, seed=number + 1,
                 )  # fmt: skip
                 if result.error:
                     print(f"error: {url} over {access} did not load: {result.error}", file=sys.stderr)
@@ -114,6 +123,8 @@ def visit_several(
         for access, of in results.items()
         if (late := sum(bool(one.reasons) for one in of))
     ]
+    if stochastic and loads > 1:
+        notes.append(f"load k has seed k; each load has other random values of {', '.join(stochastic)}")
     seconds = {access: [one.marks["loaded"] / 1e3 for one in of] for access, of in results.items()}
     report = timing_page.TimingReport(
         url, seconds, rows, notes, "" if pep is None else f"A proxy ({pep}) splits TCP after the longest segment.",
@@ -124,7 +135,16 @@ def visit_several(
         open_page(page)
     if as_json:
         loads_ms = {access: [dict(one.marks) for one in of] for access, of in results.items()}
-        emit({"url": url, "loads": loads_ms, "rows": rows, "notes": notes, "page": str(page)})
+        emit(
+            {
+                "url": url,
+                "seeds": [*range(1, loads + 1)],
+                "loads": loads_ms,
+                "rows": rows,
+                "notes": notes,
+                "page": str(page),
+            }
+        )
         return
     print(timing_page.headline_text(report))
     print_table(rows, "Means over loads, s, with 95 % confidence intervals")

@@ -48,7 +48,11 @@ def time(
     ] = None,
     pep: Annotated[
         str | None,
-        typer.Option("--pep", metavar="SETUP", help="split TCP after the longest segment: early, relayed"),
+        typer.Option(
+            "--pep",
+            metavar="SETUP",
+            help="split TCP after the longest segment of every access without a PEP: early, relayed",
+        ),
     ] = None,
     background_users: Annotated[
         int | None, typer.Option(metavar="N", help="simulated users that share the access with the command")
@@ -96,11 +100,7 @@ def time(
     except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None
     print_table(_rows(timings), f"{' '.join(command)}: {count(runs, 'run')} per access network")
-    notes = [
-        f"{timing.access}: the lab missed its deadlines in {count(timing.invalid, 'run')}"
-        for timing in timings
-        if timing.invalid
-    ]
+    notes = [_describe_invalid(timing) for timing in timings if timing.invalid]
     for text in _describe_paths(timings):
         print(text)
     for note in notes:
@@ -143,6 +143,19 @@ def _write_page(
         [f"{note}." for note in notes], " ".join(conditions), paths=_describe_paths(timings),
     )  # fmt: skip
     return timing_page.write(report, out, engine.version())
+
+
+MAX_INVALID = 3
+"""Number of invalid runs that a note names."""
+
+
+def _describe_invalid(timing: Timing) -> str:
+    """Return the invalid runs of an access and the reasons as text."""
+    named = [f"run {number} ({reason})" for number, reason in list(timing.invalid.items())[:MAX_INVALID]]
+    if more := len(timing.invalid) - len(named):
+        named.append(f"{more} more (--export-json has all)")
+    share = f"{len(timing.invalid)} of {count(len(timing.seconds), 'run')}"
+    return f"{timing.access}: the lab missed its deadlines in {share}, which count: {', '.join(named)}"
 
 
 def _describe_paths(timings: Sequence[Timing]) -> list[str]:

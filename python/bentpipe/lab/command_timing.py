@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import resolve_shared_path
@@ -21,7 +21,7 @@ from bentpipe.metrics.samples.median_ratio import mean_ratio
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe.lab.access import SharedPath
     from bentpipe.lab.single_run import CommandResult
@@ -41,8 +41,8 @@ class Timing:
     """Name of the access."""
     seconds: tuple[float, ...]
     """Time of each round, s."""
-    invalid: int = 0
-    """Number of rounds in which the lab missed its deadlines."""
+    invalid: Mapping[int, str] = field(default_factory=dict)
+    """Rounds in which the lab missed its deadlines, from 1, with the reason. Their times count."""
     ratio: ConfidenceInterval | None = None
     """Geometric mean of the ratios to the times of the fastest access in the same round; None for the fastest."""
     path: str = ""
@@ -70,7 +70,9 @@ class Timing:
         return {
             "access": self.access, "mean_s": self.mean, "stddev_s": self.deviation, "min_s": min(self.seconds),
             "max_s": max(self.seconds), "ratio": ratio.estimate, "ratio_low": ratio.low, "ratio_high": ratio.high,
-            "invalid": self.invalid, "seconds": list(self.seconds), "path": self.path,
+            "invalid": len(self.invalid),
+            "invalid_runs": [{"run": number, "reason": reason} for number, reason in self.invalid.items()],
+            "seconds": list(self.seconds), "path": self.path,
             "stochastic": self.is_stochastic,
         }  # fmt: skip
 
@@ -134,16 +136,17 @@ def time_command(
         for access in accesses
     }
     seconds_of: dict[str, list[float]] = {access: [] for access in accesses}
-    missed = dict.fromkeys(accesses, 0)
+    invalid: dict[str, dict[int, str]] = {access: {} for access in accesses}
     finished, total = 0, (warmup + runs) * len(accesses)
     for round_number in range(warmup + runs):
         first = round_number % len(accesses)
         seed = max(1, round_number - warmup + 1)
         for access in (*accesses[first:], *accesses[:first]):
-            seconds, valid = _time_once(access, paths[access].with_seed(seed), command)
+            seconds, reasons = _time_once(access, paths[access].with_seed(seed), command)
             if round_number >= warmup:
                 seconds_of[access].append(seconds)
-                missed[access] += not valid
+                if reasons:
+                    invalid[access][len(seconds_of[access])] = "; ".join(reasons)
             finished += 1
             if each is not None:
                 each(finished, total)
@@ -153,7 +156,7 @@ def time_command(
         Timing(
             access,
             tuple(values),
-            missed[access],
+            invalid[access],
             None if access == fastest else mean_ratio(values, fastest_seconds, paired=True),
             describe_access(access, paths[access], is_preset_changed=bool(overrides), pep=pep),
             paths[access].is_stochastic,
@@ -162,11 +165,11 @@ def time_command(
     ]
 
 
-def _time_once(access: str, path: SharedPath, command: Sequence[str]) -> tuple[float, bool]:
-    """Run the command in a new lab; return its time in s, and whether the lab met its deadlines."""
+def _time_once(access: str, path: SharedPath, command: Sequence[str]) -> tuple[float, tuple[str, ...]]:
+    """Run the command in a new lab; return its time in s, and the reasons why the lab missed its deadlines."""
     with run_command((path.lab, path.proxies), command, background=path.background) as result:
         raise_for_status(result, f"over {access}: {command[0]}")
-        return result.seconds, result.valid
+        return result.seconds, result.reasons
 
 
 def raise_for_status(result: CommandResult, subject: str) -> None:

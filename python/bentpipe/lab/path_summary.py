@@ -26,7 +26,7 @@ Range = tuple[float, float]
 
 
 def describe_access(access: str, path: SharedPath, *, is_preset_changed: bool, pep: str | None) -> str:
-    """Return the origin, rates and round-trip time of an access as text.
+    """Return the origin, rates, round-trip time and proxies of an access as text.
 
     Args:
         access: the preset or scenario file.
@@ -65,7 +65,10 @@ def _numbers(path: SharedPath, pep: str | None) -> str:
     ]
     low, high = (sum(map(extreme, delays)) / 1e6 for extreme in (min, max))
     texts = [*rates, f"RTT {_format_range((low, high))} ms"]
-    if low * 1e6 >= GEO_RTT_NS and not _has_pep(path, pep):
+    if _has_pep(path, pep):
+        handshakes = [proxy["handshake"] for proxy in path.proxies]
+        texts.append(f"with PEP{'s' * (len(handshakes) > 1)} ({', '.join(handshakes)})")
+    elif low * 1e6 >= GEO_RTT_NS:
         texts.append(f"without PEP (--pep {' or '.join(PEP_SETUPS)} adds one)")
     return ", ".join(texts)
 

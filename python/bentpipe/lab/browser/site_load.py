@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.lab.access import resolve_path
+from bentpipe.lab.access import resolve_shared_path
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.privileges import browser_home, require_sandbox
 from bentpipe.lab.browser.site_process import Plan as VisitPlan
@@ -108,6 +108,7 @@ def visit(
     spki: str | None = None,
     check: bool = False,
     without_sandbox: bool = False,
+    seed: int | None = None,
 ) -> SiteLoad:
     """Load ``url`` behind ``access`` and save its HAR file, screenshots and result in ``out``.
 
@@ -123,6 +124,7 @@ def visit(
         spki: key of a certificate that no authority signed.
         check: measure the path first.
         without_sandbox: load the site outside the sandbox of Chromium.
+        seed: seed of the random values of the path; None: the first of the access.
 
     Raises:
         ScenarioError: the access or URL is wrong, or the directory has other files.
@@ -136,7 +138,8 @@ def visit(
         raise ScenarioError(
             [("--out", f"{out} exists and is not a result of browse, expected a new directory")]
         )
-    path, proxies = resolve_path(access, overrides, pep=pep, has_uplink=True)
+    path = resolve_shared_path(access, overrides, pep=pep, has_uplink=True)
+    path = path if seed is None else path.with_seed(seed)
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)
     folder, home = folder_name("bp-"), browser_home("bp-")
@@ -153,8 +156,8 @@ def visit(
             "{server}",
         ]
         lab: LabPlan = {
-            "lab": path,
-            "proxies": proxies,
+            "lab": path.lab,
+            "proxies": list(path.proxies),
             "commands": [{"name": "browser", "command": command, "output": str(folder / "out"),
                       "errors": str(folder / "errors")}],
             "has_uplink": True,
@@ -173,6 +176,7 @@ def visit(
             raise chromium.ChromiumError(f"{url} was not loaded{': ' + lines[-1] if lines else ''}")
         found = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")) | {
             "access": access,
+            "seed": path.lab["seed"],
             "reasons": result.get("reasons", []),
         }
         _save(folder, out, found)
