@@ -26,6 +26,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe.scenario import ScenarioError
 from bentpipe.scenario.user_mix import KINDS, count_users, parse_mix
 from commands import bentpipe as command
+from nightly import keep
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import RunSpec
@@ -225,6 +226,7 @@ ONE_QUEUE: dict[str, Any] = {
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_in_one_queue_for_all_too_once_acknowledgements_vary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +269,7 @@ SPAN_S = 8
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("proxies", [True, False])
+@pytest.mark.parametrize("proxies", keep([True], [True, False]))
 def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
     proxies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

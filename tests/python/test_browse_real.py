@@ -505,6 +505,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     """One target over 4G, one load, on both clocks: a row each, TTR of at least 2 and 3 round trips of 80 ms."""
     realtime.need_namespaces()

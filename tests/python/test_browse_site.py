@@ -262,6 +262,7 @@ def test_a_load_has_the_seed_of_its_access_or_another(
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
     """A visited site, served by ``bentpipe serve`` with a self-signed certificate: its objects, with their sizes, by HTTP/2. Nothing loads without the key of the certificate."""
     visit(f"{site}/", "lte-4g", tmp_path / "first")

@@ -396,6 +396,7 @@ def test_unfinished_runs_of_a_store_are_reported(synthetic: ModuleType, tmp_path
     assert (got.only_before, got.only_after) == (1, 0)
 
 
+@pytest.mark.nightly
 def test_many_comparisons_print_those_with_a_verdict(synthetic: ModuleType, tmp_path: Path) -> None:
     rates = {f"cc{k}": [5.0 + k / 10, 5.2, 4.9, 5.1, 4.8] for k in range(20)}
     before = sweep(tmp_path / "a", synthetic, rates)

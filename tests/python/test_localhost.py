@@ -191,6 +191,7 @@ def test_with_a_proxy_the_path_is_crossed_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_labs_side_by_side(tmp_path: Path) -> None:
     """Each has rules and routes of its own, and a shell in a shell reaches what listens in the outer one."""
     realtime.need_namespaces("nft")

@@ -63,6 +63,7 @@ def test_a_figure_is_as_wide_as_a_column(store: Path, tmp_path: Path) -> None:
     assert wide == pytest.approx(88 / 25.4 * 300, abs=3)
 
 
+@pytest.mark.nightly
 def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
     """Figures over time show one seed, which is named; on request they show another."""
     drawn = {}

@@ -20,6 +20,7 @@ import bentpipe
 import commands
 from bentpipe.store.query_limits import Guard, QueryLimitError, Relation, SpillFolder
 from bentpipe.store.reader import Store
+from nightly import keep
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -145,7 +146,7 @@ def test_a_folder_in_use_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (ANSWER, "the query needs more than 64 MB of memory; --memory SIZE"),
     ],
 )
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("form", keep([[]], [[], ["--json"]]))
 def test_the_resources_of_a_query_are_bounded(
     store: Path, tmp_path: Path, sql: str, message: str, form: list[str]
 ) -> None:

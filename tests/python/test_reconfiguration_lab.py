@@ -113,6 +113,7 @@ def middles(probes: Probes, slots: list[tuple[float, float]]) -> dict[float, flo
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_a_shell_has_the_slots_of_virtual_time(tmp_path: Path) -> None:
     realtime.need_namespaces()
     scenario = tmp_path / "dish.toml"

@@ -293,6 +293,7 @@ def test_attempts_between_coming_and_leaving() -> None:
     assert back[2] == [(30.0, 31.0, "decoded")]
 
 
+@pytest.mark.nightly
 def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
     """Three duplicates retransmit late packets and RACK does not; type I needs more attempts than type II."""
     message = bentpipe_studies.run(STUDY.name, part="ladders", jobs=1, out=tmp_path)

@@ -160,6 +160,7 @@ def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int,
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
