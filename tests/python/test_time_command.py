@@ -161,8 +161,8 @@ def test_an_access_is_described_by_its_numbers_and_their_origin(tmp_path: Path) 
     )
     assert describe(str(scenario)) == "4 Mbit/s down, 10 Mbit/s up, RTT 30 ms"
     with scenario.open("a") as file:
-        file.write('[[path.proxy]]\nname = "gateway"\nbetween = ["radio", "fibre"]\nhandshake = "pooled"\n')
-    assert describe(str(scenario), pep="early").endswith("RTT 30 ms, with PEP (pooled)")
+        file.write('[[path.proxy]]\nname = "gateway"\nbetween = ["radio", "fibre"]\nhandshake = "relayed"\n')
+    assert describe(str(scenario), pep="early").endswith("RTT 30 ms, with PEP (relayed)")
 
 
 def test_the_headline_has_every_access_and_the_ratios_of_the_table() -> None:
