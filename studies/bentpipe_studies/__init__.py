@@ -22,6 +22,7 @@ resumes it, and ``report`` reads it as any other store. A difference is a result
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,10 +130,13 @@ def run(
     head = {"study": name, "title": study.title, "stores": _store_rows(summaries)}
     data = {**head, **to_json(findings)}
     # The page has the verdicts of earlier parts too.
-    whole = study.findings(measurements, decidable_selections(study, measurements, selection))
+    failed = [failure for report in summaries.values() for failure in report.failed]
+    whole = replace(
+        study.findings(measurements, decidable_selections(study, measurements, selection)),
+        needs_other_parts=bool(selection) and not failed,
+    )
     page = write_page(directory, study.title, whole, {**head, **to_json(whole)})
     headline = build_headline(whole)
-    failed = [failure for report in summaries.values() for failure in report.failed]
     output = StudyOutput(
         data,
         (

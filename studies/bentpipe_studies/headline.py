@@ -61,14 +61,22 @@ def _count_verdicts(findings: Findings) -> list[str]:
         for verdict in Verdict
         if verdict is not Verdict.AGREES and counts[verdict]
     ]
-    missing = len(findings.items) - total
     return [
         f"{share} with the publication{f'; {join_names(others)}' if others else ''}.",
         f"Rated: {_count_items(decided)}.",
-        f"Not run: {missing}." if missing else "",
+        _describe_missing(findings, len(findings.items) - total),
         _explain_differences(decided),
         _describe_single_seeds(decided),
     ]
+
+
+def _describe_missing(findings: Findings, missing: int) -> str:
+    """Return the number of verdicts whose runs are missing as text; empty without any."""
+    if not missing:
+        return ""
+    verb = "needs" if missing == 1 else "need"
+    needed = "runs of other parts" if findings.needs_other_parts else "runs that are missing"
+    return f"{missing} of {len(findings.items)} verdicts {verb} {needed}."
 
 
 def _count_items(findings: Findings) -> str:

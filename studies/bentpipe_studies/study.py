@@ -113,6 +113,8 @@ class Findings:
     """Name of the ambiguity that an interpretation of a row or claim resolves."""
     main_result: MainResult | None = None
     """Main result of the study; None while its runs are missing."""
+    needs_other_parts: bool = False
+    """True if missing runs belong to parts that ``--part`` left out."""
 
     @property
     def items(self) -> tuple[Row | Claim, ...]:

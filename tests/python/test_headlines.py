@@ -482,10 +482,13 @@ def test_a_study_begins_with_its_main_result() -> None:
     assert found.sentence == main.sentence
     assert found.tally == (
         "The proxy decides it. 2 of 4 agree with the publication; 2 differ. "
-        "Rated: 1 published row and 1 claim with 4 verdicts, under 4 interpretations (queue). Not run: 1. "
+        "Rated: 1 published row and 1 claim with 4 verdicts, under 4 interpretations (queue). "
+        "1 of 5 verdicts needs runs that are missing. "
         "All of the 2 items that do not agree are explained so: It is old."
     )
     assert findings.decided().rows == findings.rows[:1]
+    of_part = of_study(replace(findings, needs_other_parts=True))
+    assert " 1 of 5 verdicts needs runs of other parts. " in of_part.tally
 
 
 def test_a_study_of_one_seed() -> None:

@@ -88,7 +88,7 @@ def test_tables_and_the_page(measured: Measurements, tmp_path: Path) -> None:
     )
     assert "starts at line rate" in main.assumption
     assert page.index(main.sentence) < page.index('id="claims"') < page.index('id="drawing-1"')
-    assert "Not run: " in page
+    assert " verdicts need runs that are missing." in page
     rated = {row["claim"] for row in claim_rows(findings.decided())}
     assert "r1" in rated
     assert "r10" not in rated
