@@ -6,7 +6,9 @@ import json
 import math
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +74,36 @@ def test_seeds_without_a_loss_decide() -> None:
     few = _map({size: ratios[:4] for size, ratios in SLOWER.items()})
     assert few.cells[0].verdict == "too few seeds"
     assert "same ratio" not in supporting_text(few)
+
+
+@pytest.mark.parametrize(
+    ("down", "up", "text"),
+    [
+        ({}, {"loss": "0 %"}, "no random loss"),
+        (
+            {"loss": "1 %"},
+            {"loss": {"probability": "0.1 %"}},
+            "random loss (1 % down, 0.1 % up, independent by packet)",
+        ),
+        (
+            {"loss": {"gilbert_elliott": {"p_gb": "1 %", "p_bg": "9 %"}}},
+            {},
+            "random loss (gilbert_elliott down)",
+        ),
+        ({"reconfiguration": {"loss": ["1 %"]}}, {}, "random values of reconfiguration intervals"),
+    ],
+)
+def test_the_assumptions_begin_with_loss_seeds_and_protocols(
+    down: dict[str, Any], up: dict[str, Any], text: str
+) -> None:
+    found = _map(SLOWER)
+    access = replace(found.config.access, down=down | {"rate": "50 Mbit/s"}, up=up)
+    found = replace(found, config=replace(found.config, access=access))
+    conditions = (
+        f"Assumptions: {text}; 5 seeds; one object in each load, over HTTP/3 or HTTP/1.1, "
+        "with TLS 1.3 without resumption. "
+    )
+    assert supporting_text(found).startswith(conditions)
 
 
 def test_the_largest_loss_is_that_of_its_range() -> None:

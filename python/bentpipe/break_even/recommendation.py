@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bentpipe.break_even.config import TCP_HTTP
 from bentpipe.break_even.gains import MANY_SEEDS, WORTH, Extreme, Gain, gains, is_gain, is_loss
 from bentpipe.break_even.ratios import size_text
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.report.headline import NO_INTERVAL, join_names
-from bentpipe.scenario.quantities import Size
+from bentpipe.scenario.quantities import Probability, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -245,7 +247,7 @@ def _intersection(found: Sequence[Gain]) -> list[Range]:
 
 
 def supporting_text(result: Map) -> str:
-    """Return the assumptions about each proxy, and the number of comparisons with each result."""
+    """Return the assumptions of the map and about each proxy, and the number of comparisons with each result."""
     config = result.config
     cells = [cell for cell in result.cells if cell.ratio is not None]
     split, other = sum(map(is_gain, cells)), sum(map(is_loss, cells))
@@ -270,7 +272,40 @@ def supporting_text(result: Map) -> str:
         sentences.append(
             f"In {equal:,}, all seeds have the same ratio: no random event, such as a loss, changed these load times."
         )
-    return " ".join([*(assumption(kind, config) for kind in config.proxies), *sentences])
+    return " ".join(
+        [conditions_text(result), *(assumption(kind, config) for kind in config.proxies), *sentences]
+    )
+
+
+def conditions_text(result: Map) -> str:
+    """Return a sentence about loss, seeds and protocols of the map."""
+    access = result.config.access
+    random = [_losses_text(access.down, access.up)]
+    if access.slotted:
+        random.append("random values of reconfiguration intervals")
+    seeds = "one seed" if result.seeds == 1 else f"{result.seeds} seeds"
+    return (
+        f"Assumptions: {', '.join(filter(None, random)) or 'no random loss'}; {seeds}; one object in each load, "
+        f"over HTTP/3 or HTTP/{TCP_HTTP}, with TLS 1.3 without resumption."
+    )
+
+
+def _losses_text(down: Mapping[str, Any], up: Mapping[str, Any]) -> str:
+    """Return the losses of both directions as text; empty without loss."""
+    names = {way: _loss_name(side.get("loss")) for way, side in (("down", down), ("up", up))}
+    losses = [f"{name} {way}" for way, name in names.items() if name]
+    if not losses:
+        return ""
+    law = ", independent by packet" if any("%" in one for one in losses) else ""
+    return f"random loss ({', '.join(losses)}{law})"
+
+
+def _loss_name(loss: object) -> str:
+    """Return the probability of a loss, or the name of its model; empty without loss."""
+    if isinstance(loss, Mapping):
+        probability = loss.get("probability")
+        return next(iter(loss)) if probability is None else _loss_name(probability)
+    return "" if loss is None or Probability.parse(str(loss)).value == 0 else str(loss)
 
 
 def assumption(kind: str, config: BreakEvenConfig) -> str:
