@@ -86,7 +86,7 @@ def test_seeds_without_a_loss_decide() -> None:
             "random loss (1 % down, 0.1 % up, independent by packet)",
         ),
         (
-            {"loss": {"gilbert_elliott": {"p_gb": "1 %", "p_bg": "9 %"}}},
+            {"loss": {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "9 %"}}},
             {},
             "random loss (gilbert_elliott down)",
         ),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 import commands
 from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.scenario import new_scenario
 from bentpipe.scenario.new_scenario import NewScenario, parse_loads, parse_rtt, write_scenario
 from bentpipe.scenario.package_data import preset_names
 from bentpipe.scenario.quantities import Duration, Probability, Rate, Size
@@ -172,6 +174,55 @@ def test_a_download_of_a_size_has_time_to_finish(tmp_path: Path, options: str, d
     done = commands.bentpipe(tmp_path, "new", *shlex.split(options), "--up", "4Mbit/s")
     assert done.returncode == 0, done.stderr
     assert tomllib.loads((tmp_path / "scenario.toml").read_text())["duration"] == duration
+
+
+@pytest.mark.parametrize(
+    ("name", "duration"),
+    [
+        # 4 transfer times of 16 s at 5 Mbit/s and 60 RTTs of 0.75 s: 109 s
+        ("quic4sat-large", "120 s"),
+        # at 1 % loss 12.2 packets of 1200 B in 0.75 s: 512 s, three times, and 45 s
+        ("quic4sat-lossy", "1800 s"),
+    ],
+)
+def test_the_loss_of_a_preset_lengthens_the_run(tmp_path: Path, name: str, duration: str) -> None:
+    done = commands.bentpipe(tmp_path, "new", "--preset", name, "--load", "10MB")
+    assert done.returncode == 0, done.stderr
+    assert tomllib.loads((tmp_path / "scenario.toml").read_text())["duration"] == duration
+
+
+def test_the_loss_of_a_preset_is_that_of_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = [
+        {"both": {"loss": "10 %"}, "down": {"loss": {"probability": "20 %"}}},
+        {"down": {"loss": "50 %"}, "up": {"loss": {"gilbert_elliott": {}}}},
+        {},
+    ]
+    monkeypatch.setattr(new_scenario, "preset", lambda _: SimpleNamespace(segments=segments))
+    assert new_scenario.preset_loss("any").value == pytest.approx(1 - 0.8 * 0.5)
+
+
+@pytest.mark.parametrize("loss", ["0.001%", "0.3%", "1%", "50%", "90%"])
+def test_the_comment_on_bursts_is_a_loss_with_the_same_mean(loss: str) -> None:
+    """The line of the comment without its mark replaces the loss, and the mean of the chain is the loss."""
+    from bentpipe.api.plan import plan_scenario
+
+    probability = Probability.parse(loss)
+    text = write_scenario(NewScenario(parse_loads("30s"), loss=probability))
+    (line,) = [line for line in text.splitlines() if line.startswith("# loss = ")]
+    assert "# each packet is lost independently; bursts of 10 packets" in text
+    model = tomllib.loads(line.removeprefix("# "))["loss"]["gilbert_elliott"]
+    to_bad, to_good = (Probability.parse(model[key]).value for key in ("good_to_bad", "bad_to_good"))
+    assert to_bad / (to_bad + to_good) == pytest.approx(probability.value, rel=0.01)
+    assert 1 / to_good == pytest.approx(10)
+    data = tomllib.loads(text)
+    data["path"]["segment"][0]["both"]["loss"] = {"gilbert_elliott": model}
+    assert lint_plan(plan_scenario(data)) == ()
+
+
+@pytest.mark.parametrize("loss", ["0%", "95%", "100%"])
+def test_a_loss_without_an_equal_mean_has_no_comment_on_bursts(loss: str) -> None:
+    text = write_scenario(NewScenario(parse_loads("30s"), loss=Probability.parse(loss)))
+    assert "bursts" not in text
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def new(
 def _parse_preset(preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers for the path of a preset."""
     from bentpipe.scenario.errors import unknown_name
-    from bentpipe.scenario.new_scenario import parse_loads
+    from bentpipe.scenario.new_scenario import parse_loads, preset_loss
     from bentpipe.scenario.package_data import preset_names
     from bentpipe.scenario.quantities import UnitError
 
@@ -95,7 +95,7 @@ def _parse_preset(preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if not given["load"]:
         refuse('--load: missing, expected a load such as "30s", "10MB", page or call')
     try:
-        return {"preset": preset, "loads": parse_loads(given["load"])}
+        return {"preset": preset, "loads": parse_loads(given["load"]), "loss": preset_loss(preset)}
     except UnitError as error:
         refuse(f"--load: {error}")
 

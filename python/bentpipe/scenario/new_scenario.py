@@ -6,12 +6,23 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from bentpipe.scenario.base import parse_positive_duration
+from bentpipe.scenario.presets import preset
 from bentpipe.scenario.quantities import Duration, Probability, Rate, Size, UnitError
-from bentpipe.scenario.quantity_text import format_value, nearest
+from bentpipe.scenario.quantity_text import format_decimal, format_value, nearest
 
-__all__ = ["LOADS", "NewLoad", "NewScenario", "parse_load", "parse_loads", "parse_rtt", "write_scenario"]
+__all__ = [
+    "LOADS",
+    "NewLoad",
+    "NewScenario",
+    "parse_load",
+    "parse_loads",
+    "parse_rtt",
+    "preset_loss",
+    "write_scenario",
+]
 
 LOADS = ("page", "call", "download")
 """Loads with a name. Another load is a duration or a size of a download."""
@@ -86,8 +97,8 @@ _LONGEST_RTT, _NO_LOSS = Duration(750_000_000), Probability(0.0)
 class NewScenario:
     """Path with one link, or of a preset, and a flow over it for each load.
 
-    With a ``preset``, rates, RTT and loss only determine the duration of runs. The defaults are those of the slowest
-    presets: 4G's 5 Mbit/s, Konnect's 750 ms.
+    With a ``preset``, rates, RTT and loss only determine the duration of runs. The default rates and RTT are those of
+    the slowest presets: 4G's 5 Mbit/s, Konnect's 750 ms.
     """
 
     loads: tuple[NewLoad, ...]
@@ -183,6 +194,27 @@ def _path_lines(new: NewScenario) -> list[tuple[str, str]]:
         (f'down = {{ rate = "{new.down}" }}', "from server to client"),
         (f'up = {{ rate = "{new.up}" }}', "from client to server"),
         (f'both = {{ queue = "1 BDP", loss = "{new.loss}" }}', "keys of both directions"),
+        *_burst_lines(new.loss.value),
+    ]
+
+
+BURST_PACKETS = 10
+"""Mean length of a burst of losses in the comment of a scenario with random loss."""
+
+
+def _burst_lines(loss: float) -> list[tuple[str, str]]:
+    """Return comments on the law of a loss: bursts with the same mean, which can reverse an order of controllers.
+
+    The mean of the Gilbert-Elliott model is ``p_gb / (p_gb + p_bg)`` (docs/explanation/path.md).
+    """
+    to_good = 1 / BURST_PACKETS
+    if not 0 < loss < 1 / (1 + to_good):  # above it, the probability of a change to bad would exceed 1
+        return []
+    to_bad = format_decimal(Decimal(f"{loss / (1 - loss) * to_good * 100:.3g}"))
+    law = f'gilbert_elliott = {{ good_to_bad = "{to_bad} %", bad_to_good = "{to_good * 100:g} %" }}'
+    return [
+        ("", f"each packet is lost independently; bursts of {BURST_PACKETS} packets with the same mean:"),
+        ("", f"loss = {{ {law} }}"),
     ]
 
 
@@ -245,6 +277,19 @@ def _sweep_line(name: str, load: NewLoad) -> tuple[str, str]:
     if load.kind == "call":
         return f'"flow.{name}.load.call" = ["g711", "g729"]', "codecs"
     return f'"flow.{name}.congestion" = ["newreno", "cubic", "bbr"]', ""
+
+
+def preset_loss(name: str) -> Probability:
+    """Return the probability of independent losses over all segments of a preset, in the direction with more."""
+    delivered = {"down": 1.0, "up": 1.0}
+    for segment in preset(name).segments:
+        both = segment.get("both", {})
+        for way in delivered:
+            loss = {**both, **segment.get(way, {})}.get("loss")
+            text = loss.get("probability") if isinstance(loss, dict) else loss
+            if text is not None:
+                delivered[way] *= 1 - Probability.parse(text).value
+    return Probability(1 - min(delivered.values()))
 
 
 def _run_duration(new: NewScenario) -> Duration:
