@@ -12,10 +12,10 @@ from bentpipe.metrics.verdicts import Check, Quantity, Tolerance, Verdict, combi
 from bentpipe.scenario.base import DurationText, ProbabilityText, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
-__all__ = ["Criterion", "OracleClass", "Window", "expected_text", "judge", "window_of"]
+__all__ = ["Criterion", "OracleClass", "Window", "cell_text", "expected_text", "judge", "window_of"]
 
 
 class OracleClass(StrEnum):
@@ -68,6 +68,8 @@ class Criterion(Table):
     """Name of a law (:mod:`bentpipe.suite.laws`), which has the expected value of a cell."""
     relative_to: str | None = None
     """Controller whose mean of the same cell divides the values."""
+    relative_cell: dict[str, str] = Field(default_factory=dict)
+    """Keys and values of the sweep that lead to another cell, whose mean divides the values; empty: none."""
     reason: dict[str, str] = Field(default_factory=dict)
     """Known reasons of a difference by controller."""
 
@@ -82,11 +84,23 @@ class Criterion(Table):
             raise ValueError("expected exactly one of at_least/at_most, published, law")
         if (self.tolerance is None) == (kinds[1] or kinds[2]):
             raise ValueError("expected a tolerance with published or law, and only there")
+        if self.relative_to is not None and self.relative_cell:
+            raise ValueError("expected at most one of relative_to, relative_cell")
         return self
+
+    @property
+    def baseline(self) -> str:
+        """Controller or cell whose mean divides the values, as text; empty: none."""
+        return self.relative_to or cell_text(self.relative_cell)
 
     def concerns(self, controller: str) -> bool:
         """Return whether the criterion applies to a built-in controller, or to one of the user (empty name)."""
         return not self.controllers or controller in self.controllers
+
+
+def cell_text(cell: Mapping[str, str]) -> str:
+    """Return a cell as text, with the last words of its keys."""
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
 
 
 def expected_text(criterion: Criterion, factor: float, expected: float | None = None) -> str:
@@ -104,7 +118,7 @@ def expected_text(criterion: Criterion, factor: float, expected: float | None = 
     text = ", ".join(
         f"{sign} {format_significant(limit * factor, 3)}" for sign, limit in limits if limit is not None
     )
-    return f"{text} × {criterion.relative_to}" if criterion.relative_to else text
+    return f"{text} × {criterion.baseline}" if criterion.baseline else text
 
 
 def judge(criterion: Criterion, values: Sequence[float], expected: float | None = None) -> Verdict:
@@ -115,7 +129,7 @@ def judge(criterion: Criterion, values: Sequence[float], expected: float | None 
 
     Args:
         criterion: the criterion.
-        values: values over seeds, divided by the mean of ``relative_to`` if set.
+        values: values over seeds, divided by the mean of the baseline if there is one.
         expected: value of the law in this cell.
     """
     given = tuple(values)

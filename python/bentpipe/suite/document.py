@@ -74,7 +74,7 @@ def _criterion(one: CriterionResult) -> dict[str, Any]:
     return {
         "measure": criterion.measure,
         "class": criterion.oracle,
-        "relative_to": criterion.relative_to,
+        "relative_to": criterion.baseline or None,
         "cell": dict(one.cell),
         "window_s": None if one.window is None else list(one.window),
         "at_least": criterion.at_least,

@@ -11,7 +11,8 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import WIDTH, colour, inline_csv
 from bentpipe.metrics.intervals import mean_ci
 from bentpipe.metrics.registry import METRICS
-from bentpipe.suite.results import Outcome, cell_text
+from bentpipe.suite.criterion import cell_text
+from bentpipe.suite.results import Outcome
 
 if TYPE_CHECKING:
     from bentpipe.suite.results import SuiteResult
@@ -93,7 +94,7 @@ def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
             criterion = one.criterion
             if cell is None or criterion.measure != cell.entry.suite.primary:
                 continue
-            if criterion.relative_to is not None or criterion.window is not None:
+            if criterion.baseline or criterion.window is not None:
                 continue
             values = (one.expected, criterion.published, criterion.at_least, criterion.at_most)
             case = cell_text(one.cell) or " "

@@ -16,11 +16,12 @@ from bentpipe.report.page import Page
 from bentpipe.scenario.toml_writer import dumps
 from bentpipe.store.files import write_atomic
 from bentpipe.suite.checks import CHECKS, check_command
+from bentpipe.suite.criterion import cell_text
 from bentpipe.suite.document import document
 from bentpipe.suite.execution import scenario_of
 from bentpipe.suite.figures import KEY, draw_suite, ordered_entries
 from bentpipe.suite.headline import headline_text, supporting_text
-from bentpipe.suite.results import Outcome, cell_text
+from bentpipe.suite.results import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,8 +104,8 @@ def criterion_rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
         for one in cell.criteria if cell is not None else ():
             metric = METRICS.get(one.criterion.measure)
             unit = one.criterion.measure if metric is None else metric.axis
-            if one.criterion.relative_to:
-                unit = f"ratio to {one.criterion.relative_to}"
+            if one.criterion.baseline:
+                unit = f"ratio to {one.criterion.baseline}"
             case = cell_text(one.cell)
             rows.append({
                 "controller": controller,

@@ -12,7 +12,7 @@ from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.store.files import EmptyStoreError
 from bentpipe.store.reader import open_store
-from bentpipe.suite.criterion import Criterion, OracleClass, expected_text, judge, window_of
+from bentpipe.suite.criterion import Criterion, OracleClass, cell_text, expected_text, judge, window_of
 from bentpipe.suite.laws import LAWS
 from bentpipe.suite.measures import measure_values
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bentpipe.suite.entry import Entry
     from bentpipe.suite.execution import SuitePart
 
-__all__ = ["CellResult", "CriterionResult", "Outcome", "SuiteResult", "cell_text", "read_results"]
+__all__ = ["CellResult", "CriterionResult", "Outcome", "SuiteResult", "read_results"]
 
 
 class Outcome(StrEnum):
@@ -68,7 +68,7 @@ class CriterionResult:
     @property
     def factor(self) -> float:
         """Factor from a value to the displayed unit."""
-        if self.criterion.relative_to or self.criterion.measure not in METRICS:
+        if self.criterion.baseline or self.criterion.measure not in METRICS:
             return 1.0
         return METRICS[self.criterion.measure].scale
 
@@ -224,9 +224,10 @@ def _cell(part: SuitePart, values: _Values, error: str) -> CellResult:
             if law is not None and expected is None:
                 continue
             measured = values.of(key, cell, criterion.measure, window_of(criterion))
-            if criterion.relative_to is not None:
-                reference = (entry.name, criterion.relative_to)
-                base = values.of(reference, cell, criterion.measure, window_of(criterion))
+            if criterion.baseline:
+                reference = (entry.name, criterion.relative_to or controller.label)
+                other = {**cell, **criterion.relative_cell}
+                base = values.of(reference, other, criterion.measure, window_of(criterion))
                 mean = mean_ci(base).estimate if base else 0.0
                 measured = tuple(value / mean for value in measured) if mean else ()
             verdict = judge(criterion, measured, expected)
@@ -260,8 +261,3 @@ def _texts(plan: Plan, cell: Mapping[str, Any]) -> dict[str, str]:
         for key, value in cell.items()
         if key in axes
     }
-
-
-def cell_text(cell: Mapping[str, str]) -> str:
-    """Return a cell as text, with the last words of its keys."""
-    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
