@@ -44,7 +44,7 @@ ELSEWHERE = {
     "delivery_p50_s": "of agree, from bundles",
     **dict.fromkeys(("completion_mean_s", "finished_ratio", "loads_finished"), "of diff, which has a test of its own"),
     **dict.fromkeys(
-        ("finish_s", "loss_ratio", "lost_packets", "rtt_max_ms", "in_flight_max_bytes", "load_ratio", "rise_s"),
+        ("interval_goodput_bit_s", "finish_s", "loss_ratio", "lost_packets", "rtt_max_ms", "in_flight_max_bytes", "load_ratio", "rise_s"),
         "of the suite, whose scenarios state their sampling interval",
     ),
     "command_s": "of real programs", "up_bytes": "of real programs", "down_bytes": "of real programs",
