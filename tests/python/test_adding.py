@@ -34,7 +34,11 @@ EXAMPLES = {
     "As `gilbert_elliott` is": (
         r"(?i)gilbert.?elliott",
         (TESTS,),
-        ("crates/emu/src/live_settings.rs",),
+        (
+            "crates/emu/src/live_settings.rs",
+            "python/bentpipe/scenario/new_scenario.py",
+            "docs/how-to/which-controller.md",
+        ),
     ),
     "As `drop-head` is": (
         r"(?i)drop[-_]?head",
