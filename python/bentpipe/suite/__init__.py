@@ -12,6 +12,7 @@
 ``document``: JSON document and its checker
 ``headline``: first sentences
 ``figures``: small multiples
+``tables``: outcomes, missed criteria, criteria of a scenario
 ``page``: HTML page and other files
 
 :func:`run` is ``bentpipe suite``.
@@ -67,8 +68,9 @@ def run(
     from bentpipe.suite.execution import estimate_seconds, plan_parts, run_parts
     from bentpipe.suite.figures import KEY, draw_suite
     from bentpipe.suite.headline import headline_text, supporting_text
-    from bentpipe.suite.page import commands_of, outcome_rows, write, write_scenarios
+    from bentpipe.suite.page import commands_of, write, write_scenarios
     from bentpipe.suite.results import Outcome, read_results
+    from bentpipe.suite.tables import missed_rows, outcome_rows
 
     if files is not None:
         files.check([KEY])
@@ -84,6 +86,7 @@ def run(
     page = write(result, parts, out, config.seeds, comparison)
     reused = f", {execution.reused} from earlier runs" if execution.reused else ""
     summary = f"\n{execution.done} runs in {execution.seconds:.0f} s{reused}. Page: {page}; data: {out / 'suite.json'}"
+    missed = [TextTable("Missed criteria", rows_missed)] if (rows_missed := missed_rows(result)) else []
     compared: list[str | TextTable] = []
     if comparison is not None:
         title = f"Compared with {config.against}"
@@ -96,6 +99,7 @@ def run(
             headline_text(result),
             supporting_text(result),
             TextTable("", outcome_rows(result)),
+            *missed,
             *compared,
             summary,
         ),

@@ -22,8 +22,14 @@ __all__ = ["KEY", "draw_suite", "ordered_entries"]
 KEY = "suite"
 """Key of the figure."""
 
-COLUMNS = 3
+COLUMNS = 2
 """Panels beside each other."""
+
+LABELS = 160
+"""Width of the labels of rows, CSS pixels."""
+
+MANY_ROWS = 24
+"""Number of cells and controllers from which the controllers of a cell share one row."""
 
 
 _PUBLISHED: dict[str, Any] = {
@@ -76,13 +82,24 @@ def _rows(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
                 bounds = (mean.low, mean.high) if mean.known else (mean.estimate, mean.estimate)
                 rows.append({
                     "controller": controller,
-                    "case": name or " ",
+                    "case": _case_values(name),
+                    "keys": _case_keys(name),
                     "mean": mean.estimate * measure.scale,
                     "low": (bounds[0] or 0.0) * measure.scale,
                     "high": (bounds[1] or 0.0) * measure.scale,
                     "title": measure.axis,
                 })  # fmt: skip
     return rows
+
+
+def _case_values(case: str) -> str:
+    """Return the values of a cell's text, which the rows of a panel have as labels."""
+    return ", ".join(part.partition(" ")[2] for part in case.split(", ")) or " "
+
+
+def _case_keys(case: str) -> str:
+    """Return the keys of a cell's text, the title of the rows."""
+    return ", ".join(part.partition(" ")[0].replace("_", " ") for part in case.split(", "))
 
 
 def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
@@ -97,7 +114,7 @@ def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
             if criterion.baseline or criterion.window is not None:
                 continue
             values = (one.expected, criterion.published, criterion.at_least, criterion.at_most)
-            case = cell_text(one.cell) or " "
+            case = _case_values(cell_text(one.cell))
             rows += [
                 {
                     "controller": controller,
@@ -114,29 +131,20 @@ def _published(result: SuiteResult, entry: str) -> list[dict[str, Any]]:
 def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any]], labels: list[str]) -> Any:
     title = rows[0]["title"]
     cases = list(dict.fromkeys(row["case"] for row in rows))
-    source = inline_csv(pl.DataFrame(rows).drop("title"))
-    base = alt.Chart(source)
-    scale = alt.Scale(domainMin=0, zero=True)
-    y = alt.Y("case:N", sort=cases, title=None, axis=alt.Axis(labelLimit=110)) if len(cases) > 1 else None
-    offset = alt.YOffset("controller:N", sort=labels) if len(cases) > 1 else None
-    row = (
-        {"y": y, "yOffset": offset}
-        if y is not None
-        else {"y": alt.Y("controller:N", sort=labels, title=None)}
-    )
+    scale = alt.Scale(domainMin=0, zero=True, nice=True)
+    row, height = _row_encoding(cases, labels, rows[0]["keys"])
     tips = [
         "controller:N",
         "case:N",
         *(alt.Tooltip(f"{key}:Q", format=".4g") for key in ("mean", "low", "high")),
     ]
+    base = alt.Chart(inline_csv(pl.DataFrame(rows).drop("title", "keys")))
     points = base.mark_point(filled=True, size=44, opacity=1).encode(
         x=alt.X("mean:Q", title=title, scale=scale), color=colour(labels, "controller"), tooltip=tips, **row
     )
     bars = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", scale=scale, title=title), x2="high:Q", color=colour(labels, "controller"), **row
     )
-    step = 14 if len(cases) > 1 else 16
-    height = step * (len(labels) * len(cases) if len(cases) > 1 else len(labels)) + 8
     ticks = (
         alt.Chart(inline_csv(pl.DataFrame(published, schema=_PUBLISHED)))
         .mark_tick(thickness=1.5, size=11)
@@ -145,4 +153,15 @@ def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any
         )
     )
     layers = [ticks, bars, points] if published else [bars, points]
-    return alt.layer(*layers).properties(title=entry, width=WIDTH / COLUMNS - 130, height=height)
+    return alt.layer(*layers).properties(title=entry, width=WIDTH / COLUMNS - LABELS - 40, height=height)
+
+
+def _row_encoding(cases: list[str], labels: list[str], keys: str) -> tuple[dict[str, Any], int]:
+    """Return the encoding of the rows of a panel, and its height."""
+    axis = alt.Axis(labelLimit=LABELS)
+    if len(cases) == 1:
+        return {"y": alt.Y("controller:N", sort=labels, title=None, axis=axis)}, 16 * len(labels) + 8
+    row = {"y": alt.Y("case:N", sort=cases, title=keys, axis=axis)}
+    if len(cases) * len(labels) >= MANY_ROWS:
+        return row, 18 * len(cases) + 8
+    return row | {"yOffset": alt.YOffset("controller:N", sort=labels)}, 14 * len(labels) * len(cases) + 8

@@ -13,21 +13,33 @@ if TYPE_CHECKING:
 
 __all__ = ["headline_text", "supporting_text"]
 
+NAMED = 2
+"""Largest number of controllers whose differences are named; of more they are counted."""
+
 
 def headline_text(result: SuiteResult) -> str:
-    """Return one sentence for each controller: its failures, or that no exact value or bound is missed."""
-    sentences = []
+    """Return the failures of each controller, the controllers without one, and the differences from trends."""
+    failing, good, differing = [], [], []
     for controller in result.controllers:
         cells = [cell for cell in result.cells if cell.controller.label == controller]
         failed = [cell for cell in cells if cell.outcome in (Outcome.FAILS, Outcome.ERROR)]
-        differing = [cell for cell in cells if cell.outcome is Outcome.DIFFERS]
+        different = [cell for cell in cells if cell.outcome is Outcome.DIFFERS]
         if failed:
-            text = f"{controller} fails {_names(failed)}"
+            failing.append(f"{controller} fails {_names(failed)}.")
         else:
-            text = f"{controller} meets every exact value and bound of {_count(len(cells), 'scenario')}"
-        if differing:
-            text += f", and differs from published trends in {_names(differing)}"
-        sentences.append(f"{text}.")
+            good.append(controller)
+        if different:
+            differing.append((controller, different))
+    sentences = failing
+    if good:
+        verb = "meets" if len(good) == 1 else "meet"
+        count = _count(len(result.entries), "scenario")
+        sentences.append(f"{join_names(good)} {verb} every exact value and bound of {count}.")
+    if len(result.controllers) <= NAMED:
+        sentences += [f"{one} differs from published trends in {_names(cells)}." for one, cells in differing]
+    elif differing:
+        counts = [f"{one} ({len(cells)})" for one, cells in differing]
+        sentences.append(f"Scenarios that differ from published trends: {', '.join(counts)}.")
     return " ".join(sentences)
 
 

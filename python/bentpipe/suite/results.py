@@ -78,6 +78,11 @@ class CriterionResult:
         return self.verdict is Verdict.DIFFERS and self.criterion.oracle != OracleClass.TREND
 
     @property
+    def is_check(self) -> bool:
+        """Whether it is a check of the controller alone."""
+        return bool(self.detail)
+
+    @property
     def window(self) -> tuple[float, float] | None:
         """Start and end of the window in s."""
         return window_of(self.criterion)

@@ -1,0 +1,153 @@
+"""Tables of a suite: outcomes, missed criteria, and the criteria of one scenario."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.metrics.format import format_mean
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.verdicts import Verdict
+from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow
+from bentpipe.suite.criterion import cell_text
+from bentpipe.suite.figures import ordered_entries
+from bentpipe.suite.results import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.suite.results import CriterionResult, SuiteResult
+
+__all__ = ["criterion_table", "missed_rows", "outcome_rows"]
+
+
+def outcome_rows(result: SuiteResult) -> list[dict[str, Any]]:
+    """Return the outcomes: a row for each scenario, the worst first, and a column for each controller.
+
+    A dash stands for a scenario without a criterion for the controller.
+    """
+    rows = []
+    for entry in ordered_entries(result):
+        row: dict[str, Any] = {"scenario": entry}
+        for controller in result.controllers:
+            cell = result.of(entry, controller)
+            known = cell is not None and cell.outcome is not Outcome.UNPUBLISHED
+            row[controller] = cell.outcome.value if cell is not None and known else None
+        rows.append(row)
+    return rows
+
+
+def missed_rows(result: SuiteResult) -> list[dict[str, Any]]:
+    """Return the first missed criterion of each scenario and controller, and the number of others, the worst first."""
+    rows = []
+    for entry in ordered_entries(result):
+        for controller in result.controllers:
+            cell = result.of(entry, controller)
+            criteria = () if cell is None else cell.criteria
+            missed = [one for one in criteria if one.verdict is Verdict.DIFFERS]
+            if not missed:
+                continue
+            one = min(missed, key=lambda one: not one.is_failure)
+            rows.append({
+                "scenario": entry,
+                "controller": controller,
+                "case": cell_text(one.cell),
+                "measure": _measure_text(one),
+                "measured": _measured(one),
+                "published": _published(one),
+                "class": one.criterion.oracle.value,
+                "others": len(missed) - 1,
+            })  # fmt: skip
+    return rows
+
+
+def _measure_text(one: CriterionResult) -> str:
+    """Return the name of a measure with its unit."""
+    if one.criterion.baseline:
+        return f"ratio to {one.criterion.baseline}"
+    metric = METRICS.get(one.criterion.measure)
+    return one.criterion.measure if metric is None else metric.axis
+
+
+def _measured(one: CriterionResult) -> str:
+    if one.is_check:
+        return "passes" if one.verdict is Verdict.AGREES else "fails"
+    return "–" if one.interval is None else format_mean(one.interval, one.factor, 3)
+
+
+def _published(one: CriterionResult) -> str:
+    return "passes" if one.is_check else one.expectation()
+
+
+def criterion_table(result: SuiteResult, entry: str) -> HtmlTable | None:
+    """Return the criteria of a scenario: a row for each criterion and cell of the sweep, a column for each controller.
+
+    The notes are the known reasons of differences, and the details of checks that are not passed. None: no criterion
+    concerns the controllers.
+    """
+    rows: dict[tuple[str, ...], dict[str, CriterionResult]] = {}
+    for controller in result.controllers:
+        cell = result.of(entry, controller)
+        for one in cell.criteria if cell is not None else ():
+            rows.setdefault(_row_key(one), {})[controller] = one
+    if not rows:
+        return None
+    measures = list(dict.fromkeys(key[0] for key in rows))
+    ordered = sorted(rows.items(), key=lambda row: measures.index(row[0][0]))
+    columns = {"measure": [key[0] for key, _ in ordered], "case": [key[1] for key, _ in ordered]}
+    columns["published"] = [key[2] for key, _ in ordered]
+    columns["class"] = [_class_text(found) for _, found in ordered]
+    columns["source"] = [key[3] for key, _ in ordered]
+    shown = [name for name, texts in columns.items() if any(texts)]
+    heads = [Heading(name, text=True) for name in shown if name != "source"]
+    heads += [Heading(controller, text=True) for controller in result.controllers]
+    heads += [Heading("source", text=True)] if "source" in shown else []
+    lines = []
+    for number, (_, found) in enumerate(ordered):
+        cells: list[str | TabularCell] = [columns[name][number] for name in shown if name != "source"]
+        cells += [_value_cell(found.get(controller)) for controller in result.controllers]
+        cells += [columns["source"][number]] if "source" in shown else []
+        measure = columns["measure"][number]
+        first = number > 0 and measure != columns["measure"][number - 1]
+        if number > 0 and not first:
+            cells[0] = ""
+        lines.append(TabularRow(cells, first))
+    return HtmlTable(heads, lines, notes=_reasons(result.controllers, [found for _, found in ordered]))
+
+
+def _row_key(one: CriterionResult) -> tuple[str, ...]:
+    """Return measure, case, published value and source; the value of a law is in the cell of its controller."""
+    window = one.window
+    measure = _measure_text(one)
+    if window is not None:
+        measure += f", {window[0]:g} to {window[1]:g} s"
+    published = f"{one.criterion.law} ± {one.criterion.tolerance}" if one.criterion.law else _published(one)
+    return measure, cell_text(one.cell), published.replace("_", " "), one.source
+
+
+def _class_text(found: Mapping[str, CriterionResult]) -> str:
+    return " or ".join(sorted({one.criterion.oracle.value for one in found.values()}))
+
+
+def _value_cell(one: CriterionResult | None) -> str | TabularCell:
+    """Return measured value and verdict; the verdict "agrees" has its colour alone."""
+    if one is None:
+        return ""
+    law = f"for {one.expectation().partition(' ')[0]}" if one.criterion.law else ""
+    if one.verdict is Verdict.AGREES:
+        return TabularCell(_measured(one), small=law, mark="agrees")
+    word = "fails" if one.is_failure else one.verdict.value
+    if one.is_check and one.is_failure:
+        return TabularCell("fails", mark="differs")
+    mark = "differs" if one.verdict is Verdict.DIFFERS else ""
+    return TabularCell(_measured(one), small=f"{law} {word}".strip(), mark=mark)
+
+
+def _reasons(controllers: Sequence[str], rows: Sequence[Mapping[str, CriterionResult]]) -> list[str]:
+    """Return each reason of a difference once, with its controller; a check also with its name."""
+    found = []
+    for controller in controllers:
+        for one in (row[controller] for row in rows if controller in row):
+            if one.reason and one.verdict is Verdict.DIFFERS:
+                name = f", {one.criterion.measure}" if one.is_check else ""
+                found.append(f"{controller}{name}: {one.reason}")
+    return list(dict.fromkeys(found))
