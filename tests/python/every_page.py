@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bentpipe.break_even import page as map_page
@@ -31,6 +32,13 @@ from bentpipe.metrics.verdicts import Claim, Fact
 from bentpipe.metrics.verdicts import Verdict as Judged
 from bentpipe.report import brief_page, site_page, store_page
 from bentpipe.store.reader import open_store
+from bentpipe.suite import page as suite_page
+from bentpipe.suite import parse_config as parse_suite
+from bentpipe.suite.checks import check_cell
+from bentpipe.suite.comparison import compare_controllers
+from bentpipe.suite.criterion import judge
+from bentpipe.suite.execution import plan_parts
+from bentpipe.suite.results import read_results
 from bentpipe_studies import page as study_page
 from bentpipe_studies.study import Findings
 from commands import bentpipe
@@ -87,6 +95,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         "shell": base / "shell" / "report.html",
         "call": base / "call" / "report.html",
         "link-layer": _link_layer(base / "link-layer"),
+        "suite": _suite(base / "suite"),
     }
     assert found.keys() == FIGURES.keys()
     return found
@@ -94,7 +103,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
 
 FIGURES = {
     "report": 8, "brief": 3, "map": 1, "capacity": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4,
-    "shell": 3, "call": 2, "link-layer": 1,
+    "shell": 3, "call": 2, "link-layer": 1, "suite": 1,
 }  # fmt: skip
 """The pages, and how many figures each has."""
 
@@ -193,6 +202,34 @@ def _link_layer(out: Path) -> Path:
     )
     out.mkdir()
     return link_layer_page.write(LinkLayerComparison(config, measurements, "1.2.3"), out)
+
+
+def _suite(out: Path) -> Path:
+    """Many controllers in scenarios of one cell and of many, with every verdict, reasons and long labels, but without runs."""
+    names = ["newreno", "cubic", "hybla", "westwood", "bbr1", "bbr3"]
+    scenarios = ["wan-grid", "vs-cubic", "step-up", "outage", "short-flows"]
+    config = parse_suite(names, only=scenarios, seeds=2, against="cubic")
+    parts = plan_parts(config)
+    out.mkdir()
+    empty = read_results(parts, out, {}, "1.2.3", [check_cell(one) for one in config.controllers])
+    cells = []
+    for number, cell in enumerate(empty.cells):
+        criteria = []
+        for place, one in enumerate(cell.criteria if cell.primary else ()):
+            limits = (one.expected, one.criterion.published, one.criterion.at_least, one.criterion.at_most)
+            near = next(limit for limit in limits if limit is not None)
+            size = (1.0, 1.3, 0.4)[(number + place) % 3]
+            values = (near * size, near * (size + 0.02 * (place % 2)))
+            criteria.append(replace(one, values=values, verdict=judge(one.criterion, values, one.expected)))
+        measured = {
+            case: (10.0 + number + place, 11.0 + number + 2 * place)
+            for place, case in enumerate(cell.primary)
+        }
+        cells.append(
+            replace(cell, criteria=tuple(criteria), primary=measured, compared=measured) if measured else cell
+        )
+    result = replace(empty, cells=tuple(cells))
+    return suite_page.write(result, parts, out, 2, compare_controllers(result, "cubic"))
 
 
 def _study(out: Path) -> Path:

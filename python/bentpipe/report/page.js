@@ -65,7 +65,8 @@
         const inner = spec.facet ? [spec.spec] : spec.concat;
         const columns = Math.max(1, Math.min(spec.columns || inner.length, Math.floor(room / (LEAST[spec.facet ? "facet" : "concat"] + AXIS))));
         spec.columns = columns;
-        inner.forEach((part) => fit(part, room / columns, tight));
+        const longest = Math.max(AXIS, ...inner.map(side)); // panels are aligned, so the longest labels take room from each
+        inner.forEach((part) => fit(part, room / columns - (longest - AXIS), tight));
       }
     } else if (typeof spec.width === "number") {
       spec.width = Math.max(LEAST.facet, Math.min(spec.width, Math.floor(room - AXIS)));

@@ -15,7 +15,10 @@ from bentpipe.suite.results import CellResult, CriterionResult
 if TYPE_CHECKING:
     from bentpipe.suite.config import Controller
 
-__all__ = ["CHECKS", "check_cell", "check_command"]
+__all__ = ["CHECKS", "DEVIATION", "check_cell", "check_command"]
+
+DEVIATION = "; documented deviation: "
+"""Text between the values of a check and the reason of its exemption."""
 
 CHECKS = Entry(
     CHECKS_NAME,
@@ -46,7 +49,7 @@ def check_cell(controller: Controller) -> CellResult:
         keys = {"measure": row["name"], "class": "trend" if exemption else "exact", "at_least": 1.0}
         criterion = Criterion(**keys, source=row["source"])
         passed = bool(row["passed"])
-        detail = f"{row['detail']}; documented deviation: {exemption}" if exemption else row["detail"]
+        detail = f"{row['detail']}{DEVIATION}{exemption}" if exemption else row["detail"]
         verdict = Verdict.AGREES if passed else Verdict.DIFFERS
         values = (float(passed),)
         found.append(CriterionResult(controller.built_in, criterion, {}, values, None, verdict, detail))

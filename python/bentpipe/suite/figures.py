@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, colour, inline_csv
+from bentpipe.figures.style import GREY, WIDTH, colour, inline_csv
 from bentpipe.metrics.intervals import mean_ci
 from bentpipe.metrics.registry import METRICS
 from bentpipe.suite.criterion import cell_text
@@ -147,7 +147,7 @@ def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any
     )
     ticks = (
         alt.Chart(inline_csv(pl.DataFrame(published, schema=_PUBLISHED)))
-        .mark_tick(thickness=1.5, size=11)
+        .mark_tick(thickness=1.5, size=11, color=GREY)
         .encode(
             x=alt.X("value:Q", scale=scale, title=title), tooltip=["controller:N", "case:N", "text:N"], **row
         )

@@ -8,6 +8,7 @@ from bentpipe.metrics.format import format_mean
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow
+from bentpipe.suite.checks import DEVIATION
 from bentpipe.suite.criterion import cell_text
 from bentpipe.suite.figures import ordered_entries
 from bentpipe.suite.results import Outcome
@@ -81,10 +82,10 @@ def _published(one: CriterionResult) -> str:
 def criterion_table(result: SuiteResult, entry: str) -> HtmlTable | None:
     """Return the criteria of a scenario: a row for each criterion and cell of the sweep, a column for each controller.
 
-    The notes are the known reasons of differences, and the details of checks that are not passed. None: no criterion
-    concerns the controllers.
+    The notes are the sources other than the scenario's, the known reasons of differences, and the details of checks
+    that are not passed. None: no criterion concerns the controllers.
     """
-    rows: dict[tuple[str, ...], dict[str, CriterionResult]] = {}
+    rows: dict[tuple[str, str, str, str], dict[str, CriterionResult]] = {}
     for controller in result.controllers:
         cell = result.of(entry, controller)
         for one in cell.criteria if cell is not None else ():
@@ -93,35 +94,40 @@ def criterion_table(result: SuiteResult, entry: str) -> HtmlTable | None:
         return None
     measures = list(dict.fromkeys(key[0] for key in rows))
     ordered = sorted(rows.items(), key=lambda row: measures.index(row[0][0]))
-    columns = {"measure": [key[0] for key, _ in ordered], "case": [key[1] for key, _ in ordered]}
-    columns["published"] = [key[2] for key, _ in ordered]
-    columns["class"] = [_class_text(found) for _, found in ordered]
-    columns["source"] = [key[3] for key, _ in ordered]
-    shown = [name for name, texts in columns.items() if any(texts)]
-    heads = [Heading(name, text=True) for name in shown if name != "source"]
-    heads += [Heading(controller, text=True) for controller in result.controllers]
-    heads += [Heading("source", text=True)] if "source" in shown else []
-    lines = []
-    for number, (_, found) in enumerate(ordered):
-        cells: list[str | TabularCell] = [columns[name][number] for name in shown if name != "source"]
-        cells += [_value_cell(found.get(controller)) for controller in result.controllers]
-        cells += [columns["source"][number]] if "source" in shown else []
-        measure = columns["measure"][number]
-        first = number > 0 and measure != columns["measure"][number - 1]
-        if number > 0 and not first:
-            cells[0] = ""
-        lines.append(TabularRow(cells, first))
-    return HtmlTable(heads, lines, notes=_reasons(result.controllers, [found for _, found in ordered]))
+    has_cases = any(case for (_, case, _, _), _ in ordered)
+    names = ["measure", *(["case"] if has_cases else []), "published", "class", *result.controllers]
+    lines: list[TabularRow] = []
+    before = ""
+    for (measure, case, published, _), found in ordered:
+        texts = [
+            "" if measure == before else measure,
+            *([case] if has_cases else []),
+            published,
+            _class_text(found),
+        ]
+        values = [_value_cell(found.get(controller)) for controller in result.controllers]
+        lines.append(TabularRow([*texts, *values], bool(before) and measure != before))
+        before = measure
+    notes = [*_sources(ordered), *_reasons(result.controllers, [found for _, found in ordered])]
+    return HtmlTable([Heading(name, text=True) for name in names], lines, notes=notes)
 
 
-def _row_key(one: CriterionResult) -> tuple[str, ...]:
+def _row_key(one: CriterionResult) -> tuple[str, str, str, str]:
     """Return measure, case, published value and source; the value of a law is in the cell of its controller."""
     window = one.window
     measure = _measure_text(one)
     if window is not None:
         measure += f", {window[0]:g} to {window[1]:g} s"
+    if one.is_check:
+        return measure, "", one.source, ""
     published = f"{one.criterion.law} ± {one.criterion.tolerance}" if one.criterion.law else _published(one)
     return measure, cell_text(one.cell), published.replace("_", " "), one.source
+
+
+def _sources(ordered: Sequence[tuple[tuple[str, str, str, str], Any]]) -> list[str]:
+    """Return each source of a criterion once, behind its published value."""
+    notes = [f"Source of {published}: {source}" for (_, _, published, source), _ in ordered if source]
+    return list(dict.fromkeys(notes))
 
 
 def _class_text(found: Mapping[str, CriterionResult]) -> str:
@@ -143,11 +149,11 @@ def _value_cell(one: CriterionResult | None) -> str | TabularCell:
 
 
 def _reasons(controllers: Sequence[str], rows: Sequence[Mapping[str, CriterionResult]]) -> list[str]:
-    """Return each reason of a difference once, with its controller; a check also with its name."""
+    """Return each reason of a difference once, with its controller; of an exempt check only the reason."""
     found = []
     for controller in controllers:
         for one in (row[controller] for row in rows if controller in row):
             if one.reason and one.verdict is Verdict.DIFFERS:
                 name = f", {one.criterion.measure}" if one.is_check else ""
-                found.append(f"{controller}{name}: {one.reason}")
+                found.append(f"{controller}{name}: {one.reason.rpartition(DEVIATION)[2]}")
     return list(dict.fromkeys(found))
