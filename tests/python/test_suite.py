@@ -15,13 +15,16 @@ import commands
 import documented_commands
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.suite.config import parse_config
+from bentpipe.suite.config import Controller, parse_config
 from bentpipe.suite.criterion import Criterion, judge
 from bentpipe.suite.document import check_document
 from bentpipe.suite.entry import Entry, entries, read_entry
 from bentpipe.suite.execution import plan_parts
+from bentpipe.suite.headline import headline_text
 from bentpipe.suite.laws import ideal_slow_start, window_goodput
 from bentpipe.suite.measures import measure_values
+from bentpipe.suite.results import CellResult, CriterionResult, SuiteResult
+from bentpipe.suite.tables import criterion_table, missed_rows, outcome_rows
 from documented_commands import File
 
 MINE = """
@@ -245,6 +248,42 @@ def _document() -> dict[str, Any]:
     }  # fmt: skip
     scenario = {"name": "a", "title": "A", "question": "?", "source": "x", "remark": ""}
     return {"format": "bentpipe-suite/1", "simulator": "other 1", "scenarios": [scenario], "cells": [cell]}
+
+
+def test_tables_have_every_criterion_once(known: list[Entry]) -> None:
+    """Two controllers share the row of a bound; each has the row of its own published value, and its missed criterion."""
+    pytest.importorskip("bentpipe._engine")
+    (entry,) = (one for one in known if one.name == "step-up")
+    bound, *trends = entry.criteria
+    results = {"cubic": (8.0, 8.02), "bbr3": (9.0, 9.02), "cc.py:Mine": (3.0, 3.02)}
+    cells = []
+    for label, values in results.items():
+        name = label if label in ("cubic", "bbr3") else ""
+        found = [
+            CriterionResult(name, one, {}, values, None, judge(one, values))
+            for one in (bound, *trends)
+            if one.concerns(name) and not one.baseline
+        ]
+        cells.append(CellResult(entry, Controller(label, name), 2, tuple(found), {"": values}, {"": values}))
+    result = SuiteResult(tuple(cells), "1.2.3")
+    assert outcome_rows(result) == [
+        {"scenario": "step-up", "cubic": "passes", "bbr3": "differs", "cc.py:Mine": "fails"}
+    ]
+    missed = {row["controller"]: (row["measured"], row["published"]) for row in missed_rows(result)}
+    assert missed == {"bbr3": ("9.01 ± 0.13", "7.51 ± 5 %"), "cc.py:Mine": ("3.01 ± 0.13", "≥ 6.85")}
+    table = criterion_table(result, "step-up")
+    assert table is not None
+    rows = {row["published"]: [row[label] for label in results] for row in table.text_rows()}
+    assert rows == {
+        "≥ 6.85": ["8.01 ± 0.13", "9.01 ± 0.13", "3.01 ± 0.13 fails"],
+        "7.51 ± 5 %": ["", "9.01 ± 0.13 differs", ""],
+        "8.05 ± 5 %": ["8.01 ± 0.13", "", ""],
+    }
+    assert [note.partition(":")[0] for note in table.notes] == ["Source of ≥ 6.85"]
+    assert headline_text(result) == (
+        "cc.py:Mine fails step-up. cubic and bbr3 meet every exact value and bound of 1 scenario. "
+        "Scenarios that differ from published trends: bbr3 (1)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -143,3 +143,20 @@ def test_many_rows_are_printed_as_few_are(
     monkeypatch.setattr(console, "MANY_ROWS", 100)
     print_table(wide)
     assert capsys.readouterr().out == by_rich, "what wraps is Rich's"
+
+
+def test_columns_keep_their_least_width_at_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long text beside a column of 30 characters wraps; the last column is whole."""
+    rows = [
+        {"name": "wan-grid", "case": "delay 100 ms, rate 50 Mbit/s, loss 0.1 %", "measure": "m" * 30, "last": "15.7 ± 5.8"},
+        {"name": "vs-cubic", "case": "path 80 ms", "measure": "m", "last": "51.1 ± 6.6"},
+    ]  # fmt: skip
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "70")
+    print_table(rows)
+    printed = OURS.sub(b"", capsys.readouterr().out.encode()).decode()
+    for text in ("15.7 ± 5.8", "51.1 ± 6.6", "m" * 30, "wan-grid"):
+        assert text in printed
+    assert max(map(len, printed.splitlines())) <= 70

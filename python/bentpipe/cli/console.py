@@ -124,17 +124,17 @@ def _print_block(
     column_gap = 2 if sum(widths.values()) + 2 * len(widths) <= console.width else 1
     console.width = max(console.width, sum(widths.values()) + column_gap * len(widths))
     is_large = rows > MANY_ROWS and _fits(names, cells, column_gap, console.width)
+    widths = _column_widths(names, cells, widths, console.width - column_gap * len(widths))
     table = Table(box=None, pad_edge=False, padding=(0, column_gap, 0, 0))
     texts = {key: cells[key] for key in names}
     for key in names:
         if is_large:
-            widths[key] = _width(names[key], texts[key])
             texts[key] = [_pad(cell, widths[key], left=key in numeric) for cell in texts[key]]
         table.add_column(
             Text(names[key]),
             justify="right" if key in numeric else "left",
             overflow="fold",
-            min_width=widths[key],
+            width=widths[key],
         )
     for index in range(0 if is_large else rows):
         table.add_row(*(Text(texts[key][index]) for key in names))
@@ -162,11 +162,28 @@ def _min_width(heading: str, cells: Sequence[str]) -> int:
     return max((len(part) for part in (*words, *unwrapped)), default=0)
 
 
+def _column_widths(
+    names: Mapping[str, str], cells: Mapping[str, Sequence[str]], least: Mapping[str, int], room: int
+) -> dict[str, int]:
+    """Return the width of each column: its least, and an equal share of the rest of the room up to its longest cell.
+
+    Rich alone would shrink a column below its least width, and cut off the last column.
+    """
+    longest = {key: max(least[key], _width(names[key], cells[key])) for key in names}
+    rest = room - sum(least[key] for key in names)
+    widths = {}
+    for number, key in enumerate(sorted(names, key=lambda key: longest[key] - least[key])):
+        more = min(longest[key] - least[key], max(0, rest) // (len(names) - number))
+        widths[key] = least[key] + more
+        rest -= more
+    return widths
+
+
 def _width(heading: str, cells: Sequence[str]) -> int:
     """Return the width of a column without wrapping."""
     from rich.cells import cell_len
 
-    return max(map(cell_len, (heading, *cells)))
+    return max(cell_len(line) for text in (heading, *cells) for line in text.split("\n"))
 
 
 def _pad(cell: str, width: int, *, left: bool) -> str:

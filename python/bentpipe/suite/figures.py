@@ -142,7 +142,7 @@ def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any
     points = base.mark_point(filled=True, size=44, opacity=1).encode(
         x=alt.X("mean:Q", title=title, scale=scale), color=colour(labels, "controller"), tooltip=tips, **row
     )
-    bars = base.mark_rule(strokeWidth=2).encode(
+    bars = base.mark_rule(strokeWidth=2, clip=True).encode(
         x=alt.X("low:Q", scale=scale, title=title), x2="high:Q", color=colour(labels, "controller"), **row
     )
     ticks = (

@@ -38,7 +38,7 @@ def outcome_rows(result: SuiteResult) -> list[dict[str, Any]]:
 
 
 def missed_rows(result: SuiteResult) -> list[dict[str, Any]]:
-    """Return the first missed criterion of each scenario and controller, and the number of others, the worst first."""
+    """Return the first missed criterion of each scenario and controller, the worst scenarios first."""
     rows = []
     for entry in ordered_entries(result):
         for controller in result.controllers:
@@ -55,8 +55,6 @@ def missed_rows(result: SuiteResult) -> list[dict[str, Any]]:
                 "measure": _measure_text(one),
                 "measured": _measured(one),
                 "published": _published(one),
-                "class": one.criterion.oracle.value,
-                "others": len(missed) - 1,
             })  # fmt: skip
     return rows
 
