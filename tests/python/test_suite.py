@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import commands
 import documented_commands
 from bentpipe.metrics.verdicts import Verdict
 from bentpipe.scenario.errors import ScenarioError
+from bentpipe.suite.checks import CHECKS
 from bentpipe.suite.config import Controller, parse_config
 from bentpipe.suite.criterion import Criterion, judge
 from bentpipe.suite.document import check_document
@@ -65,6 +67,15 @@ def test_every_scenario_has_a_source_and_a_criterion_and_a_plan(known: list[Entr
                 entry.name,
                 criterion.where,
             )
+
+
+def test_the_page_lists_every_scenario(known: list[Entry]) -> None:
+    text = (documented_commands.ROOT / PAGE).read_text(encoding="utf-8")
+    for entry in (CHECKS, *known):
+        row = f"| `{entry.name}` | {entry.suite.question} | {'yes' if entry.suite.quick else ''} |"
+        assert row in text, f"add to {PAGE}: {row}"
+    shown = re.findall(r"^\| `([\w-]+)` \| [^|]*\? \|", text, re.MULTILINE)
+    assert shown == [entry.name for entry in (CHECKS, *known)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
-from bentpipe.cli.open_page import Open, open_page
+from bentpipe.cli.common import AsJson, Jobs, Settings, interruptible, options
+from bentpipe.cli.open_page import Open, finish
 
 __all__ = ["break_even"]
 
@@ -77,7 +77,7 @@ def break_even(
     """Compare page loads over QUIC, TCP and split TCP: should you keep your PEP?"""
     from bentpipe.break_even import parse_config, resolve_access, run
     from bentpipe.break_even.config import SIZES
-    from bentpipe.cli.console import answer, watch
+    from bentpipe.cli.console import watch
 
     files = figure_options.files(figures, only, forms, width, no_title)
     with options(access="ACCESS"), interruptible():
@@ -96,11 +96,7 @@ def break_even(
         output = run(
             config, directory, jobs=jobs, settings=remaining, watch=watch(quiet=as_json), files=files
         )
-    answer(output, as_json=as_json)
-    if show_page and output.page is not None:
-        open_page(output.page)
-    if not output.good:
-        raise typer.Exit(FAILED)
+    finish(output, as_json=as_json, show_page=show_page)
 
 
 def _split_list(text: str) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
-from bentpipe.cli.open_page import Open, open_page
+from bentpipe.cli.common import AsJson, Jobs, Settings, folder, interruptible, options
+from bentpipe.cli.open_page import Open, finish
 
 __all__ = ["capacity"]
 
@@ -73,7 +73,7 @@ def capacity(
 ) -> None:
     """Find how many users fit on an access."""
     from bentpipe.capacity import parse_config, resolve_access, run
-    from bentpipe.cli.console import answer, watch
+    from bentpipe.cli.console import watch
 
     files = figure_options.files(figures, only, forms, width, no_title)
     folder(out)
@@ -91,8 +91,4 @@ def capacity(
             settings=tuple(settings or ()),
         )
         output = run(config, out or config.default_folder, jobs=jobs, watch=watch(quiet=as_json), files=files)
-    answer(output, as_json=as_json)
-    if show_page and output.page is not None:
-        open_page(output.page)
-    if not output.good:
-        raise typer.Exit(FAILED)
+    finish(output, as_json=as_json, show_page=show_page)

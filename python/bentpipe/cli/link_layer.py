@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, folder, interruptible, options
-from bentpipe.cli.open_page import Open, open_page
+from bentpipe.cli.common import AsJson, Jobs, Settings, folder, interruptible, options
+from bentpipe.cli.open_page import Open, finish
 
 __all__ = ["link_layer"]
 
@@ -75,7 +75,7 @@ def link_layer(
     as_json: AsJson = False,
 ) -> None:
     """Compare HARQ, RLC and reordering settings for TCP, QUIC and a call."""
-    from bentpipe.cli.console import answer, watch
+    from bentpipe.cli.console import watch
     from bentpipe.link_layer import parse_config, resolve_access, run
     from bentpipe.plan.default_folder import default_folder
 
@@ -99,8 +99,4 @@ def link_layer(
         )
         directory = out or default_folder(f"link-layer-{resolved.name}", config.all_overrides)
         output = run(config, directory, jobs=jobs, watch=watch(quiet=as_json), files=files)
-    answer(output, as_json=as_json)
-    if show_page and output.page is not None:
-        open_page(output.page)
-    if not output.good:
-        raise typer.Exit(FAILED)
+    finish(output, as_json=as_json, show_page=show_page)

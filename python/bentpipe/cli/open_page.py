@@ -1,4 +1,4 @@
-"""Option ``--open``: open a written page in the browser of the user."""
+"""Option ``--open``: open a written page in the browser of the user; the end of commands with such a page."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bentpipe.cli.common import FAILED
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Open", "open_page"]
+    from bentpipe.metrics.format import CommandOutput
+
+__all__ = ["Open", "finish", "open_page"]
 
 Open = Annotated[bool, typer.Option("--open", help="open the page in a browser")]
 
@@ -24,3 +28,14 @@ def open_page(page: Path) -> None:
         opened = False
     if not opened:
         print(f"warning: --open: no browser found; open {page} in one", file=sys.stderr)
+
+
+def finish(output: CommandOutput, *, as_json: bool, show_page: bool) -> None:
+    """Print the output of a command and open its page if requested; exit with status 1 if the output is not good."""
+    from bentpipe.cli.console import answer
+
+    answer(output, as_json=as_json)
+    if show_page and output.page is not None:
+        open_page(output.page)
+    if not output.good:
+        raise typer.Exit(FAILED)

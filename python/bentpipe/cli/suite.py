@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import figure_options
-from bentpipe.cli.common import FAILED, AsJson, Jobs, folder, interruptible, options
-from bentpipe.cli.open_page import Open, open_page
+from bentpipe.cli.common import AsJson, Jobs, folder, interruptible, options
+from bentpipe.cli.open_page import Open, finish
 
 __all__ = ["suite"]
 
@@ -22,7 +22,8 @@ def suite(
         ),
     ] = "newreno,cubic,hybla,westwood,bbr1,bbr3",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="only this scenario; repeatable")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="only this scenario; repeatable; an unknown NAME lists all"),
     ] = None,
     against: Annotated[
         str, typer.Option(metavar="OTHER", help="another controller, as the baseline of a comparison")
@@ -45,7 +46,7 @@ def suite(
 
     The exit status is 1 if a controller misses an exact value or a bound, or a run fails.
     """
-    from bentpipe.cli.console import answer, watch
+    from bentpipe.cli.console import watch
     from bentpipe.suite import parse_config, run
 
     folder(out)
@@ -54,8 +55,4 @@ def suite(
         names = [name.strip() for name in controller.split(",") if name.strip()]
         config = parse_config(names, only=tuple(only or ()), quick=quick, seeds=seeds, against=against)
         output = run(config, out, jobs=jobs, watch=watch(quiet=as_json), files=files)
-    answer(output, as_json=as_json)
-    if show_page and output.page is not None:
-        open_page(output.page)
-    if not output.good:
-        raise typer.Exit(FAILED)
+    finish(output, as_json=as_json, show_page=show_page)
