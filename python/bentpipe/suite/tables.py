@@ -133,17 +133,14 @@ def _class_text(found: Mapping[str, CriterionResult]) -> str:
 
 
 def _value_cell(one: CriterionResult | None) -> str | TabularCell:
-    """Return measured value and verdict; the verdict "agrees" has its colour alone."""
+    """Return measured value, value of the law, and a verdict other than "agrees"; colours are those of verdicts."""
     if one is None:
         return ""
     law = f"for {one.expectation().partition(' ')[0]}" if one.criterion.law else ""
-    if one.verdict is Verdict.AGREES:
-        return TabularCell(_measured(one), small=law, mark="agrees")
-    word = "fails" if one.is_failure else one.verdict.value
-    if one.is_check and one.is_failure:
-        return TabularCell("fails", mark="differs")
-    mark = "differs" if one.verdict is Verdict.DIFFERS else ""
-    return TabularCell(_measured(one), small=f"{law} {word}".strip(), mark=mark)
+    mark = one.verdict.value if one.verdict in (Verdict.AGREES, Verdict.DIFFERS) else ""
+    word = "" if one.verdict is Verdict.AGREES else "fails" if one.is_failure else one.verdict.value
+    value = "" if one.is_check and word else _measured(one)
+    return TabularCell(" ".join(filter(None, (value, law, word))), mark=mark)
 
 
 def _reasons(controllers: Sequence[str], rows: Sequence[Mapping[str, CriterionResult]]) -> list[str]:
