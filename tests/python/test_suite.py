@@ -290,7 +290,7 @@ def test_tables_have_every_criterion_once(known: list[Entry]) -> None:
         "7.51 ± 5 %": ["", "9.01 ± 0.13 differs", ""],
         "8.05 ± 5 %": ["8.01 ± 0.13", "", ""],
     }
-    assert [note.partition(":")[0] for note in table.notes] == ["Source of ≥ 6.85"]
+    assert [note.partition(":")[0] for note in table.notes] == ["Source of ≥ 6.85", "bbr3"]
     assert headline_text(result) == (
         "cc.py:Mine fails step-up. cubic and bbr3 meet every exact value and bound of 1 scenario. "
         "Scenarios that differ from published trends: bbr3 (1)."
