@@ -4,6 +4,7 @@ import html
 import os
 import re
 import shlex
+import sys
 import textwrap
 from pathlib import Path
 
@@ -46,9 +47,12 @@ def test_the_result_is_what_the_demo_gives(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_the_terminal_shows_the_commands_and_their_output(tmp_path: Path) -> None:
+def test_the_terminal_shows_the_commands_and_their_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Compare the table in the picture with the output; `make golden` draws the picture again."""
     pytest.importorskip("bentpipe._engine")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     from script_loader import load_script
 
     script, picture = load_script("terminal-svg"), ROOT / "docs/terminal.svg"
