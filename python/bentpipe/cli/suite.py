@@ -20,7 +20,7 @@ def suite(
         typer.Option(
             metavar="A,B,...", help="built-in controllers, or NAME=FILE.py:CLASS, separated by commas"
         ),
-    ] = "newreno,cubic,hybla,westwood,bbr1,bbr3",
+    ] = "newreno,cubic,hybla,westwood,fast,bbr1,bbr3",
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="only this scenario; repeatable; an unknown NAME lists all"),

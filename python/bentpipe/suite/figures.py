@@ -132,7 +132,8 @@ def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any
     title = rows[0]["title"]
     cases = list(dict.fromkeys(row["case"] for row in rows))
     scale = alt.Scale(domainMin=0, zero=True, nice=True)
-    row, height = _row_encoding(cases, labels, rows[0]["keys"])
+    row, height = _row_encoding(cases, labels)
+    name = alt.Title(entry, subtitle=rows[0]["keys"]) if len(cases) > 1 else alt.Title(entry)
     tips = [
         "controller:N",
         "case:N",
@@ -153,15 +154,17 @@ def _panel(entry: str, rows: list[dict[str, Any]], published: list[dict[str, Any
         )
     )
     layers = [ticks, bars, points] if published else [bars, points]
-    return alt.layer(*layers).properties(title=entry, width=WIDTH / COLUMNS - LABELS - 40, height=height)
+    return alt.layer(*layers).properties(title=name, width=WIDTH / COLUMNS - LABELS - 40, height=height)
 
 
-def _row_encoding(cases: list[str], labels: list[str], keys: str) -> tuple[dict[str, Any], int]:
+def _row_encoding(cases: list[str], labels: list[str]) -> tuple[dict[str, Any], int]:
     """Return the encoding of the rows of a panel, and its height."""
-    axis = alt.Axis(labelLimit=LABELS)
+    # A browser's font can be wider than the one that the drawing was measured with.
+    longest = max(len(one) for one in (labels if len(cases) == 1 else cases))
+    axis = alt.Axis(labelLimit=LABELS, minExtent=min(LABELS, 7 * longest))
     if len(cases) == 1:
         return {"y": alt.Y("controller:N", sort=labels, title=None, axis=axis)}, 16 * len(labels) + 8
-    row = {"y": alt.Y("case:N", sort=cases, title=keys, axis=axis)}
+    row = {"y": alt.Y("case:N", sort=cases, title=None, axis=axis)}
     if len(cases) * len(labels) >= MANY_ROWS:
         return row, 18 * len(cases) + 8
     return row | {"yOffset": alt.YOffset("controller:N", sort=labels)}, 14 * len(labels) * len(cases) + 8
