@@ -200,6 +200,7 @@ OWN: Mapping[str, Callable[[Path], None]] = {
 
 
 OWN_OF_PAGE: Mapping[tuple[str, str], Callable[[Path], None]] = {
+    ("README.md", "cc.py"): _text(lambda: _shown("docs/how-to/suite.md", "cc.py")),
     ("bentpipe help check-controller", "cc.py"): OWN["old/cc.py"],
     ("bentpipe help compare-builds", "cc.py"): _text(
         lambda: (
