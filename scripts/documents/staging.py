@@ -39,6 +39,11 @@ def pages(root: Path) -> list[str]:
     return sorted(str(PurePosixPath(one.relative_to(root))) for one in found)
 
 
+def _is_page(name: str) -> bool:
+    """Return whether a Markdown file of a checkout is among its pages."""
+    return "/" not in name or PurePosixPath(name).parts[0] in FOLDERS
+
+
 def navigation(text: str, names: list[str]) -> str:
     """Return a configuration with the pages in place of the patterns that match them."""
 
@@ -96,6 +101,8 @@ def convert(root: Path, name: str, text: str, shown: dict[str, None]) -> str:
             if not (root / place / "README.md").exists():
                 raise DocumentsError(f"{name}: {target} is a folder without README.md")
             target = f"{target.rstrip('/')}/README.md"
+        elif target.endswith(".md") and place not in GENERATED and not _is_page(place):
+            raise DocumentsError(f"{name}: {target} is no page of the site; write its path without a link")
         elif not target.endswith(".md"):
             shown[place] = None
             if not target.endswith(AS_THEY_ARE):
