@@ -26,7 +26,7 @@ from bentpipe.suite.headline import headline_text
 from bentpipe.suite.laws import ideal_slow_start, window_goodput
 from bentpipe.suite.measures import measure_values
 from bentpipe.suite.results import CellResult, CriterionResult, SuiteResult
-from bentpipe.suite.tables import criterion_table, missed_rows, outcome_rows
+from bentpipe.suite.tables import criterion_table, missed_rows, outcome_rows, reason_lines
 from documented_commands import File
 
 MINE = """
@@ -282,6 +282,7 @@ def test_tables_have_every_criterion_once(known: list[Entry]) -> None:
     ]
     missed = {row["controller"]: (row["measured"], row["published"]) for row in missed_rows(result)}
     assert missed == {"bbr3": ("9.01 ± 0.13", "7.51 ± 5 %"), "cc.py:Mine": ("3.01 ± 0.13", "≥ 6.85")}
+    assert reason_lines(result) == ["step-up, bbr3: 8.1 s without ProbeRTT. Version 1 has 7.5 s here."]
     table = criterion_table(result, "step-up")
     assert table is not None
     rows = {row["published"]: [row[label] for label in results] for row in table.text_rows()}

@@ -70,7 +70,7 @@ def run(
     from bentpipe.suite.headline import headline_text, supporting_text
     from bentpipe.suite.page import commands_of, write, write_scenarios
     from bentpipe.suite.results import Outcome, read_results
-    from bentpipe.suite.tables import missed_rows, outcome_rows
+    from bentpipe.suite.tables import missed_rows, outcome_rows, reason_lines
 
     if files is not None:
         files.check([KEY])
@@ -100,6 +100,7 @@ def run(
             supporting_text(result),
             TextTable("", outcome_rows(result)),
             *missed,
+            *reason_lines(result),
             *compared,
             summary,
         ),

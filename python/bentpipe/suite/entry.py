@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from bentpipe.metrics.registry import METRICS
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError, unknown_name
@@ -41,6 +43,8 @@ class SuiteTable(Table):
     """Measure of the comparison of two controllers; empty: ``primary``."""
     window: Window | None = None
     """Interval of the run for these measures; None: the whole run."""
+    reason: dict[str, str] = Field(default_factory=dict)
+    """Known reasons of differences by controller, for criteria without their own."""
     criterion: tuple[Criterion, ...]
 
 
@@ -57,7 +61,8 @@ class Entry:
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         """Criteria in order."""
-        return self.suite.criterion
+        reasons = self.suite.reason
+        return tuple(one.model_copy(update={"reason": reasons | one.reason}) for one in self.suite.criterion)
 
     def criteria_of(self, controller: str) -> list[Criterion]:
         """Return the criteria that concern a controller; an empty name is a controller of the user."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bentpipe.suite.results import CriterionResult, SuiteResult
 
-__all__ = ["criterion_table", "missed_rows", "outcome_rows"]
+__all__ = ["criterion_table", "missed_rows", "outcome_rows", "reason_lines"]
 
 
 def outcome_rows(result: SuiteResult) -> list[dict[str, Any]]:
@@ -37,26 +37,41 @@ def outcome_rows(result: SuiteResult) -> list[dict[str, Any]]:
     return rows
 
 
-def missed_rows(result: SuiteResult) -> list[dict[str, Any]]:
-    """Return the first missed criterion of each scenario and controller, the worst scenarios first."""
-    rows = []
+def _missed(result: SuiteResult) -> list[tuple[str, str, CriterionResult]]:
+    """Return scenario, controller and the first missed criterion of both, the worst scenarios first."""
+    found = []
     for entry in ordered_entries(result):
         for controller in result.controllers:
             cell = result.of(entry, controller)
             criteria = () if cell is None else cell.criteria
             missed = [one for one in criteria if one.verdict is Verdict.DIFFERS]
-            if not missed:
-                continue
-            one = min(missed, key=lambda one: not one.is_failure)
-            rows.append({
-                "scenario": entry,
-                "controller": controller,
-                "case": cell_text(one.cell),
-                "measure": _measure_text(one),
-                "measured": _measured(one),
-                "published": _published(one),
-            })  # fmt: skip
-    return rows
+            if missed:
+                found.append((entry, controller, min(missed, key=lambda one: not one.is_failure)))
+    return found
+
+
+def missed_rows(result: SuiteResult) -> list[dict[str, Any]]:
+    """Return the first missed criterion of each scenario and controller, the worst scenarios first."""
+    return [
+        {
+            "scenario": entry,
+            "controller": controller,
+            "case": cell_text(one.cell),
+            "measure": _measure_text(one),
+            "measured": _measured(one),
+            "published": _published(one),
+        }
+        for entry, controller, one in _missed(result)
+    ]
+
+
+def reason_lines(result: SuiteResult) -> list[str]:
+    """Return the known reasons of the missed criteria, one line each."""
+    return [
+        f"{entry}, {controller}: {one.reason.rpartition(DEVIATION)[2]}"
+        for entry, controller, one in _missed(result)
+        if one.reason
+    ]
 
 
 def _measure_text(one: CriterionResult) -> str:
